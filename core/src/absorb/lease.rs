@@ -1,0 +1,300 @@
+//! Changes to leases.
+
+use std::sync::Arc;
+
+use super::Incoherent;
+use crate::arena::Slot;
+use crate::index::{Filed, number_hash};
+use crate::lease::{Ending, Extra, Lease, LeaseNumber, LeaseRecord, Links, Mode, Phase, Ttl};
+use crate::lock::{Lapse, Lock};
+use crate::request::{Operation, Request};
+use crate::session::Session;
+use crate::state::{Scope, State};
+use crate::time::{Span, Timestamp};
+use crate::token::Token;
+
+/// How a lease ended.
+pub(super) struct Ended {
+    pub(super) how: Ending,
+    pub(super) at: Timestamp,
+    /// It can still be looked up.
+    pub(super) kept: bool,
+    pub(super) request: Option<Request>,
+    pub(super) reason: Option<Arc<str>>,
+}
+
+impl State {
+    pub(crate) fn add_lease(&mut self, record: &LeaseRecord) -> Result<(), Incoherent> {
+        if self.find_lease(record.number).is_some() {
+            return Err(Incoherent(format!("lease {:?} is added twice", record.number)));
+        }
+        let session = match record.session {
+            Some(number) => Some(self.known_session(number)?),
+            None => None,
+        };
+        let lock = self.use_lock(&record.lock);
+        let slot = self.insert_lease(record, lock, session);
+        match record.phase {
+            Phase::Active => {
+                self.n_active += 1;
+                self.add_holder(lock, slot);
+            }
+            Phase::Waiting | Phase::Parked => self.enqueue(lock, slot),
+            Phase::Ended(_) => {
+                self.locks[lock].busy_mut().n_ended += 1;
+                self.memory_of(record.keep).insert((record.deadline, record.number));
+            }
+        }
+        if !matches!(record.phase, Phase::Ended(_)) {
+            self.begin(slot, session);
+        }
+        Ok(())
+    }
+
+    fn insert_lease(
+        &mut self,
+        record: &LeaseRecord,
+        lock: Slot<Lock>,
+        session: Option<Slot<Session>>,
+    ) -> Slot<Lease> {
+        let owner = self.owners.retain(&record.owner);
+        let slot = self.leases.insert(Lease {
+            number: record.number,
+            secret: record.secret,
+            lock,
+            owner,
+            session,
+            in_session: Links::default(),
+            in_lock: Links::default(),
+            dialect: record.dialect,
+            mode: record.mode,
+            phase: record.phase,
+            tethered: record.tethered,
+            keep: record.keep,
+            version: record.version,
+            token: record.token,
+            created_at: record.created_at,
+            granted_at: record.granted_at,
+            renewed_at: record.renewed_at,
+            deadline: record.deadline,
+            ttl: Ttl::new(record.ttl),
+            grace: record.grace,
+            extra: extra(record),
+        });
+        let Self { leases, lease_index, .. } = self;
+        let hash_of = |slot: &Slot<Lease>| number_hash(leases[*slot].number.0);
+        lease_index.insert(hash_of(&slot), slot, hash_of);
+        self.next_lease = self.next_lease.max(LeaseNumber(record.number.0 + 1));
+        for request in &record.requests {
+            self.index_request(slot, request);
+        }
+        slot
+    }
+
+    /// From here on the lease counts: for its owner, its session, its lock's count and its deadline.
+    fn begin(&mut self, slot: Slot<Lease>, session: Option<Slot<Session>>) {
+        let Lease { owner, lock, mode, deadline, .. } = self.leases[slot];
+        self.owners.get_mut(owner).n_leases += 1;
+        if let Some(session) = session {
+            self.join_session(session, slot);
+        }
+        if let Mode::Counted(limit) = mode {
+            let busy = self.locks[lock].busy_mut();
+            busy.n_counted += 1;
+            busy.limit = limit;
+        }
+        self.lease_deadlines.set(slot, deadline);
+    }
+
+    fn enqueue(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
+        self.n_queued += 1;
+        let lease = &self.leases[slot];
+        let queue = self.locks[lock].busy_mut().queue.get_or_insert_default();
+        if lease.phase == Phase::Parked {
+            queue.park(lease, slot);
+        } else {
+            queue.push(lease, slot);
+        }
+    }
+
+    fn dequeue(&mut self, slot: Slot<Lease>) {
+        self.n_queued -= 1;
+        let lease = &self.leases[slot];
+        let busy = self.locks[lease.lock].busy_mut();
+        let Some(queue) = &mut busy.queue else { panic!("a waiter's lock has no queue") };
+        queue.remove(lease);
+        if queue.len() == 0 {
+            busy.queue = None;
+        }
+    }
+
+    pub(super) fn grant(
+        &mut self,
+        slot: Slot<Lease>,
+        token: Token,
+        at: Timestamp,
+        deadline: Timestamp,
+    ) {
+        self.dequeue(slot);
+        self.n_active += 1;
+        let lease = &mut self.leases[slot];
+        lease.phase = Phase::Active;
+        lease.token = token;
+        lease.granted_at = at;
+        lease.renewed_at = at;
+        lease.deadline = deadline;
+        let lock = lease.lock;
+        self.add_holder(lock, slot);
+        self.lease_deadlines.set(slot, deadline);
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        slot: Slot<Lease>,
+        at: Timestamp,
+        deadline: Timestamp,
+        request: Option<Request>,
+    ) {
+        let lease = &mut self.leases[slot];
+        lease.renewed_at = at;
+        lease.deadline = deadline;
+        lease.version += 1;
+        self.lease_deadlines.set(slot, deadline);
+        self.remember(slot, request);
+    }
+
+    pub(super) fn amend(&mut self, slot: Slot<Lease>, ttl: Option<Span>) {
+        self.leases[slot].ttl = Ttl::new(ttl);
+        self.leases[slot].version += 1;
+    }
+
+    pub(super) fn park(&mut self, slot: Slot<Lease>, deadline: Timestamp) {
+        self.leases[slot].phase = Phase::Parked;
+        self.leases[slot].deadline = deadline;
+        self.lease_deadlines.set(slot, deadline);
+        let lease = &self.leases[slot];
+        if let Some(queue) = &mut self.locks[lease.lock].busy_mut().queue {
+            queue.park(lease, slot);
+        }
+    }
+
+    pub(super) fn attach(&mut self, slot: Slot<Lease>, deadline: Timestamp) {
+        self.leases[slot].phase = Phase::Waiting;
+        self.leases[slot].deadline = deadline;
+        self.lease_deadlines.set(slot, deadline);
+        let lease = &self.leases[slot];
+        if let Some(queue) = &mut self.locks[lease.lock].busy_mut().queue {
+            queue.unpark(lease, slot);
+        }
+    }
+
+    pub(super) fn end_lease(&mut self, slot: Slot<Lease>, ended: Ended) {
+        let Lease { lock, owner, phase, mode, keep, number, .. } = self.leases[slot];
+        if phase == Phase::Active {
+            self.n_active -= 1;
+            self.remove_holder(lock, slot);
+            if mode == Mode::Exclusive && ended.how == Ending::Expired {
+                self.lapse(slot, ended.at);
+            }
+        } else {
+            self.dequeue(slot);
+            self.forget_requests(slot);
+        }
+        self.leave_session(slot);
+        self.lease_deadlines.remove(slot);
+        self.owners.get_mut(owner).n_leases -= 1;
+        let busy = self.locks[lock].busy_mut();
+        busy.n_counted -= u32::from(matches!(mode, Mode::Counted(_)));
+        busy.n_ended += 1;
+        let lease = &mut self.leases[slot];
+        lease.phase = Phase::Ended(ended.how);
+        lease.deadline = ended.at;
+        lease.version += 1;
+        if ended.reason.is_some() {
+            lease.extra().reason = ended.reason;
+        }
+        self.remember(slot, ended.request);
+        if ended.kept {
+            self.memory_of(keep).insert((ended.at, number));
+        } else {
+            self.discard_lease(slot);
+        }
+    }
+
+    fn lapse(&mut self, slot: Slot<Lease>, expired_at: Timestamp) {
+        let Lease { lock, owner, dialect, grace, .. } = self.leases[slot];
+        let owner = self.owners.retain(&self.owner(owner).clone());
+        let grace_until = expired_at + grace;
+        self.set_lapse(lock, Lapse { owner, dialect, expired_at, grace_until });
+    }
+
+    pub(super) fn forget_lease(&mut self, slot: Slot<Lease>) {
+        let Lease { number, deadline, keep, .. } = self.leases[slot];
+        self.memory_of(keep).remove(&(deadline, number));
+        self.discard_lease(slot);
+    }
+
+    /// An ended lease goes for good.
+    fn discard_lease(&mut self, slot: Slot<Lease>) {
+        self.forget_requests(slot);
+        let Lease { number, lock, owner, .. } = self.leases[slot];
+        self.lease_index.remove(number_hash(number.0), |other| *other == slot);
+        self.leases.remove(slot);
+        self.owners.let_go(owner);
+        self.locks[lock].busy_mut().n_ended -= 1;
+        self.rest(lock);
+    }
+
+    fn remember(&mut self, slot: Slot<Lease>, request: Option<Request>) {
+        if let Some(request) = request {
+            self.index_request(slot, &request);
+            self.leases[slot].extra().requests.push(request);
+        }
+    }
+
+    fn index_request(&mut self, slot: Slot<Lease>, request: &Request) {
+        let hash = self.hash_of_request(slot, request);
+        self.requests.insert(hash, Filed { hash, lease: slot }, |filed| filed.hash);
+    }
+
+    fn forget_requests(&mut self, slot: Slot<Lease>) {
+        let Some(extra) = &mut self.leases[slot].extra else { return };
+        for request in std::mem::take(&mut extra.requests) {
+            let hash = self.hash_of_request(slot, &request);
+            self.requests.remove(hash, |filed| *filed == Filed { hash, lease: slot });
+        }
+    }
+
+    pub(super) fn forget_request(&mut self, slot: Slot<Lease>, operation: Operation, id: &str) {
+        let requests = &mut self.leases[slot].extra().requests;
+        let is_it = |request: &Request| request.operation == operation && *request.id == *id;
+        if let Some(at) = requests.iter().position(is_it) {
+            let request = requests.remove(at);
+            let hash = self.hash_of_request(slot, &request);
+            self.requests.remove(hash, |filed| *filed == Filed { hash, lease: slot });
+        }
+    }
+
+    fn hash_of_request(&self, slot: Slot<Lease>, request: &Request) -> u64 {
+        let lease = &self.leases[slot];
+        self.request_hash(&Scope {
+            namespace: self.namespace_of(lease),
+            owner: self.owner(lease.owner),
+            dialect: lease.dialect,
+            operation: request.operation,
+            id: &request.id,
+        })
+    }
+}
+
+fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
+    let has_any =
+        record.metadata.is_some() || !record.requests.is_empty() || record.reason.is_some();
+    has_any.then(|| {
+        Box::new(Extra {
+            metadata: record.metadata.clone(),
+            requests: record.requests.clone(),
+            reason: record.reason.clone(),
+        })
+    })
+}

@@ -1,0 +1,109 @@
+//! Changes to locks.
+
+use crate::arena::Slot;
+use crate::lease::Lease;
+use crate::lock::{Busy, Lapse, Lock, Usage};
+use crate::name::LockKey;
+use crate::state::State;
+use crate::token::Token;
+
+impl State {
+    /// The lock `key`, in use from now on.
+    pub(super) fn use_lock(&mut self, key: &LockKey) -> Slot<Lock> {
+        let slot = self.find_lock(key).unwrap_or_else(|| self.add_lock(key));
+        self.wake(slot);
+        slot
+    }
+
+    pub(crate) fn add_lock(&mut self, key: &LockKey) -> Slot<Lock> {
+        let namespace = self.namespaces.find_or_add(&key.namespace);
+        let slot = self.locks.insert(Lock {
+            namespace,
+            name: key.name.clone(),
+            last_token: Token::ZERO,
+            usage: Usage::Busy(Busy::default()),
+            lapse: None,
+        });
+        let Self { locks, lock_index, hash, .. } = self;
+        let hash_of = |slot: &Slot<Lock>| {
+            let lock = &locks[*slot];
+            hash.of((lock.namespace.index(), &lock.name))
+        };
+        lock_index.insert(hash_of(&slot), slot, hash_of);
+        slot
+    }
+
+    /// Out of the idle ones, if it was there.
+    fn wake(&mut self, slot: Slot<Lock>) {
+        if self.locks[slot].busy().is_none() {
+            self.idle.remove(&mut self.locks, slot);
+        }
+    }
+
+    /// To the idle ones, if nobody has to do with it any more.
+    pub(crate) fn rest(&mut self, slot: Slot<Lock>) {
+        if self.locks[slot].busy().is_some_and(Busy::is_over) {
+            self.idle.push(&mut self.locks, slot, self.now);
+        }
+    }
+
+    /// Its token lives on in the namespace's floor.
+    pub(super) fn forget_lock(&mut self, slot: Slot<Lock>) {
+        self.clear_lapse(slot);
+        self.wake(slot);
+        let hash = self.lock_hash(slot);
+        self.lock_index.remove(hash, |other| *other == slot);
+        let lock = self.locks.remove(slot);
+        self.namespaces.raise_floor(lock.namespace, lock.last_token);
+    }
+
+    pub(super) fn add_holder(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
+        let token = self.leases[slot].token;
+        let holder = &mut self.locks[lock];
+        holder.last_token = holder.last_token.max(token);
+        let busy = holder.busy_mut();
+        busy.n_holders += 1;
+        let after = busy.holders.replace(slot);
+        if let Some(after) = after {
+            self.leases[after].in_lock.before = Some(slot);
+        }
+        self.leases[slot].in_lock.after = after;
+        self.clear_lapse(lock);
+    }
+
+    pub(super) fn remove_holder(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
+        let links = std::mem::take(&mut self.leases[slot].in_lock);
+        let busy = self.locks[lock].busy_mut();
+        busy.n_holders -= 1;
+        match links.before {
+            Some(before) => self.leases[before].in_lock.after = links.after,
+            None => busy.holders = links.after,
+        }
+        if let Some(after) = links.after {
+            self.leases[after].in_lock.before = links.before;
+        }
+    }
+
+    pub(crate) fn set_lapse(&mut self, lock: Slot<Lock>, lapse: Lapse) {
+        if lapse.grace_until > self.now {
+            self.grace_deadlines.set(lock, lapse.grace_until);
+            self.locks[lock].busy_mut().in_grace = true;
+        }
+        self.locks[lock].lapse = Some(Box::new(lapse));
+    }
+
+    pub(super) fn clear_lapse(&mut self, lock: Slot<Lock>) {
+        if let Some(lapse) = self.locks[lock].lapse.take() {
+            self.owners.let_go(lapse.owner);
+            self.end_grace(lock);
+        }
+    }
+
+    /// The grace period is over; that there was one may still be told.
+    pub(crate) fn end_grace(&mut self, lock: Slot<Lock>) {
+        self.grace_deadlines.remove(lock);
+        if let Usage::Busy(busy) = &mut self.locks[lock].usage {
+            busy.in_grace = false;
+        }
+    }
+}

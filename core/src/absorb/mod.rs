@@ -1,0 +1,115 @@
+//! The one door through which state changes: commands come through it, and so does the journal.
+//!
+//! Nothing is decided here. What a [`Change`] says has happened; this only writes it down.
+
+mod lease;
+mod lock;
+mod session;
+
+use std::fmt;
+
+use crate::arena::Slot;
+use crate::change::Change;
+use crate::lease::{Lease, LeaseNumber};
+use crate::session::{Session, SessionNumber};
+use crate::state::State;
+use crate::time::Timestamp;
+
+/// A change does not fit the state: the journal is damaged or belongs to another store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incoherent(pub(crate) String);
+
+impl fmt::Display for Incoherent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Incoherent {}
+
+impl State {
+    /// Makes true what `change` says happened at `now`.
+    pub(crate) fn absorb(&mut self, now: Timestamp, change: &Change) -> Result<(), Incoherent> {
+        self.now = self.now.max(now);
+        match change {
+            Change::LeaseAdded(record) => self.add_lease(record)?,
+            Change::Granted { lease, token, at, deadline } => {
+                self.grant(self.known_lease(*lease)?, *token, *at, *deadline)
+            }
+            Change::Renewed { lease, at, deadline, request } => {
+                self.renew(self.known_lease(*lease)?, *at, *deadline, request.clone());
+            }
+            Change::Amended { lease, ttl } => self.amend(self.known_lease(*lease)?, *ttl),
+            Change::Parked { lease, deadline } => self.park(self.known_lease(*lease)?, *deadline),
+            Change::Attached { lease, deadline } => {
+                self.attach(self.known_lease(*lease)?, *deadline);
+            }
+            Change::Ended { lease, how, at, kept, request, reason } => {
+                let slot = self.known_lease(*lease)?;
+                let ended = lease::Ended {
+                    how: *how,
+                    at: *at,
+                    kept: *kept,
+                    request: request.clone(),
+                    reason: reason.clone(),
+                };
+                self.end_lease(slot, ended);
+            }
+            Change::RequestForgotten { lease, operation, id } => {
+                self.forget_request(self.known_lease(*lease)?, *operation, id);
+            }
+            Change::LeaseForgotten { lease } => self.forget_lease(self.known_lease(*lease)?),
+            Change::GraceForgone { lock } => {
+                let slot = self.find_lock(lock).ok_or_else(|| unknown(lock))?;
+                self.clear_lapse(slot);
+                self.rest(slot);
+            }
+            Change::LockForgotten { lock } => {
+                self.forget_lock(self.find_lock(lock).ok_or_else(|| unknown(lock))?);
+            }
+            Change::SessionOpened(record) => self.add_session(record),
+            Change::SessionKept { session, deadline } => {
+                self.keep_session(self.known_session(*session)?, *deadline);
+            }
+            Change::SessionEnded { session, how, at } => {
+                self.end_session(self.known_session(*session)?, *how, *at);
+            }
+            Change::SessionForgotten { session } => {
+                self.forget_session(self.known_session(*session)?);
+            }
+            Change::Restored { raise } => self.restore(*raise),
+        }
+        Ok(())
+    }
+
+    /// Leaves only namespaces, with floors that no token handed out before can reach.
+    fn restore(&mut self, raise: u64) {
+        let mut fresh = State::new(0);
+        fresh.hash = self.hash;
+        fresh.owners = crate::owner::Owners::new(self.hash);
+        fresh.now = self.now;
+        fresh.next_lease = LeaseNumber(self.next_lease.0 + raise);
+        fresh.next_session = SessionNumber(self.next_session.0 + raise);
+        let old = std::mem::replace(self, fresh);
+        self.namespaces = old.namespaces;
+        for (_, lock) in old.locks.iter() {
+            self.namespaces.raise_floor(lock.namespace, lock.last_token);
+        }
+        for slot in self.namespaces.slots().collect::<Vec<_>>() {
+            let raised = self.namespaces.get(slot).floor.raised(raise);
+            self.namespaces.raise_floor(slot, raised);
+        }
+    }
+
+    fn known_lease(&self, number: LeaseNumber) -> Result<Slot<Lease>, Incoherent> {
+        self.find_lease(number).ok_or_else(|| unknown(number))
+    }
+
+    fn known_session(&self, number: SessionNumber) -> Result<Slot<Session>, Incoherent> {
+        self.session_numbers.get(&number).copied().ok_or_else(|| unknown(number))
+    }
+}
+
+fn unknown(what: impl fmt::Debug) -> Incoherent {
+    Incoherent(format!("a change is about {what:?}, which is not known"))
+}

@@ -1,0 +1,81 @@
+//! Changes to sessions.
+
+use crate::arena::Slot;
+use crate::lease::{Ending, Lease, Links};
+use crate::session::{Session, SessionNumber, SessionRecord};
+use crate::state::State;
+use crate::time::Timestamp;
+
+impl State {
+    pub(crate) fn add_session(&mut self, record: &SessionRecord) {
+        let owner = self.owners.retain(&record.owner);
+        let slot = self.sessions.insert(Session {
+            number: record.number,
+            digest: record.digest,
+            owner,
+            dialect: record.dialect,
+            ttl: record.ttl,
+            opened_at: record.opened_at,
+            deadline: record.deadline,
+            ended: record.ended,
+            leases: None,
+            n_leases: 0,
+        });
+        self.session_numbers.insert(record.number, slot);
+        self.session_digests.insert(record.digest, slot);
+        self.next_session = self.next_session.max(SessionNumber(record.number.0 + 1));
+        if record.ended.is_some() {
+            self.ending.push_back(slot);
+        } else {
+            self.owners.get_mut(owner).n_sessions += 1;
+            self.session_deadlines.set(slot, record.deadline);
+        }
+    }
+
+    pub(super) fn keep_session(&mut self, slot: Slot<Session>, deadline: Timestamp) {
+        self.sessions[slot].deadline = deadline;
+        self.session_deadlines.set(slot, deadline);
+    }
+
+    pub(super) fn end_session(&mut self, slot: Slot<Session>, how: Ending, at: Timestamp) {
+        let session = &mut self.sessions[slot];
+        session.ended = Some(how);
+        session.deadline = at;
+        self.owners.get_mut(session.owner).n_sessions -= 1;
+        self.session_deadlines.remove(slot);
+        self.ending.push_back(slot);
+    }
+
+    pub(super) fn forget_session(&mut self, slot: Slot<Session>) {
+        let session = self.sessions.remove(slot);
+        self.session_numbers.remove(&session.number);
+        self.session_digests.remove(&session.digest);
+        self.owners.let_go(session.owner);
+        // It is the first unless a journal is being replayed beside a sweep that never ran.
+        self.ending.retain(|other| *other != slot);
+    }
+
+    pub(super) fn join_session(&mut self, session: Slot<Session>, slot: Slot<Lease>) {
+        let joined = &mut self.sessions[session];
+        joined.n_leases += 1;
+        let after = joined.leases.replace(slot);
+        if let Some(after) = after {
+            self.leases[after].in_session.before = Some(slot);
+        }
+        self.leases[slot].in_session = Links { before: None, after };
+    }
+
+    pub(super) fn leave_session(&mut self, slot: Slot<Lease>) {
+        let Some(session) = self.leases[slot].session.take() else { return };
+        let links = std::mem::take(&mut self.leases[slot].in_session);
+        let left = &mut self.sessions[session];
+        left.n_leases -= 1;
+        match links.before {
+            Some(before) => self.leases[before].in_session.after = links.after,
+            None => left.leases = links.after,
+        }
+        if let Some(after) = links.after {
+            self.leases[after].in_session.before = links.before;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The connection behind a lease is gone.
+
+use crate::arena::Slot;
+use crate::change::Change;
+use crate::lease::{Ending, Lease, LeaseNumber, Phase};
+use crate::outcome::Outcome;
+use crate::transition::Transition;
+
+/// A waiter leaves, or is parked if it can come back. A lease whose grant nobody was told of is given back.
+pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
+    let Some(slot) = t.state.find_lease(number) else { return Outcome::Done };
+    let lock = t.state.leases[slot].lock;
+    match t.phase(slot) {
+        Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
+        Phase::Active => {
+            // Nobody heard of this lease, so nobody can ask about it: it goes without a trace, and the same
+            // request may be made again.
+            let at = t.now;
+            let (how, kept) = (Ending::Released, false);
+            t.record(Change::Ended { lease: number, how, at, kept, request: None, reason: None });
+        }
+        _ => return Outcome::Done,
+    }
+    t.promote(lock);
+    Outcome::Done
+}
+
+/// After a restart there are no connections: what [`leave`] does, for every waiter that had one.
+pub(crate) fn resume(t: &mut Transition<'_>) -> Outcome {
+    let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
+    let leases = t.state.leases.iter();
+    let waiters: Vec<_> = leases.filter(|(_, lease)| is_waiting(lease)).collect();
+    let mut waiters: Vec<_> = waiters.iter().map(|(slot, lease)| (lease.number, *slot)).collect();
+    waiters.sort_unstable();
+    for (_, slot) in waiters {
+        step_aside(t, slot);
+    }
+    t.wakeups.clear();
+    Outcome::Done
+}
+
+fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>) {
+    let lease = &t.state.leases[slot];
+    let number = lease.number;
+    if lease.requests().is_empty() {
+        let (how, kept) = (Ending::Released, lease.keep);
+        let at = t.now;
+        t.record(Change::Ended { lease: number, how, at, kept, request: None, reason: None });
+    } else {
+        let deadline = lease.deadline.min(t.now + t.limits.park_max);
+        t.record(Change::Parked { lease: number, deadline });
+    }
+}

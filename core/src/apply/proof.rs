@@ -1,0 +1,84 @@
+//! Whose lease is it?
+
+use crate::arena::Slot;
+use crate::command::Proof;
+use crate::lease::{Lease, Phase};
+use crate::lock::Lock;
+use crate::name::{Dialect, LockKey};
+use crate::outcome::Rejection;
+use crate::transition::Transition;
+
+/// The lease that `proof` proves to be the client's own, on a settled lock. It may be over.
+pub(crate) fn prove(
+    t: &mut Transition<'_>,
+    proof: &Proof,
+    dialect: Dialect,
+) -> Result<Slot<Lease>, Rejection> {
+    match proof {
+        Proof::Id { id, owner, token, lock } => {
+            let slot = t.state.find_lease(id.number).ok_or(Rejection::NoSuchLease)?;
+            let lease = &t.state.leases[slot];
+            if !lease.secret.matches(&id.secret) {
+                return Err(Rejection::NoSuchLease);
+            }
+            let is_right = t.state.owner(lease.owner) == owner
+                && lease.dialect == dialect
+                && token.is_none_or(|token| token == lease.token)
+                && lock.as_ref().is_none_or(|lock| t.state.find_lock(lock) == Some(lease.lock));
+            if is_right { settled(t, slot) } else { Err(Rejection::NotOwner) }
+        }
+        Proof::Number { number, principal } => {
+            let slot = t.state.find_lease(*number).ok_or(Rejection::NoSuchLease)?;
+            let lease = &t.state.leases[slot];
+            if lease.dialect != dialect {
+                return Err(Rejection::NoSuchLease);
+            }
+            let asked = &t.state.owner(lease.owner).principal;
+            let is_right = principal.as_ref().is_none_or(|principal| principal == asked);
+            if is_right { settled(t, slot) } else { Err(Rejection::NotOwner) }
+        }
+        Proof::Owner { lock, owner } => {
+            let lock = settled_lock(t, lock)?;
+            t.held_by(lock, owner, dialect).ok_or(Rejection::NotOwner)
+        }
+        Proof::Session { lock, session } => {
+            let session = super::session::live(t, session, dialect)?;
+            let lock = settled_lock(t, lock)?;
+            let mut holders = t.state.holders(lock);
+            holders
+                .find(|holder| t.state.leases[*holder].session == Some(session))
+                .ok_or(Rejection::NotOwner)
+        }
+    }
+}
+
+/// The same, and it is active.
+pub(crate) fn prove_active(
+    t: &mut Transition<'_>,
+    proof: &Proof,
+    dialect: Dialect,
+) -> Result<Slot<Lease>, Rejection> {
+    let slot = prove(t, proof, dialect)?;
+    match t.phase(slot) {
+        Phase::Active => Ok(slot),
+        Phase::Waiting | Phase::Parked => Err(Rejection::StillWaiting),
+        Phase::Ended(how) => Err(Rejection::Ended(how)),
+    }
+}
+
+fn settled(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<Slot<Lease>, Rejection> {
+    let Lease { lock, number, .. } = t.state.leases[slot];
+    t.settle(lock);
+    if t.state.find_lease(number) == Some(slot) && t.state.is_queued(slot) {
+        t.expire_if_due(slot);
+    }
+    // A wait that was over leaves nothing behind.
+    t.state.find_lease(number).ok_or(Rejection::NoSuchLease)
+}
+
+fn settled_lock(t: &mut Transition<'_>, key: &LockKey) -> Result<Slot<Lock>, Rejection> {
+    t.limits.check_key(key)?;
+    let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;
+    t.settle(lock);
+    Ok(lock)
+}

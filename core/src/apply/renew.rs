@@ -1,0 +1,92 @@
+//! Move the deadline of an active lease. A renewal never mints a token.
+
+use super::proof::{prove, prove_active};
+use super::replay::{self, Replay};
+use crate::arena::Slot;
+use crate::change::Change;
+use crate::command::{Amend, Extend, Renew};
+use crate::lease::{Lease, Phase};
+use crate::limits::within;
+use crate::outcome::{Limit, Outcome, Rejection};
+use crate::request::{Fingerprint, Operation, Request};
+use crate::state::Scope;
+use crate::transition::Transition;
+
+pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Outcome, Rejection> {
+    let (Extend::AtLeast(by) | Extend::Exactly(by)) = renew.extend;
+    within(Limit::Ttl, by <= t.limits.ttl_max)?;
+    t.limits.check_request_id(renew.request_id.as_deref())?;
+    let slot = prove(t, &renew.proof, renew.dialect)?;
+    let request = renew.request_id.as_ref().map(|id| request(t, slot, renew.extend, id));
+    if let Some(request) = &request {
+        match find(t, slot, request)? {
+            Some(Replay::Active(slot)) => return Ok(Outcome::Renewed(Box::new(t.view(slot)))),
+            Some(Replay::Ended(how)) => return Err(Rejection::RequestSpent(how)),
+            Some(Replay::Queued(_)) | None => {}
+        }
+    }
+    let slot = prove_active(t, &renew.proof, renew.dialect)?;
+    let Lease { number, deadline, .. } = t.state.leases[slot];
+    let deadline = match renew.extend {
+        Extend::AtLeast(span) => deadline.max(t.now + span),
+        Extend::Exactly(span) => t.now + span,
+    };
+    make_room(t, slot, request.is_some());
+    t.record(Change::Renewed { lease: number, at: t.now, deadline, request });
+    Ok(Outcome::Renewed(Box::new(t.view(slot))))
+}
+
+/// Change what a later grant lasts. A lease that has its grant keeps the deadline it has.
+pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Outcome, Rejection> {
+    within(Limit::Ttl, amend.ttl <= t.limits.ttl_max)?;
+    let slot = prove(t, &amend.proof, amend.dialect)?;
+    if let Phase::Ended(how) = t.phase(slot) {
+        return Err(Rejection::Ended(how));
+    }
+    let lease = t.state.leases[slot].number;
+    t.record(Change::Amended { lease, ttl: Some(amend.ttl) });
+    Ok(Outcome::Amended(Box::new(t.view(slot))))
+}
+
+fn request(t: &Transition<'_>, slot: Slot<Lease>, extend: Extend, id: &str) -> Request {
+    let (kind, by) = match extend {
+        Extend::AtLeast(by) => (0, by),
+        Extend::Exactly(by) => (1, by),
+    };
+    let fingerprint =
+        Fingerprint::new().number(t.state.leases[slot].number.0).number(kind).number(by.as_nanos());
+    Request { operation: Operation::Renew, id: id.into(), fingerprint: fingerprint.done() }
+}
+
+/// Finds an earlier request with this id of the owner of the lease in `slot`.
+pub(crate) fn find(
+    t: &mut Transition<'_>,
+    slot: Slot<Lease>,
+    request: &Request,
+) -> Result<Option<Replay>, Rejection> {
+    let lease = &t.state.leases[slot];
+    let namespace = t.state.namespaces.get(t.state.locks[lease.lock].namespace).name.clone();
+    let owner = t.state.owner(lease.owner).clone();
+    let scope = Scope {
+        namespace: &namespace,
+        owner: &owner,
+        dialect: lease.dialect,
+        operation: request.operation,
+        id: &request.id,
+    };
+    replay::find(t, &scope, request.fingerprint)
+}
+
+/// A lease that lives long is renewed often: its oldest renewals are forgotten.
+fn make_room(t: &mut Transition<'_>, slot: Slot<Lease>, is_needed: bool) {
+    let requests = t.state.leases[slot].requests();
+    if !is_needed || requests.len() < t.limits.lease_requests_max {
+        return;
+    }
+    let Some(oldest) = requests.iter().find(|request| request.operation == Operation::Renew) else {
+        return;
+    };
+    let (operation, id) = (oldest.operation, oldest.id.clone());
+    let lease = t.state.leases[slot].number;
+    t.record(Change::RequestForgotten { lease, operation, id });
+}

@@ -1,0 +1,62 @@
+//! Sessions: one keep-alive for many leases.
+
+use crate::arena::Slot;
+use crate::change::Change;
+use crate::command::{CloseSession, KeepSession, OpenSession};
+use crate::lease::Ending;
+use crate::limits::within;
+use crate::name::Dialect;
+use crate::outcome::{Limit, Outcome, Rejection};
+use crate::session::{Session, SessionDigest, SessionRecord};
+use crate::transition::Transition;
+
+pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<Outcome, Rejection> {
+    t.limits.check_session(&open)?;
+    let owner = t.state.owners.find(&open.owner);
+    let n_sessions = owner.map_or(0, |owner| t.state.owners.get(owner).n_sessions);
+    within(Limit::OwnerSessions, n_sessions < t.limits.owner_sessions_max)?;
+    if t.state.find_session(&open.digest).is_some() {
+        // Secrets are drawn at random; the same one twice means the caller draws them badly.
+        return Err(Rejection::RequestConflict);
+    }
+    let number = t.state.next_session;
+    t.record(Change::SessionOpened(Box::new(SessionRecord {
+        number,
+        digest: open.digest,
+        owner: open.owner,
+        dialect: open.dialect,
+        ttl: open.ttl,
+        opened_at: t.now,
+        deadline: t.now + open.ttl,
+        ended: None,
+    })));
+    Ok(Outcome::SessionOpened(number))
+}
+
+pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Outcome, Rejection> {
+    let slot = live(t, &keep.session, keep.dialect)?;
+    let Session { number, ttl, .. } = t.state.sessions[slot];
+    let deadline = t.now + ttl;
+    t.record(Change::SessionKept { session: number, deadline });
+    Ok(Outcome::SessionKept { deadline })
+}
+
+/// From this moment every lease of the session is over, though it may take some sweeps to write it down.
+pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<Outcome, Rejection> {
+    let slot = live(t, &close.session, close.dialect)?;
+    let session = t.state.sessions[slot].number;
+    t.record(Change::SessionEnded { session, how: Ending::Released, at: t.now });
+    Ok(Outcome::SessionClosed)
+}
+
+/// The session with this secret, if it is not over.
+pub(crate) fn live(
+    t: &Transition<'_>,
+    digest: &SessionDigest,
+    dialect: Dialect,
+) -> Result<Slot<Session>, Rejection> {
+    let slot = t.state.find_session(digest).ok_or(Rejection::NoSuchSession)?;
+    let session = &t.state.sessions[slot];
+    let is_live = session.dialect == dialect && session.ending(t.now).is_none();
+    if is_live { Ok(slot) } else { Err(Rejection::NoSuchSession) }
+}

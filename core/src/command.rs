@@ -1,0 +1,234 @@
+//! What can be asked of the machine.
+
+use std::sync::Arc;
+
+use crate::lease::{LeaseId, LeaseNumber, Mode, Secret};
+use crate::name::{Dialect, LockKey, Owner};
+use crate::session::SessionDigest;
+use crate::time::Span;
+use crate::token::Token;
+
+/// One thing to do, whole or not at all.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Take a lock or queue for it.
+    Acquire(Box<Acquire>),
+    /// Move a deadline.
+    Renew(Renew),
+    /// Give a lease back.
+    Release(Release),
+    /// Take leases away.
+    Revoke(Revoke),
+    /// Change what a later grant of a lease lasts.
+    Amend(Amend),
+    /// Give up the grace period one has.
+    Forgo(Forgo),
+    /// The connection behind a lease is gone.
+    Leave(LeaseNumber),
+    /// Start a session.
+    OpenSession(OpenSession),
+    /// Move a session's deadline.
+    KeepSession(KeepSession),
+    /// End a session and all its leases.
+    CloseSession(CloseSession),
+    /// Bring a lock up to date before it is read.
+    Settle(LockKey),
+    /// Work off what has fallen due, at most this many things.
+    Sweep(usize),
+    /// The server has restarted: no connection is left.
+    Resume,
+    /// The state comes from a backup: nothing handed out since may be handed out again.
+    Restore,
+}
+
+/// Take `lock` or queue for it.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// Which lock.
+    pub lock: LockKey,
+    /// For whom.
+    pub owner: Owner,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// With whom it may be shared.
+    pub mode: Mode,
+    /// How long the lease lasts from its grant; `None` for as long as its session, or until it is given back.
+    pub ttl: Option<Span>,
+    /// For how long after expiry the lock stays reserved for its owner. Exclusive leases only.
+    pub grace: Span,
+    /// What to do if the lock is taken.
+    pub wait: Wait,
+    /// If this owner has the lock already: renew that lease instead of refusing.
+    pub sticky: bool,
+    /// Keep the lease readable for a while after its end.
+    pub keep: bool,
+    /// The session it belongs to.
+    pub session: Option<SessionDigest>,
+    /// Anything the owner wants to be shown.
+    pub metadata: Option<Arc<[u8]>>,
+    /// Repeating it repeats the answer, not the effect.
+    pub request_id: Option<Box<str>>,
+    /// Unguessable; drawn by the caller.
+    pub secret: Secret,
+}
+
+/// What to do if a lock is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Be refused.
+    No,
+    /// Queue this long, as long as the connection is there.
+    Connected(Span),
+    /// Queue this long, connection or not.
+    Unattended(Span),
+}
+
+impl Wait {
+    pub(crate) fn span(self) -> Span {
+        match self {
+            Wait::No => Span::ZERO,
+            Wait::Connected(span) | Wait::Unattended(span) => span,
+        }
+    }
+}
+
+/// How a client shows that a lease is its own. Each dialect has its way.
+#[derive(Clone, Debug)]
+pub enum Proof {
+    /// It knows the lease's id.
+    Id {
+        /// The id.
+        id: LeaseId,
+        /// Whose lease it must be.
+        owner: Owner,
+        /// Which token it must have.
+        token: Option<Token>,
+        /// Which lock it must be on.
+        lock: Option<LockKey>,
+    },
+    /// It goes by the name of the owner.
+    Owner {
+        /// Of this lock.
+        lock: LockKey,
+        /// Who.
+        owner: Owner,
+    },
+    /// It knows the lease's number; with a principal, it must be the one that asked for it.
+    Number {
+        /// Which lease.
+        number: LeaseNumber,
+        /// Whose.
+        principal: Option<Arc<str>>,
+    },
+    /// It is in the session that holds the lock.
+    Session {
+        /// The lock.
+        lock: LockKey,
+        /// The session.
+        session: SessionDigest,
+    },
+}
+
+/// Move the deadline of an active lease.
+#[derive(Clone, Debug)]
+pub struct Renew {
+    /// Which lease, and by what right.
+    pub proof: Proof,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// To when.
+    pub extend: Extend,
+    /// Repeating it repeats the answer, not the effect.
+    pub request_id: Option<Box<str>>,
+}
+
+/// Where a renewal puts the deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extend {
+    /// This far from now, but never earlier than it was.
+    AtLeast(Span),
+    /// This far from now, even if that is earlier.
+    Exactly(Span),
+}
+
+/// Give an active lease back.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// Which lease, and by what right.
+    pub proof: Proof,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// Repeating it repeats the answer, not the effect.
+    pub request_id: Option<Box<str>>,
+}
+
+/// End leases by force, without grace.
+#[derive(Clone, Debug)]
+pub struct Revoke {
+    /// Which.
+    pub target: Target,
+    /// Why, and on whose word: kept with the lease and in its event.
+    pub reason: Arc<str>,
+}
+
+/// What a revocation is aimed at.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// All holders of a lock. Its queue moves up.
+    Lock(LockKey),
+    /// One lease, active or waiting, in the name of whoever can prove it theirs.
+    Lease(Proof, Dialect),
+}
+
+/// Change what a later grant of a waiting or active lease lasts.
+#[derive(Clone, Debug)]
+pub struct Amend {
+    /// Which lease, and by what right.
+    pub proof: Proof,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// The new ttl.
+    pub ttl: Span,
+}
+
+/// Give up the grace period one has.
+#[derive(Clone, Debug)]
+pub struct Forgo {
+    /// Of this lock.
+    pub lock: LockKey,
+    /// Who held it last.
+    pub owner: Owner,
+    /// Through which protocol.
+    pub dialect: Dialect,
+}
+
+/// Start a session.
+#[derive(Clone, Debug)]
+pub struct OpenSession {
+    /// Hash of its secret.
+    pub digest: SessionDigest,
+    /// Whose.
+    pub owner: Owner,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// How long it lasts without a keep-alive.
+    pub ttl: Span,
+}
+
+/// Let a session last its ttl from now.
+#[derive(Clone, Debug)]
+pub struct KeepSession {
+    /// Which.
+    pub session: SessionDigest,
+    /// Through which protocol.
+    pub dialect: Dialect,
+}
+
+/// End a session; its leases count as released.
+#[derive(Clone, Debug)]
+pub struct CloseSession {
+    /// Which.
+    pub session: SessionDigest,
+    /// Through which protocol.
+    pub dialect: Dialect,
+}

@@ -1,0 +1,63 @@
+//! Locks nobody uses, remembered for their tokens: a list through the locks, longest idle first.
+
+use crate::arena::{Arena, Slot};
+use crate::lock::{Busy, Idle, Lock, Usage};
+use crate::time::Timestamp;
+
+#[derive(Default)]
+pub(crate) struct IdleLocks {
+    first: Option<Slot<Lock>>,
+    last: Option<Slot<Lock>>,
+    len: usize,
+}
+
+impl IdleLocks {
+    /// The one that has been idle longest, and since when.
+    pub(crate) fn first(&self, locks: &Arena<Lock>) -> Option<(Slot<Lock>, Timestamp)> {
+        self.first.map(|slot| (slot, idle(&locks[slot]).since))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts a lock last, as idle from `now`.
+    pub(crate) fn push(&mut self, locks: &mut Arena<Lock>, slot: Slot<Lock>, now: Timestamp) {
+        locks[slot].usage = Usage::Idle(Idle { before: self.last, after: None, since: now });
+        match self.last {
+            Some(last) => idle_mut(&mut locks[last]).after = Some(slot),
+            None => self.first = Some(slot),
+        }
+        self.last = Some(slot);
+        self.len += 1;
+    }
+
+    /// Takes a lock out, because it is used again or forgotten.
+    pub(crate) fn remove(&mut self, locks: &mut Arena<Lock>, slot: Slot<Lock>) {
+        let Idle { before, after, .. } = *idle(&locks[slot]);
+        match before {
+            Some(before) => idle_mut(&mut locks[before]).after = after,
+            None => self.first = after,
+        }
+        match after {
+            Some(after) => idle_mut(&mut locks[after]).before = before,
+            None => self.last = before,
+        }
+        locks[slot].usage = Usage::Busy(Busy::default());
+        self.len -= 1;
+    }
+}
+
+fn idle(lock: &Lock) -> &Idle {
+    match &lock.usage {
+        Usage::Idle(idle) => idle,
+        Usage::Busy(_) => panic!("a busy lock is in the list of idle ones"),
+    }
+}
+
+fn idle_mut(lock: &mut Lock) -> &mut Idle {
+    match &mut lock.usage {
+        Usage::Idle(idle) => idle,
+        Usage::Busy(_) => panic!("a busy lock is in the list of idle ones"),
+    }
+}

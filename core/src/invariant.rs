@@ -1,0 +1,224 @@
+//! What is true of a machine between any two commands. Tests check it after every step.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use crate::arena::Slot;
+use crate::lease::{Lease, Mode, Phase};
+use crate::lock::{Lock, Usage};
+use crate::machine::Machine;
+use crate::owner::Known;
+use crate::state::State;
+
+/// The first invariant that does not hold, in words.
+pub fn check(machine: &Machine) -> Result<(), String> {
+    let state = &machine.state;
+    for (slot, lock) in state.locks.iter() {
+        check_holders(machine, slot)
+            .map_err(|broken| format!("{:?}: {broken}", state.key(slot)))?;
+        check_lock(machine, slot, lock)
+            .map_err(|broken| format!("{:?}: {broken}", state.key(slot)))?;
+    }
+    for (slot, lease) in state.leases.iter() {
+        check_lease(state, slot, lease)
+            .map_err(|broken| format!("{:?}: {broken}", lease.number))?;
+    }
+    check_sessions(state)?;
+    check_owners(state)?;
+    check_indexes(state)
+}
+
+/// Semantics 1 and 9: one exclusive holder and nobody beside it; counted holders agree and fit.
+fn check_holders(machine: &Machine, slot: Slot<Lock>) -> Result<(), String> {
+    let state = &machine.state;
+    let holders: Vec<_> = state.holders(slot).map(|holder| &state.leases[holder]).collect();
+    let n_holders = holders.len();
+    holds(n_holders == state.locks[slot].n_holders() as usize, "holders are miscounted")?;
+    holds(n_holders <= machine.limits.holders_max as usize, "too many holders")?;
+    for holder in &holders {
+        holds(holder.is_active() && holder.lock == slot, "a holder is not an active lease of it")?;
+        match holder.mode {
+            Mode::Exclusive => holds(n_holders == 1, "an exclusive holder is not alone")?,
+            Mode::Shared => {
+                holds(holders[0].mode == Mode::Shared, "a shared holder beside others")?
+            }
+            Mode::Counted(limit) => {
+                holds(holders[0].mode == holder.mode, "counted holders disagree")?;
+                holds(n_holders <= limit as usize, "more counted holders than their limit")?;
+            }
+        }
+    }
+    let tokens: BTreeSet<_> = holders.iter().map(|holder| holder.token).collect();
+    holds(tokens.len() == n_holders, "two holders have one token")?;
+    let last_token = state.locks[slot].last_token;
+    holds(tokens.last().is_none_or(|token| *token <= last_token), "a token above the last one")
+}
+
+fn check_lock(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), String> {
+    let Usage::Busy(busy) = &lock.usage else { return Ok(()) };
+    let state = &machine.state;
+    holds(!busy.is_over(), "an unused lock is not among the idle ones")?;
+    holds(busy.pending == state.pending.contains(&slot), "pending but not on the list")?;
+    holds(busy.in_grace == state.grace_deadlines.get(slot).is_some(), "grace without a deadline")?;
+    let grace_until = lock.lapse.as_ref().map(|lapse| lapse.grace_until);
+    holds(!busy.in_grace || state.grace_deadlines.get(slot) == grace_until, "grace is misdated")?;
+    holds(lock.lapse.is_none() || busy.n_holders == 0, "a lapse beside a holder")?;
+    holds(busy.queue.as_ref().is_none_or(|queue| queue.len() > 0), "an empty queue is kept")?;
+    let leases = state.leases.iter().filter(|(_, lease)| lease.lock == slot);
+    let (mut n_queued, mut n_ended, mut n_counted) = (0, 0, 0);
+    for (_, lease) in leases {
+        n_queued += usize::from(lease.phase.is_queued());
+        n_ended += u32::from(matches!(lease.phase, Phase::Ended(_)));
+        if let (Mode::Counted(limit), Phase::Active | Phase::Waiting | Phase::Parked) =
+            (lease.mode, lease.phase)
+        {
+            n_counted += 1;
+            holds(limit == busy.limit, "a counted lease disagrees with its lock")?;
+        }
+    }
+    holds(n_queued == busy.queue.as_ref().map_or(0, |queue| queue.len()), "queue is miscounted")?;
+    holds(n_ended == busy.n_ended, "ended leases are miscounted")?;
+    holds(n_counted == busy.n_counted, "counted leases are miscounted")?;
+    check_queue(machine, slot, lock)
+}
+
+/// Semantics 4, 5, 8: nobody waits for a lock that could be theirs, unless that is known and due.
+fn check_queue(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), String> {
+    let Some(queue) = lock.queue() else { return Ok(()) };
+    let state = &machine.state;
+    holds(queue.is_consistent(), "the queue contradicts itself")?;
+    let numbers: Vec<_> = queue.iter().map(|waiter| state.leases[waiter].number).collect();
+    holds(numbers.is_sorted(), "the queue is out of order")?;
+    for waiter in queue.iter() {
+        holds(state.leases[waiter].phase.is_queued(), "the queue has one that does not wait")?;
+    }
+    let is_due = lock.busy().is_some_and(|busy| busy.pending)
+        || state.is_behind(state.now)
+        || state.grace_deadlines.get(slot).is_some_and(|at| at <= state.now);
+    let is_in_grace = lock.grace(state.now).is_some();
+    let could_be_granted = queue
+        .first()
+        .is_some_and(|waiter| state.admits(slot, state.leases[waiter].mode, &machine.limits));
+    holds(
+        is_due || is_in_grace || !could_be_granted,
+        "somebody waits for a lock that could be theirs",
+    )
+}
+
+fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), String> {
+    holds(state.find_lease(lease.number) == Some(slot), "not found by its number")?;
+    holds(lease.number < state.next_lease, "its number will be given again")?;
+    let remembered = (lease.deadline, lease.number);
+    let deadline = state.lease_deadlines.get(slot);
+    match lease.phase {
+        Phase::Active => {
+            holds(state.holders(lease.lock).any(|h| h == slot), "active but does not hold")?;
+            holds(deadline == lease.deadline.finite(), "its deadline is not watched")?;
+        }
+        Phase::Waiting | Phase::Parked => {
+            let queue = state.locks[lease.lock].queue();
+            let is_there = queue.is_some_and(|queue| queue.iter().any(|w| w == slot));
+            holds(is_there, "waits but is not in the queue")?;
+            holds(deadline == lease.deadline.finite(), "its wait is not watched")?;
+        }
+        Phase::Ended(_) => {
+            let memory = if lease.keep { &state.kept } else { &state.answered };
+            holds(memory.contains(&remembered), "ended, and will never be forgotten")?;
+            holds(deadline.is_none() && lease.session.is_none(), "ended, and still bound")?;
+        }
+    }
+    holds(lease.token <= state.locks[lease.lock].last_token, "its token is from the future")
+}
+
+fn check_sessions(state: &State) -> Result<(), String> {
+    let mut members: BTreeMap<_, u32> = BTreeMap::new();
+    for (_, lease) in state.leases.iter() {
+        if let Some(session) = lease.session {
+            *members.entry(session).or_default() += 1;
+        }
+    }
+    for (slot, session) in state.sessions.iter() {
+        let listed =
+            std::iter::successors(session.leases, |lease| state.leases[*lease].in_session.after);
+        let n_listed = listed.count() as u32;
+        let n_members = members.get(&slot).copied().unwrap_or_default();
+        let name = session.number;
+        same(&name, "leases listed", n_listed, session.n_leases)?;
+        same(&name, "leases that say so", n_members, session.n_leases)?;
+        same(&name, "found by digest", state.find_session(&session.digest), Some(slot))?;
+        same(&name, "being ended", state.ending.contains(&slot), session.ended.is_some())?;
+        let watched = session.ended.is_none().then_some(session.deadline);
+        same(&name, "watched deadline", state.session_deadlines.get(slot), watched)?;
+    }
+    Ok(())
+}
+
+fn check_owners(state: &State) -> Result<(), String> {
+    let mut expected: BTreeMap<Slot<Known>, (u32, u32, u32)> = BTreeMap::new();
+    for (_, lease) in state.leases.iter() {
+        let counts = expected.entry(lease.owner).or_default();
+        counts.0 += 1;
+        counts.1 += u32::from(!matches!(lease.phase, Phase::Ended(_)));
+    }
+    for (_, session) in state.sessions.iter() {
+        let counts = expected.entry(session.owner).or_default();
+        counts.0 += 1;
+        counts.2 += u32::from(session.ended.is_none());
+    }
+    for (_, lock) in state.locks.iter() {
+        if let Some(lapse) = &lock.lapse {
+            expected.entry(lapse.owner).or_default().0 += 1;
+        }
+    }
+    for (slot, known) in state.owners.iter() {
+        let counts = (state.owners.n_refs(slot), known.n_leases, known.n_sessions);
+        let expected = expected.get(&slot).copied().unwrap_or_default();
+        same(&known.owner, "references, leases, sessions", counts, expected)?;
+    }
+    Ok(())
+}
+
+fn check_indexes(state: &State) -> Result<(), String> {
+    let leases = || state.leases.iter().map(|(_, lease)| lease);
+    let n_requests: usize = leases().map(|lease| lease.requests().len()).sum();
+    let n_idle = state.locks.iter().filter(|(_, lock)| lock.busy().is_none()).count();
+    same(&"locks", "indexed", state.lock_index.len(), state.locks.len())?;
+    same(&"leases", "indexed", state.lease_index.len(), state.leases.len())?;
+    same(&"requests", "indexed", state.requests.len(), n_requests)?;
+    same(&"idle locks", "listed", state.idle.len(), n_idle)?;
+    same(&"active leases", "counted", state.n_active, leases().filter(|l| l.is_active()).count())?;
+    same(
+        &"waiting leases",
+        "counted",
+        state.n_queued,
+        leases().filter(|l| l.phase.is_queued()).count(),
+    )?;
+    let n_ended = leases().filter(|lease| matches!(lease.phase, Phase::Ended(_))).count();
+    same(&"ended leases", "remembered", state.kept.len() + state.answered.len(), n_ended)?;
+    let n_watched = leases()
+        .filter(|lease| {
+            !matches!(lease.phase, Phase::Ended(_)) && lease.deadline.finite().is_some()
+        })
+        .count();
+    same(&"lease deadlines", "watched", state.lease_deadlines.len(), n_watched)?;
+    let heaps_hold = state.lease_deadlines.is_consistent()
+        && state.session_deadlines.is_consistent()
+        && state.grace_deadlines.is_consistent();
+    holds(heaps_hold, "a deadline is out of order")
+}
+
+fn holds(condition: bool, otherwise: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(otherwise.into()) }
+}
+
+fn same<T: PartialEq + Debug>(
+    whose: &dyn Debug,
+    what: &str,
+    is: T,
+    should_be: T,
+) -> Result<(), String> {
+    if is == should_be {
+        return Ok(());
+    }
+    Err(format!("{whose:?}: {what}: {is:?} instead of {should_be:?}"))
+}

@@ -1,0 +1,58 @@
+//! The lock server as a pure state machine.
+//!
+//! [`Machine::apply`] takes a command and the time, and returns data: what to answer, what to make durable
+//! and whom to wake. [`Machine::next_deadline`] says when time itself will have something to do. There is no
+//! I/O here, no clock, no randomness, no async and no thread; everything that could be different the next
+//! time comes in as an argument. The same commands at the same times give the same changes, and the same
+//! changes give the same state.
+//!
+//! Start reading at [`Command`], then [`Change`], then `transition.rs` (the rules all commands share) and
+//! `apply/acquire.rs`.
+
+mod absorb;
+mod apply;
+mod arena;
+mod change;
+mod command;
+mod deadline;
+mod idle;
+mod index;
+pub mod invariant;
+mod lease;
+mod limits;
+mod lock;
+mod machine;
+mod name;
+mod namespace;
+mod outcome;
+mod owner;
+mod queue;
+mod request;
+mod retry;
+mod session;
+mod snapshot;
+mod state;
+mod time;
+mod token;
+mod transition;
+mod view;
+
+pub use absorb::Incoherent;
+pub use change::Change;
+pub use command::{
+    Acquire, Amend, CloseSession, Command, Extend, Forgo, KeepSession, OpenSession, Proof, Release,
+    Renew, Revoke, Target, Wait,
+};
+pub use lease::{Ending, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
+pub use limits::Limits;
+pub use lock::{LapseRecord, LockRecord};
+pub use machine::Machine;
+pub use name::{Dialect, LockKey, Owner};
+pub use outcome::{Applied, Grant, GrantKind, Holding, Limit, Outcome, Rejection, Swept};
+pub use request::{Operation, Request};
+pub use retry::RetryHint;
+pub use session::{SessionDigest, SessionNumber, SessionRecord};
+pub use snapshot::Row;
+pub use time::{Span, Timestamp};
+pub use token::Token;
+pub use view::{Counts, LeaseView, LockView};

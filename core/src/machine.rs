@@ -1,0 +1,128 @@
+//! The machine: commands in, changes out.
+
+use crate::absorb::Incoherent;
+use crate::apply;
+use crate::change::Change;
+use crate::command::Command;
+use crate::lease::{LeaseNumber, LeaseRecord};
+use crate::limits::Limits;
+use crate::name::LockKey;
+use crate::outcome::Applied;
+use crate::session::{SessionDigest, SessionRecord};
+use crate::state::State;
+use crate::time::Timestamp;
+use crate::token::Token;
+use crate::transition::Transition;
+use crate::view::{self, Counts, LeaseView, LockView};
+
+/// All locks, leases, queues and sessions of one store.
+pub struct Machine {
+    pub(crate) state: State,
+    pub(crate) limits: Limits,
+}
+
+impl Machine {
+    /// An empty machine. `hash_seed` should be drawn at random for every process: it decides nothing but
+    /// which names share a hash bucket, so that nobody can choose names that do.
+    pub fn new(limits: Limits, hash_seed: u128) -> Self {
+        Self { state: State::new(hash_seed), limits }
+    }
+
+    /// Does what `command` says at `now`, whole or not at all. The same commands at the same times give the
+    /// same changes.
+    ///
+    /// A `now` before the latest one is taken for the latest one: time only grows.
+    pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
+        let now = now.max(self.state.now);
+        self.state.now = now;
+        let mut transition = Transition {
+            state: &mut self.state,
+            limits: &self.limits,
+            now,
+            changes: Vec::new(),
+            wakeups: Vec::new(),
+        };
+        let outcome = apply::apply(&mut transition, command);
+        let Transition { changes, wakeups, .. } = transition;
+        Applied { outcome, changes, wakeups }
+    }
+
+    /// When there is next something for [`Command::Sweep`] to do.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        apply::sweep::next_deadline(&self.state, &self.limits)
+    }
+
+    /// Makes true what a journal says happened at `now`. On an error the machine is not to be used further.
+    pub fn absorb(&mut self, now: Timestamp, changes: &[Change]) -> Result<(), Incoherent> {
+        changes.iter().try_for_each(|change| self.state.absorb(now, change))
+    }
+
+    /// To be called after the last [`Machine::absorb`]: every queue is looked at again, because which of
+    /// them were waiting to be is not journaled.
+    pub fn absorbed(&mut self) {
+        self.state.mark_queues_pending();
+    }
+
+    /// The latest time anything happened.
+    pub fn now(&self) -> Timestamp {
+        self.state.now
+    }
+
+    /// The bounds it keeps.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What is true of a lock at the latest time, with at most `n_queue_max` of its queue. Nothing overdue is
+    /// shown; [`Command::Settle`] first also shows who is next instead.
+    pub fn lock(&self, key: &LockKey, n_queue_max: usize) -> LockView {
+        match self.state.find_lock(key) {
+            Some(slot) => view::lock(&self.state, slot, self.state.now, n_queue_max),
+            None => LockView {
+                last_token: self.floor(&key.namespace),
+                holders: Vec::new(),
+                queue: Vec::new(),
+                n_waiting: 0,
+                lapse: None,
+            },
+        }
+    }
+
+    /// Some locks, in no particular order but always the same: at most `n_max` from the `from`th place on,
+    /// and where to go on. A lock that is there all along is met exactly once.
+    pub fn locks(&self, from: usize, n_max: usize) -> (Vec<LockKey>, Option<usize>) {
+        let mut found: Vec<_> = self.state.locks.iter_from(from).take(n_max + 1).collect();
+        let next = (found.len() > n_max).then(|| found.pop()).flatten();
+        let keys = found.into_iter().map(|(slot, _)| self.state.key(slot)).collect();
+        (keys, next.map(|(slot, _)| slot.index()))
+    }
+
+    /// A lease by number, active, waiting or remembered.
+    pub fn lease(&self, number: LeaseNumber) -> Option<LeaseView> {
+        let slot = self.state.find_lease(number)?;
+        Some(view::lease(&self.state, &self.state.leases[slot]))
+    }
+
+    /// All there is to know of a lease.
+    pub fn lease_record(&self, number: LeaseNumber) -> Option<LeaseRecord> {
+        let slot = self.state.find_lease(number)?;
+        Some(view::lease_record(&self.state, &self.state.leases[slot]))
+    }
+
+    /// A session that is not over.
+    pub fn session(&self, digest: &SessionDigest) -> Option<SessionRecord> {
+        let session = &self.state.sessions[self.state.find_session(digest)?];
+        let is_live = session.ending(self.state.now).is_none();
+        is_live.then(|| view::session_record(&self.state, session))
+    }
+
+    /// How much there is.
+    pub fn counts(&self) -> Counts {
+        view::counts(&self.state)
+    }
+
+    fn floor(&self, namespace: &str) -> Token {
+        let slot = self.state.namespaces.find(namespace);
+        slot.map_or(Token::ZERO, |slot| self.state.namespaces.get(slot).floor)
+    }
+}

@@ -1,0 +1,162 @@
+//! What the machine answers.
+
+use crate::change::Change;
+use crate::lease::{Ending, LeaseNumber};
+use crate::name::{Dialect, Owner};
+use crate::session::SessionNumber;
+use crate::time::{Span, Timestamp};
+use crate::view::LeaseView;
+
+/// Everything that follows from one command. The engine makes `changes` durable, then acts.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// For whoever asked.
+    pub outcome: Result<Outcome, Rejection>,
+    /// To be made durable before anything is answered. Expiries that were only noticed now are among
+    /// them even if the command was refused.
+    pub changes: Vec<Change>,
+    /// Leases that waited for their lock and now have it, or never will: their clients are to be told.
+    pub wakeups: Vec<LeaseNumber>,
+}
+
+/// What a command achieved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The lease is active.
+    Granted(Box<Grant>),
+    /// The lease is in the queue.
+    Queued(LeaseNumber),
+    /// The lease lasts longer, or as long as before.
+    Renewed(Box<LeaseView>),
+    /// The lease is over.
+    Released(Box<LeaseView>),
+    /// These leases are over.
+    Revoked(Vec<LeaseView>),
+    /// The lease lasts this long when it is granted.
+    Amended(Box<LeaseView>),
+    /// There is no grace period any more.
+    Forgone,
+    /// A session began.
+    SessionOpened(SessionNumber),
+    /// The session lasts until then.
+    SessionKept {
+        /// Its deadline.
+        deadline: Timestamp,
+    },
+    /// The session is over.
+    SessionClosed,
+    /// Nothing to tell: settle, leave, resume, restore.
+    Done,
+    /// How much fell due, and whether anything is left.
+    Swept(Swept),
+}
+
+/// An active lease, new or found again by its request id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grant {
+    /// The lease.
+    pub lease: LeaseView,
+    /// How it came about.
+    pub kind: GrantKind,
+    /// Who let the lock expire before this grant.
+    pub previous: Option<Owner>,
+}
+
+/// How an acquire came to a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GrantKind {
+    /// A new lease with a new token.
+    New,
+    /// The lease its owner had anyway, renewed.
+    Renewed,
+    /// The lease an earlier request with the same id got.
+    Replayed,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// Deadlines, leases and locks worked off.
+    pub n_done: usize,
+    /// Something is still due.
+    pub more: bool,
+}
+
+/// Why not. Few kinds: a new one only if a client would act differently.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rejection {
+    /// The lock is taken, or others are before in its queue.
+    Held(Box<Holding>),
+    /// The lock is reserved for its last owner.
+    Grace {
+        /// The last owner.
+        owner: Owner,
+        /// When its lease ended.
+        expired_at: Timestamp,
+        /// How long nobody else gets the lock.
+        grace_until: Timestamp,
+    },
+    /// Too many wait for this lock.
+    QueueFull,
+    /// The holders or waiters of this lock agreed on another count.
+    LimitDiffers {
+        /// The count they agreed on.
+        limit: u32,
+    },
+    /// The request id was used for something else.
+    RequestConflict,
+    /// The request id was used for this, but its lease has ended.
+    RequestSpent(Ending),
+    /// No such lease, or none any more.
+    NoSuchLease,
+    /// The lease belongs to somebody else, or the proof is wrong.
+    NotOwner,
+    /// The lease is over.
+    Ended(Ending),
+    /// The lease is still waiting.
+    StillWaiting,
+    /// No such session, or none any more, or somebody else's.
+    NoSuchSession,
+    /// Too much, too many, too long.
+    Limit(Limit),
+    /// This lock has had all the tokens there are.
+    TokensExhausted,
+}
+
+/// Who is in the way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// A holder; `None` while others are before in the queue of a lock nobody holds.
+    pub owner: Option<Owner>,
+    /// Through which dialect, with the lease's number.
+    pub lease: Option<(Dialect, LeaseNumber)>,
+    /// When the holder got it.
+    pub granted_at: Timestamp,
+    /// When its lease ends unless renewed.
+    pub deadline: Option<Timestamp>,
+    /// How long that is from now.
+    pub remaining: Option<Span>,
+    /// How many wait already.
+    pub n_waiting: usize,
+}
+
+/// Which limit was met. Each is a field of [`crate::Limits`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "each is the limit of its name")]
+pub enum Limit {
+    Namespace,
+    Name,
+    Owner,
+    RequestId,
+    Metadata,
+    Reason,
+    Ttl,
+    SessionTtl,
+    Grace,
+    Wait,
+    Holders,
+    Namespaces,
+    Locks,
+    OwnerLeases,
+    OwnerSessions,
+}

@@ -1,0 +1,82 @@
+//! The queue of one lock: first in, first out, by lease number.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::arena::Slot;
+use crate::lease::{Lease, LeaseNumber};
+use crate::owner::Known;
+
+/// Who waits. Anybody leaves from anywhere in O(log n); those parked keep their number, and so their place.
+#[derive(Default)]
+pub(crate) struct Queue {
+    ready: BTreeMap<LeaseNumber, Slot<Lease>>,
+    parked: BTreeMap<LeaseNumber, Slot<Lease>>,
+    /// The ready ones by owner: in a grace period one owner goes before all others.
+    by_owner: BTreeSet<(Slot<Known>, LeaseNumber)>,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, lease: &Lease, slot: Slot<Lease>) {
+        self.ready.insert(lease.number, slot);
+        self.by_owner.insert((lease.owner, lease.number));
+    }
+
+    pub(crate) fn park(&mut self, lease: &Lease, slot: Slot<Lease>) {
+        self.remove(lease);
+        self.parked.insert(lease.number, slot);
+    }
+
+    pub(crate) fn unpark(&mut self, lease: &Lease, slot: Slot<Lease>) {
+        self.parked.remove(&lease.number);
+        self.push(lease, slot);
+    }
+
+    /// Takes `lease` out, parked or not.
+    pub(crate) fn remove(&mut self, lease: &Lease) {
+        if self.ready.remove(&lease.number).is_some() {
+            self.by_owner.remove(&(lease.owner, lease.number));
+        } else {
+            self.parked.remove(&lease.number);
+        }
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn first(&self) -> Option<Slot<Lease>> {
+        self.ready.first_key_value().map(|(_, slot)| *slot)
+    }
+
+    /// Those of `owner` whose clients are there, in order.
+    pub(crate) fn of(&self, owner: Slot<Known>) -> impl Iterator<Item = Slot<Lease>> + '_ {
+        let all = (owner, LeaseNumber(0))..=(owner, LeaseNumber(u64::MAX));
+        self.by_owner.range(all).map(|(_, number)| self.ready[number])
+    }
+
+    /// Everybody, in order, parked or not.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot<Lease>> + '_ {
+        let mut ready = self.ready.iter().peekable();
+        let mut parked = self.parked.iter().peekable();
+        std::iter::from_fn(move || {
+            let parked_first = match (ready.peek(), parked.peek()) {
+                (Some((a, _)), Some((b, _))) => b < a,
+                (ready, _) => ready.is_none(),
+            };
+            let next = if parked_first { parked.next() } else { ready.next() };
+            next.map(|(_, slot)| *slot)
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len() + self.parked.len()
+    }
+
+    pub(crate) fn n_ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// For [`crate::invariant`].
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.by_owner.len() == self.ready.len()
+            && self.by_owner.iter().all(|(_, number)| self.ready.contains_key(number))
+            && self.parked.keys().all(|number| !self.ready.contains_key(number))
+    }
+}

@@ -1,0 +1,67 @@
+//! A session: one keep-alive for any number of leases.
+
+use std::fmt;
+
+use crate::arena::Slot;
+use crate::lease::{Ending, Lease};
+use crate::name::{Dialect, Owner};
+use crate::owner::Known;
+use crate::time::{Span, Timestamp};
+
+/// Counts up over everything a store ever saw. Public.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionNumber(pub u64);
+
+impl fmt::Debug for SessionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+
+/// A hash of the secret that only the session's owner knows. The secret itself never gets here.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionDigest(pub [u8; 32]);
+
+impl fmt::Debug for SessionDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// A session in memory.
+pub(crate) struct Session {
+    pub(crate) number: SessionNumber,
+    pub(crate) digest: SessionDigest,
+    pub(crate) owner: Slot<Known>,
+    pub(crate) dialect: Dialect,
+    pub(crate) ttl: Span,
+    pub(crate) opened_at: Timestamp,
+    /// When it expires, or when it ended.
+    pub(crate) deadline: Timestamp,
+    /// Over; its leases are being worked off.
+    pub(crate) ended: Option<Ending>,
+    /// The list of its leases, most recent first.
+    pub(crate) leases: Option<Slot<Lease>>,
+    pub(crate) n_leases: u32,
+}
+
+impl Session {
+    /// How it has ended by `now`, whether or not that was written down yet.
+    pub(crate) fn ending(&self, now: Timestamp) -> Option<Ending> {
+        self.ended.or((now >= self.deadline).then_some(Ending::Expired))
+    }
+}
+
+/// All there is to know of a session, free of slots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as in `Session`, documented there or plain")]
+pub struct SessionRecord {
+    pub number: SessionNumber,
+    pub digest: SessionDigest,
+    pub owner: Owner,
+    pub dialect: Dialect,
+    pub ttl: Span,
+    pub opened_at: Timestamp,
+    pub deadline: Timestamp,
+    pub ended: Option<Ending>,
+}

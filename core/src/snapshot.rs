@@ -1,0 +1,138 @@
+//! The whole state as rows, for a store to keep and to give back.
+
+use std::sync::Arc;
+
+use crate::absorb::Incoherent;
+use crate::lease::{LeaseNumber, LeaseRecord};
+use crate::limits::Limits;
+use crate::lock::{Lapse, LapseRecord, LockRecord, Usage};
+use crate::machine::Machine;
+use crate::session::{SessionNumber, SessionRecord};
+use crate::state::State;
+use crate::time::Timestamp;
+use crate::token::Token;
+use crate::view;
+
+/// One row. Given back in the order of the variants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Row {
+    /// What the next lease and session will be numbered, and the latest time anything happened.
+    Meta {
+        /// Of the next lease.
+        next_lease: LeaseNumber,
+        /// Of the next session.
+        next_session: SessionNumber,
+        /// Lock time.
+        now: Timestamp,
+    },
+    /// A namespace and its token floor.
+    Namespace {
+        /// Its name.
+        name: Arc<str>,
+        /// At least the last token of each of its locks that was forgotten.
+        floor: Token,
+    },
+    /// A lock beside its leases.
+    Lock(LockRecord),
+    /// A session.
+    Session(SessionRecord),
+    /// A lease.
+    Lease(LeaseRecord),
+}
+
+impl Machine {
+    /// Every row, in the order of the variants and within one in an order of its own, the same for the same
+    /// state however it came about.
+    pub fn export(&self) -> Vec<Row> {
+        let state = &self.state;
+        let mut rows = vec![Row::Meta {
+            next_lease: state.next_lease,
+            next_session: state.next_session,
+            now: state.now,
+        }];
+        rows.extend(
+            state
+                .namespaces
+                .iter()
+                .map(|n| Row::Namespace { name: n.name.clone(), floor: n.floor }),
+        );
+        let mut locks: Vec<_> =
+            state.locks.iter().map(|(slot, _)| view::lock_record(state, slot)).collect();
+        locks.sort_unstable_by(|a, b| a.lock.cmp(&b.lock));
+        rows.extend(locks.into_iter().map(Row::Lock));
+        let sessions = state.session_numbers.values().map(|slot| &state.sessions[*slot]);
+        rows.extend(sessions.map(|session| Row::Session(view::session_record(state, session))));
+        let mut leases: Vec<_> =
+            state.leases.iter().map(|(_, lease)| view::lease_record(state, lease)).collect();
+        leases.sort_unstable_by_key(|lease| lease.number);
+        rows.extend(leases.into_iter().map(Row::Lease));
+        rows
+    }
+
+    /// The machine these rows came from.
+    pub fn import(
+        limits: Limits,
+        hash_seed: u128,
+        rows: impl IntoIterator<Item = Row>,
+    ) -> Result<Self, Incoherent> {
+        let mut machine = Self::new(limits, hash_seed);
+        for row in rows {
+            machine.state.import(row)?;
+        }
+        machine.state.rest_all();
+        machine.state.mark_queues_pending();
+        Ok(machine)
+    }
+}
+
+impl State {
+    fn import(&mut self, row: Row) -> Result<(), Incoherent> {
+        match row {
+            Row::Meta { next_lease, next_session, now } => {
+                self.next_lease = next_lease;
+                self.next_session = next_session;
+                self.now = now;
+            }
+            Row::Namespace { name, floor } => {
+                let slot = self.namespaces.find_or_add(&name);
+                self.namespaces.raise_floor(slot, floor);
+            }
+            Row::Lock(record) => self.import_lock(record)?,
+            Row::Session(record) => self.add_session(&record),
+            // A holder's grant ends any lapse; a lapse after it is in the lock's row, which came before.
+            Row::Lease(record) => self.add_lease(&record)?,
+        }
+        Ok(())
+    }
+
+    fn import_lock(&mut self, record: LockRecord) -> Result<(), Incoherent> {
+        if self.find_lock(&record.lock).is_some() {
+            return Err(Incoherent(format!("lock {:?} is there twice", record.lock)));
+        }
+        let slot = self.add_lock(&record.lock);
+        self.locks[slot].last_token = record.last_token;
+        if let Some(LapseRecord { owner, dialect, expired_at, grace_until }) = record.lapse {
+            let owner = self.owners.retain(&owner);
+            self.set_lapse(slot, Lapse { owner, dialect, expired_at, grace_until });
+        }
+        Ok(())
+    }
+
+    /// Locks come before their leases, so only now is it known which of them are idle.
+    fn rest_all(&mut self) {
+        let busy = self.locks.iter().filter(|(_, lock)| matches!(lock.usage, Usage::Busy(_)));
+        for slot in busy.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.rest(slot);
+        }
+    }
+
+    pub(crate) fn mark_queues_pending(&mut self) {
+        let waited_for = self.locks.iter().filter(|(_, lock)| lock.queue().is_some());
+        for slot in waited_for.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            let busy = self.locks[slot].busy_mut();
+            if !std::mem::replace(&mut busy.pending, true) {
+                self.pending.push_back(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! One command at work: what all commands share.
+//!
+//! Deciding code reads the state freely and changes it only by [`Transition::record`]. Rules about what is
+//! granted to whom stand here and nowhere else.
+
+use crate::arena::Slot;
+use crate::change::Change;
+use crate::lease::{Ending, Lease, LeaseNumber, Phase};
+use crate::limits::Limits;
+use crate::lock::Lock;
+use crate::name::{Dialect, Owner};
+use crate::request::Request;
+use crate::state::State;
+use crate::time::Timestamp;
+use crate::view::{self, LeaseView};
+
+/// A command at work at `now`.
+pub(crate) struct Transition<'m> {
+    pub(crate) state: &'m mut State,
+    pub(crate) limits: &'m Limits,
+    pub(crate) now: Timestamp,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) wakeups: Vec<LeaseNumber>,
+}
+
+/// How a lease is to end.
+pub(crate) struct End {
+    pub(crate) how: Ending,
+    pub(crate) at: Timestamp,
+    pub(crate) request: Option<Request>,
+    pub(crate) reason: Option<std::sync::Arc<str>>,
+}
+
+impl End {
+    pub(crate) fn new(how: Ending, at: Timestamp) -> Self {
+        Self { how, at, request: None, reason: None }
+    }
+}
+
+impl Transition<'_> {
+    /// Does what `change` says, and remembers that it was done.
+    pub(crate) fn record(&mut self, change: Change) {
+        if let Err(incoherent) = self.state.absorb(self.now, &change) {
+            panic!("a command decided on something impossible: {incoherent}");
+        }
+        self.changes.push(change);
+    }
+
+    /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has
+    /// it. After this, what the state says of the lock can be believed, whether or not a sweep has run.
+    pub(crate) fn settle(&mut self, lock: Slot<Lock>) {
+        if self.state.is_behind(self.now) {
+            let holders: Vec<_> = self.state.holders(lock).collect();
+            for holder in holders {
+                self.expire_if_due(holder);
+            }
+        }
+        self.promote(lock);
+    }
+
+    /// Ends a lease whose time, or whose session's, is up.
+    pub(crate) fn expire_if_due(&mut self, slot: Slot<Lease>) -> bool {
+        let overdue = self.state.overdue(&self.state.leases[slot], self.now);
+        if let Some((how, at)) = overdue {
+            self.end(slot, End::new(how, at));
+        }
+        overdue.is_some()
+    }
+
+    pub(crate) fn end(&mut self, slot: Slot<Lease>, end: End) {
+        let lease = &self.state.leases[slot];
+        let was_queued = lease.phase.is_queued();
+        // A lease that was never granted leaves nothing to answer for. One that was given back leaves its
+        // request ids; one that was lost must be able to tell its owner so.
+        let is_remembered = !was_queued
+            && (end.how != Ending::Released
+                || end.request.is_some()
+                || !lease.requests().is_empty());
+        let (number, kept) = (lease.number, lease.keep || is_remembered);
+        let End { how, at, request, reason } = end;
+        self.record(Change::Ended { lease: number, how, at, kept, request, reason });
+        if was_queued {
+            self.wakeups.push(number);
+        }
+    }
+
+    /// Gives the lock to whoever is next, as often as it can be given; in bounded steps, the rest later.
+    pub(crate) fn promote(&mut self, lock: Slot<Lock>) {
+        let mut n_steps = 0;
+        while let Some(waiter) = self.next_waiter(lock) {
+            if n_steps == self.limits.promote_steps_max {
+                return self.postpone(lock);
+            }
+            n_steps += 1;
+            if self.expire_if_due(waiter) {
+                continue;
+            }
+            if !self.state.admits(lock, self.state.leases[waiter].mode, self.limits) {
+                return;
+            }
+            self.grant(waiter);
+        }
+    }
+
+    /// Whose turn it is: the first in the queue, or in a grace period the first of the last owner.
+    fn next_waiter(&self, lock: Slot<Lock>) -> Option<Slot<Lease>> {
+        let queue = self.state.locks[lock].queue()?;
+        match self.state.locks[lock].grace(self.now) {
+            None => queue.first(),
+            Some(lapse) => queue
+                .of(lapse.owner)
+                .find(|waiter| self.state.leases[*waiter].dialect == lapse.dialect),
+        }
+    }
+
+    fn grant(&mut self, waiter: Slot<Lease>) {
+        let lease = &self.state.leases[waiter];
+        let number = lease.number;
+        let namespace = self.state.namespace_of(lease);
+        let Some(token) = self.state.next_token(Some(lease.lock), namespace) else {
+            let reason = Some("this lock has had all the tokens there are".into());
+            return self.end(waiter, End { reason, ..End::new(Ending::Revoked, self.now) });
+        };
+        let deadline = lease.ttl.from(self.now);
+        self.record(Change::Granted { lease: number, token, at: self.now, deadline });
+        self.wakeups.push(number);
+    }
+
+    /// The lock's queue is to be looked at again by the next sweep.
+    fn postpone(&mut self, lock: Slot<Lock>) {
+        let busy = self.state.locks[lock].busy_mut();
+        if !busy.pending {
+            busy.pending = true;
+            self.state.pending.push_back(lock);
+        }
+    }
+
+    /// The lease of this owner, through this dialect, among a lock's holders.
+    pub(crate) fn held_by(
+        &self,
+        lock: Slot<Lock>,
+        owner: &Owner,
+        dialect: Dialect,
+    ) -> Option<Slot<Lease>> {
+        let owner = self.state.owners.find(owner)?;
+        self.state.holders(lock).find(|slot| {
+            let lease = &self.state.leases[*slot];
+            lease.owner == owner && lease.dialect == dialect
+        })
+    }
+
+    pub(crate) fn view(&self, slot: Slot<Lease>) -> LeaseView {
+        view::lease(self.state, &self.state.leases[slot])
+    }
+
+    pub(crate) fn phase(&self, slot: Slot<Lease>) -> Phase {
+        self.state.leases[slot].phase
+    }
+}

@@ -1,0 +1,195 @@
+//! What can be seen of the machine from outside: copies that stay true to the moment they were taken.
+
+use crate::arena::Slot;
+use crate::lease::{Ending, Lease, LeaseId, LeaseRecord, Mode, Phase};
+use crate::lock::{LapseRecord, Lock, LockRecord};
+use crate::name::{Dialect, Owner};
+use crate::session::{Session, SessionRecord};
+use crate::state::State;
+use crate::time::{Span, Timestamp};
+use crate::token::Token;
+
+/// A lease, without what it would cost to copy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseView {
+    /// Number and proof. Only for its owner's eyes.
+    pub id: LeaseId,
+    /// Whose.
+    pub owner: Owner,
+    /// Through which dialect.
+    pub dialect: Dialect,
+    /// With whom it shares.
+    pub mode: Mode,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Its fencing token; zero while it waits.
+    pub token: Token,
+    /// One more with every change.
+    pub version: u32,
+    /// When it was asked for.
+    pub created_at: Timestamp,
+    /// When it was granted.
+    pub granted_at: Timestamp,
+    /// When it was last renewed, or granted.
+    pub renewed_at: Timestamp,
+    /// When its wait is over, when it ends unless renewed, or when it ended. `None`: never.
+    pub deadline: Option<Timestamp>,
+    /// What a grant gives it.
+    pub ttl: Option<Span>,
+}
+
+impl LeaseView {
+    /// How long it still lasts at `now`; `None` if forever.
+    pub fn remaining(&self, now: Timestamp) -> Option<Span> {
+        self.deadline.map(|deadline| deadline.since(now))
+    }
+
+    /// Shows the lease as it is after its end.
+    pub(crate) fn end(&mut self, how: Ending, at: Timestamp) {
+        self.phase = Phase::Ended(how);
+        self.deadline = Some(at);
+        self.version += 1;
+    }
+}
+
+/// A lock with its holders and its queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockView {
+    /// The token of its latest grant.
+    pub last_token: Token,
+    /// Who has it, latest grant first.
+    pub holders: Vec<LeaseView>,
+    /// Who waits, in order; no more than were asked for.
+    pub queue: Vec<LeaseView>,
+    /// How many wait.
+    pub n_waiting: usize,
+    /// Who let it expire last, if nobody got it since.
+    pub lapse: Option<LapseRecord>,
+}
+
+/// How much there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Locks held, waited for or remembered.
+    pub n_locks: usize,
+    /// Of these, the ones nobody uses.
+    pub n_idle: usize,
+    /// Active leases.
+    pub n_active: usize,
+    /// Waiting leases.
+    pub n_waiting: usize,
+    /// Ended leases still remembered.
+    pub n_ended: usize,
+    /// Sessions.
+    pub n_sessions: usize,
+    /// Request ids remembered.
+    pub n_requests: usize,
+}
+
+pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
+    LeaseView {
+        id: LeaseId { number: lease.number, secret: lease.secret },
+        owner: state.owner(lease.owner).clone(),
+        dialect: lease.dialect,
+        mode: lease.mode,
+        phase: lease.phase,
+        token: lease.token,
+        version: lease.version,
+        created_at: lease.created_at,
+        granted_at: lease.granted_at,
+        renewed_at: lease.renewed_at,
+        deadline: state.deadline(lease).finite(),
+        ttl: lease.ttl.get(),
+    }
+}
+
+/// What is true of a lock at `now`: nothing overdue is shown.
+pub(crate) fn lock(
+    state: &State,
+    slot: Slot<Lock>,
+    now: Timestamp,
+    n_queue_max: usize,
+) -> LockView {
+    let is_true = |lease: &&Lease| state.overdue(lease, now).is_none();
+    let lock = &state.locks[slot];
+    let holders = state.holders(slot).map(|slot| &state.leases[slot]).filter(is_true);
+    let waiters = lock.queue().into_iter().flat_map(|queue| queue.iter());
+    let waiters = waiters.map(|slot| &state.leases[slot]).filter(is_true);
+    LockView {
+        last_token: lock.last_token,
+        holders: holders.map(|holder| lease(state, holder)).collect(),
+        queue: waiters.take(n_queue_max).map(|waiter| lease(state, waiter)).collect(),
+        n_waiting: lock.queue().map_or(0, |queue| queue.len()),
+        lapse: lapse_record(state, lock),
+    }
+}
+
+pub(crate) fn lease_record(state: &State, lease: &Lease) -> LeaseRecord {
+    let extra = lease.extra.as_deref();
+    LeaseRecord {
+        number: lease.number,
+        secret: lease.secret,
+        lock: state.key(lease.lock),
+        owner: state.owner(lease.owner).clone(),
+        session: lease.session.map(|session| state.sessions[session].number),
+        dialect: lease.dialect,
+        mode: lease.mode,
+        phase: lease.phase,
+        tethered: lease.tethered,
+        keep: lease.keep,
+        version: lease.version,
+        token: lease.token,
+        created_at: lease.created_at,
+        granted_at: lease.granted_at,
+        renewed_at: lease.renewed_at,
+        deadline: lease.deadline,
+        ttl: lease.ttl.get(),
+        grace: lease.grace,
+        metadata: extra.and_then(|extra| extra.metadata.clone()),
+        requests: lease.requests().to_vec(),
+        reason: extra.and_then(|extra| extra.reason.clone()),
+    }
+}
+
+pub(crate) fn lock_record(state: &State, slot: Slot<Lock>) -> LockRecord {
+    let lock = &state.locks[slot];
+    LockRecord {
+        lock: state.key(slot),
+        last_token: lock.last_token,
+        lapse: lapse_record(state, lock),
+    }
+}
+
+pub(crate) fn session_record(state: &State, session: &Session) -> SessionRecord {
+    SessionRecord {
+        number: session.number,
+        digest: session.digest,
+        owner: state.owner(session.owner).clone(),
+        dialect: session.dialect,
+        ttl: session.ttl,
+        opened_at: session.opened_at,
+        deadline: session.deadline,
+        ended: session.ended,
+    }
+}
+
+fn lapse_record(state: &State, lock: &Lock) -> Option<LapseRecord> {
+    lock.lapse.as_deref().map(|lapse| LapseRecord {
+        owner: state.owner(lapse.owner).clone(),
+        dialect: lapse.dialect,
+        expired_at: lapse.expired_at,
+        grace_until: lapse.grace_until,
+    })
+}
+
+pub(crate) fn counts(state: &State) -> Counts {
+    Counts {
+        n_locks: state.locks.len(),
+        n_idle: state.idle.len(),
+        n_active: state.n_active,
+        n_waiting: state.n_queued,
+        n_ended: state.kept.len() + state.answered.len(),
+        n_sessions: state.sessions.len(),
+        n_requests: state.requests.len(),
+    }
+}

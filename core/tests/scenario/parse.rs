@@ -1,0 +1,223 @@
+//! From a line of a script to a command.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use leasehold_core::*;
+
+pub struct Line<'a> {
+    pub verb: &'a str,
+    target: Option<&'a str>,
+    words: Vec<(&'a str, Option<&'a str>)>,
+    used: RefCell<BTreeSet<&'a str>>,
+}
+
+impl<'a> Line<'a> {
+    pub fn parse(text: &'a str) -> Result<Self, String> {
+        let mut words = text.split_whitespace();
+        let verb = words.next().ok_or("an empty line")?;
+        let mut rest = words.peekable();
+        let target = rest.next_if(|word| verb != "limits" && !word.contains('='));
+        let words = rest
+            .map(|word| word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value))))
+            .collect();
+        Ok(Self { verb, target, words, used: RefCell::default() })
+    }
+
+    pub fn target(&self) -> Result<&'a str, String> {
+        self.target.ok_or(format!("{} what?", self.verb))
+    }
+
+    /// A misspelt word must not pass silently.
+    pub fn check_all_used(&self) -> Result<(), String> {
+        let unused = self.words.iter().find(|(key, _)| !self.used.borrow().contains(key));
+        unused.map_or(Ok(()), |(key, _)| Err(format!("nobody wanted {key:?}")))
+    }
+
+    pub fn limits(&self) -> Result<Limits, String> {
+        let mut limits = Limits::default();
+        for (key, value) in &self.words {
+            self.used.borrow_mut().insert(key);
+            let value = value.ok_or(format!("{key}=?"))?;
+            let number = || value.parse::<usize>().map_err(|e| e.to_string());
+            match *key {
+                "name_bytes_max" => limits.name_bytes_max = number()?,
+                "queue_max" => limits.queue_max = number()?,
+                "locks_max" => limits.locks_max = number()?,
+                "namespaces_max" => limits.namespaces_max = number()?,
+                "idle_max" => limits.idle_max = number()?,
+                "ended_max" => limits.ended_max = number()?,
+                "answered_max" => limits.answered_max = number()?,
+                "lease_requests_max" => limits.lease_requests_max = number()?,
+                "promote_steps_max" => limits.promote_steps_max = number()?,
+                "metadata_bytes_max" => limits.metadata_bytes_max = number()?,
+                "owner_bytes_max" => limits.owner_bytes_max = number()?,
+                "request_id_bytes_max" => limits.request_id_bytes_max = number()?,
+                "namespace_bytes_max" => limits.namespace_bytes_max = number()?,
+                "reason_bytes_max" => limits.reason_bytes_max = number()?,
+                "holders_max" => limits.holders_max = number()? as u32,
+                "owner_leases_max" => limits.owner_leases_max = number()? as u32,
+                "owner_sessions_max" => limits.owner_sessions_max = number()? as u32,
+                "ttl_max" => limits.ttl_max = span(value)?,
+                "grace_max" => limits.grace_max = span(value)?,
+                "wait_max" => limits.wait_max = span(value)?,
+                "session_ttl_max" => limits.session_ttl_max = span(value)?,
+                "idle_retention" => limits.idle_retention = span(value)?,
+                "ended_retention" => limits.ended_retention = span(value)?,
+                "request_retention" => limits.request_retention = span(value)?,
+                "park_max" => limits.park_max = span(value)?,
+                other => return Err(format!("no limit is called {other:?}")),
+            }
+        }
+        Ok(limits)
+    }
+
+    pub fn command(&self, secret: Secret, machine: &Machine) -> Result<Command, String> {
+        let dialect = Dialect(self.number("dialect")?.unwrap_or(0) as u8);
+        let request_id = self.value("id").map(Box::from);
+        Ok(match self.verb {
+            "acquire" => Command::Acquire(Box::new(self.acquire(secret, dialect)?)),
+            "renew" => Command::Renew(Renew {
+                proof: self.proof(machine)?,
+                dialect,
+                extend: match (self.span("by")?, self.span("to")?) {
+                    (Some(by), None) => Extend::AtLeast(by),
+                    (None, Some(to)) => Extend::Exactly(to),
+                    _ => return Err("renew by=.. (at least) or to=.. (exactly)".into()),
+                },
+                request_id,
+            }),
+            "release" => Command::Release(Release { proof: self.proof(machine)?, dialect, request_id }),
+            "revoke" => Command::Revoke(Revoke {
+                target: if self.flag("lock") {
+                    Target::Lock(self.key()?)
+                } else {
+                    Target::Lease(self.proof(machine)?, dialect)
+                },
+                reason: self.value("reason").unwrap_or("because").into(),
+            }),
+            "amend" => Command::Amend(Amend {
+                proof: self.proof(machine)?,
+                dialect,
+                ttl: self.span("ttl")?.ok_or("amend ttl=?")?,
+            }),
+            "forgo" => Command::Forgo(Forgo { lock: self.key()?, owner: self.owner()?, dialect }),
+            "leave" => Command::Leave(LeaseNumber(number_of(self.target()?)?)),
+            "open" => Command::OpenSession(OpenSession {
+                digest: digest(self.target()?),
+                owner: self.owner()?,
+                dialect,
+                ttl: self.span("ttl")?.ok_or("open ttl=?")?,
+            }),
+            "keep" => Command::KeepSession(KeepSession { session: digest(self.target()?), dialect }),
+            "close" => Command::CloseSession(CloseSession { session: digest(self.target()?), dialect }),
+            "settle" => Command::Settle(self.key()?),
+            "sweep" => Command::Sweep(self.number("n")?.unwrap_or(1000) as usize),
+            "resume" => Command::Resume,
+            "restore" => Command::Restore,
+            other => return Err(format!("no command is called {other:?}")),
+        })
+    }
+
+    fn acquire(&self, secret: Secret, dialect: Dialect) -> Result<Acquire, String> {
+        let limit = self.number("limit")?;
+        Ok(Acquire {
+            lock: self.key()?,
+            owner: self.owner()?,
+            dialect,
+            mode: match (self.flag("shared"), limit) {
+                (false, None) => Mode::Exclusive,
+                (true, None) => Mode::Shared,
+                (_, Some(limit)) => Mode::Counted(limit as u32),
+            },
+            ttl: self.span("ttl")?,
+            grace: self.span("grace")?.unwrap_or_default(),
+            wait: match (self.span("wait")?, self.span("unattended")?) {
+                (None, None) => Wait::No,
+                (Some(wait), _) => Wait::Connected(wait),
+                (None, Some(wait)) => Wait::Unattended(wait),
+            },
+            sticky: self.flag("sticky"),
+            keep: self.flag("keep"),
+            session: self.value("session").map(digest),
+            metadata: self.value("metadata").map(|text| text.as_bytes().into()),
+            request_id: self.value("id").map(Box::from),
+            secret,
+        })
+    }
+
+    /// `#3` by id, `number=3` by number, or a lock's name with an owner or a session.
+    fn proof(&self, machine: &Machine) -> Result<Proof, String> {
+        if let Some(number) = self.number("number")? {
+            let principal = self.value("principal").map(Into::into);
+            return Ok(Proof::Number { number: LeaseNumber(number), principal });
+        }
+        if let Some(session) = self.value("session") {
+            return Ok(Proof::Session { lock: self.key()?, session: digest(session) });
+        }
+        let owner = self.owner()?;
+        let Some(number) = self.target()?.strip_prefix('#') else {
+            return Ok(Proof::Owner { lock: self.key()?, owner });
+        };
+        let number = LeaseNumber(number_of(number)?);
+        let known = machine.lease(number).map(|lease| lease.id.secret);
+        let secret = known.filter(|_| !self.flag("guessed")).unwrap_or(Secret([0xFF; 16]));
+        Ok(Proof::Id {
+            id: LeaseId { number, secret },
+            owner,
+            token: self.number("token")?.and_then(Token::new),
+            lock: self.value("on").map(|name| LockKey::new("default", name)),
+        })
+    }
+
+    fn key(&self) -> Result<LockKey, String> {
+        Ok(LockKey::new(self.value("in").unwrap_or("default"), self.target()?))
+    }
+
+    /// `owner=laptop` is anonymous; `owner=ann/laptop` is Ann's.
+    fn owner(&self) -> Result<Owner, String> {
+        let owner = self.value("owner").ok_or("owner=?")?;
+        let (principal, instance) = owner.split_once('/').unwrap_or(("anonymous", owner));
+        Ok(Owner::new(principal, instance))
+    }
+
+    fn value(&self, key: &'a str) -> Option<&'a str> {
+        self.used.borrow_mut().insert(key);
+        self.words.iter().find(|(word, _)| *word == key).and_then(|(_, value)| *value)
+    }
+
+    fn flag(&self, key: &'a str) -> bool {
+        self.used.borrow_mut().insert(key);
+        self.words.iter().any(|(word, value)| *word == key && value.is_none())
+    }
+
+    fn number(&self, key: &'a str) -> Result<Option<u64>, String> {
+        self.value(key).map(number_of).transpose()
+    }
+
+    fn span(&self, key: &'a str) -> Result<Option<Span>, String> {
+        self.value(key).map(span).transpose()
+    }
+}
+
+/// `30s`, `500ms`, `1ns`.
+pub fn span(text: &str) -> Result<Span, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
+    let number = number_of(digits)?;
+    match &text[digits.len()..] {
+        "s" => Ok(Span::from_secs(number)),
+        "ms" => Ok(Span::from_millis(number)),
+        "ns" => Ok(Span::from_nanos(number)),
+        unit => Err(format!("no unit is called {unit:?}")),
+    }
+}
+
+fn number_of(text: &str) -> Result<u64, String> {
+    text.trim_start_matches('#').parse().map_err(|_| format!("{text:?} is not a number"))
+}
+
+fn digest(name: &str) -> SessionDigest {
+    let mut bytes = [0; 32];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    SessionDigest(bytes)
+}

@@ -1,0 +1,118 @@
+//! What came of a command, for people to read.
+
+use leasehold_core::*;
+
+pub fn outcome(outcome: &Result<Outcome, Rejection>, now: Timestamp) -> String {
+    match outcome {
+        Ok(outcome) => success(outcome, now),
+        Err(rejection) => format!("refused: {}", refusal(rejection)),
+    }
+}
+
+fn success(outcome: &Outcome, now: Timestamp) -> String {
+    match outcome {
+        Outcome::Granted(grant) => {
+            let kind = match grant.kind {
+                GrantKind::New => "granted",
+                GrantKind::Renewed => "renewed",
+                GrantKind::Replayed => "granted before",
+            };
+            let previous = grant.previous.as_ref();
+            let after = previous.map_or(String::new(), |owner| format!(", after {}", name(owner)));
+            format!("{kind}: {}, {} left{after}", lease(&grant.lease), left(&grant.lease, now))
+        }
+        Outcome::Queued(number) => format!("queued: {number:?}"),
+        Outcome::Renewed(view) => format!("renewed: {}, {} left", lease(view), left(view, now)),
+        Outcome::Released(view) => format!("released: {}", lease(view)),
+        Outcome::Amended(view) => format!("amended: {}, ttl {:?}", lease(view), view.ttl),
+        Outcome::Revoked(leases) => {
+            format!("revoked: [{}]", leases.iter().map(lease).collect::<Vec<_>>().join("; "))
+        }
+        Outcome::SessionOpened(number) => format!("opened: {number:?}"),
+        Outcome::SessionKept { deadline } => format!("kept: until {deadline:?}"),
+        Outcome::SessionClosed => "closed".into(),
+        Outcome::Forgone => "forgone".into(),
+        Outcome::Done => "done".into(),
+        Outcome::Swept(swept) => {
+            format!("swept {}{}", swept.n_done, if swept.more { ", more is due" } else { "" })
+        }
+    }
+}
+
+fn refusal(rejection: &Rejection) -> String {
+    match rejection {
+        Rejection::Held(holding) => {
+            let owner = holding.owner.as_ref().map_or("those before in the queue".into(), name);
+            let remaining = holding.remaining.map_or("forever".into(), |left| format!("{left:?} left"));
+            let retry = RetryHint::default().after(holding.remaining, holding.n_waiting);
+            format!("held by {owner}, {remaining}, {} waiting, retry in {} ms", holding.n_waiting, retry.as_millis())
+        }
+        Rejection::Grace { owner, expired_at, grace_until } => {
+            format!("grace of {}, expired {expired_at:?}, until {grace_until:?}", name(owner))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+pub fn change(change: &Change) -> String {
+    match change {
+        Change::LeaseAdded(record) => {
+            let requests = record.requests.iter().map(|request| format!(" id={}", request.id));
+            format!(
+                "added {:?} {:?} {} {:?} {:?} token={:?} until {:?}{}",
+                record.number,
+                record.lock,
+                name(&record.owner),
+                record.mode,
+                record.phase,
+                record.token,
+                record.deadline,
+                requests.collect::<String>(),
+            )
+        }
+        Change::SessionOpened(record) => {
+            format!("session {:?} {} until {:?}", record.number, name(&record.owner), record.deadline)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+pub fn lock(key: &LockKey, machine: &Machine) -> String {
+    let view = machine.lock(key, 10);
+    let list = |leases: &[LeaseView]| leases.iter().map(lease).collect::<Vec<_>>().join("; ");
+    let mut printed = format!("{key:?}: ");
+    match view.holders.as_slice() {
+        [] => printed.push_str(&format!("free, last token {:?}", view.last_token)),
+        holders => printed.push_str(&list(holders)),
+    }
+    if !view.queue.is_empty() {
+        printed.push_str(&format!(" | queue: {}", list(&view.queue)));
+    }
+    if let Some(lapse) = &view.lapse {
+        let state = if machine.now() < lapse.grace_until { "grace of" } else { "lapsed from" };
+        printed.push_str(&format!(" | {state} {} until {:?}", name(&lapse.owner), lapse.grace_until));
+    }
+    printed
+}
+
+fn lease(view: &LeaseView) -> String {
+    let until = view.deadline.map_or("forever".into(), |deadline| format!("until {deadline:?}"));
+    let (number, owner, token) = (view.id.number, name(&view.owner), view.token);
+    match view.phase {
+        Phase::Active => format!("{number:?} {owner} token={token:?} {until}"),
+        Phase::Waiting => format!("{number:?} {owner} waits {until}"),
+        Phase::Parked => format!("{number:?} {owner} parked {until}"),
+        Phase::Ended(how) => format!("{number:?} {owner} token={token:?} {how:?}"),
+    }
+}
+
+fn left(view: &LeaseView, now: Timestamp) -> String {
+    view.remaining(now).map_or("forever".into(), |left| format!("{left:?}"))
+}
+
+fn name(owner: &Owner) -> String {
+    match &*owner.principal {
+        "anonymous" => owner.instance.to_string(),
+        principal => format!("{principal}/{}", owner.instance),
+    }
+}
