@@ -97,13 +97,10 @@ pub(crate) struct Lease {
     pub(crate) secret: Secret,
     pub(crate) lock: Slot<Lock>,
     pub(crate) owner: Slot<Known>,
-    pub(crate) session: Option<Slot<Session>>,
-    /// Neighbours among the leases of its session.
-    pub(crate) in_session: Links,
     /// Neighbours among the holders of its lock.
     pub(crate) in_lock: Links,
     pub(crate) dialect: Dialect,
-    pub(crate) mode: Mode,
+    pub(crate) mode: PackedMode,
     pub(crate) phase: Phase,
     /// Leaves the queue with its connection.
     pub(crate) tethered: bool,
@@ -111,15 +108,22 @@ pub(crate) struct Lease {
     pub(crate) keep: bool,
     pub(crate) version: u32,
     pub(crate) token: Token,
-    pub(crate) created_at: Timestamp,
+    /// While it waits: when it was asked for.
     pub(crate) granted_at: Timestamp,
     pub(crate) renewed_at: Timestamp,
     /// Queued: when the wait is over. Active: when it expires. Ended: when it did.
     pub(crate) deadline: Timestamp,
     /// What a grant gives it; [`Timestamp::NEVER`]'s span for no deadline of its own.
     pub(crate) ttl: Ttl,
-    pub(crate) grace: Span,
+    pub(crate) grace_ms: u32,
+    pub(crate) membership: Option<Box<Membership>>,
     pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// The session a lease belongs to, and its neighbours among that session's leases.
+pub(crate) struct Membership {
+    pub(crate) session: Slot<Session>,
+    pub(crate) links: Links,
 }
 
 /// What most leases do not have.
@@ -128,9 +132,24 @@ pub(crate) struct Extra {
     pub(crate) metadata: Option<Arc<[u8]>>,
     pub(crate) requests: Vec<Request>,
     pub(crate) reason: Option<Arc<str>>,
+    /// When it was asked for, if that was before it was granted.
+    pub(crate) created_at: Option<Timestamp>,
 }
 
 impl Lease {
+    pub(crate) fn created_at(&self) -> Timestamp {
+        let earlier = self.extra.as_ref().and_then(|extra| extra.created_at);
+        earlier.unwrap_or(self.granted_at)
+    }
+
+    pub(crate) fn grace(&self) -> Span {
+        Span::from_millis(self.grace_ms.into())
+    }
+
+    pub(crate) fn session(&self) -> Option<Slot<Session>> {
+        self.membership.as_ref().map(|membership| membership.session)
+    }
+
     pub(crate) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
@@ -141,6 +160,30 @@ impl Lease {
 
     pub(crate) fn is_active(&self) -> bool {
         self.phase == Phase::Active
+    }
+}
+
+/// A [`Mode`] in four bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PackedMode(u32);
+
+impl From<Mode> for PackedMode {
+    fn from(mode: Mode) -> Self {
+        Self(match mode {
+            Mode::Exclusive => 0,
+            Mode::Shared => 1,
+            Mode::Counted(limit) => limit.saturating_add(2),
+        })
+    }
+}
+
+impl PackedMode {
+    pub(crate) fn get(self) -> Mode {
+        match self.0 {
+            0 => Mode::Exclusive,
+            1 => Mode::Shared,
+            counted => Mode::Counted(counted - 2),
+        }
     }
 }
 

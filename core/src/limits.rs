@@ -99,7 +99,8 @@ impl Limits {
         self.check_key(&acquire.lock)?;
         self.check_owner(&acquire.owner)?;
         within(Limit::Ttl, acquire.ttl.unwrap_or_default() <= self.ttl_max)?;
-        within(Limit::Grace, acquire.grace <= self.grace_max)?;
+        let grace_ms = u32::try_from(acquire.grace.as_millis());
+        within(Limit::Grace, acquire.grace <= self.grace_max && grace_ms.is_ok())?;
         within(Limit::Wait, acquire.wait.span() <= self.wait_max)?;
         let metadata_bytes = acquire.metadata.as_ref().map_or(0, |metadata| metadata.len());
         within(Limit::Metadata, metadata_bytes <= self.metadata_bytes_max)?;

@@ -38,9 +38,6 @@ pub(crate) struct Busy {
     /// The list of its active leases, most recent first.
     pub(crate) holders: Option<Slot<Lease>>,
     pub(crate) n_holders: u32,
-    /// Holders and waiters in counted mode, who all agree on `limit`.
-    pub(crate) n_counted: u32,
-    pub(crate) limit: u32,
     /// Ended leases that are still remembered.
     pub(crate) n_ended: u32,
     pub(crate) queue: Option<Box<Queue>>,
@@ -86,11 +83,6 @@ impl Lock {
     /// The grace period that excludes all but one owner at `now`, if any.
     pub(crate) fn grace(&self, now: Timestamp) -> Option<&Lapse> {
         self.lapse.as_deref().filter(|lapse| now < lapse.grace_until && self.n_holders() == 0)
-    }
-
-    /// The count all its counted leases agree on, if there are any.
-    pub(crate) fn limit(&self) -> Option<u32> {
-        self.busy().filter(|busy| busy.n_counted > 0).map(|busy| busy.limit)
     }
 }
 

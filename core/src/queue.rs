@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arena::Slot;
-use crate::lease::{Lease, LeaseNumber};
+use crate::lease::{Lease, LeaseNumber, Mode, Phase};
 use crate::owner::Known;
 
 /// Who waits. Anybody leaves from anywhere in O(log n); those parked keep their number, and so their place.
@@ -13,31 +13,39 @@ pub(crate) struct Queue {
     parked: BTreeMap<LeaseNumber, Slot<Lease>>,
     /// The ready ones by owner: in a grace period one owner goes before all others.
     by_owner: BTreeSet<(Slot<Known>, LeaseNumber)>,
+    /// How many wait in counted mode, and the count they agree on.
+    n_counted: usize,
+    limit: u32,
 }
 
 impl Queue {
-    pub(crate) fn push(&mut self, lease: &Lease, slot: Slot<Lease>) {
-        self.ready.insert(lease.number, slot);
-        self.by_owner.insert((lease.owner, lease.number));
-    }
-
-    pub(crate) fn park(&mut self, lease: &Lease, slot: Slot<Lease>) {
-        self.remove(lease);
-        self.parked.insert(lease.number, slot);
-    }
-
-    pub(crate) fn unpark(&mut self, lease: &Lease, slot: Slot<Lease>) {
-        self.parked.remove(&lease.number);
-        self.push(lease, slot);
+    /// Puts `lease` in its place, among the parked if that is what it is.
+    pub(crate) fn insert(&mut self, lease: &Lease, slot: Slot<Lease>) {
+        if let Mode::Counted(limit) = lease.mode.get() {
+            self.n_counted += 1;
+            self.limit = limit;
+        }
+        if lease.phase == Phase::Parked {
+            self.parked.insert(lease.number, slot);
+        } else {
+            self.ready.insert(lease.number, slot);
+            self.by_owner.insert((lease.owner, lease.number));
+        }
     }
 
     /// Takes `lease` out, parked or not.
     pub(crate) fn remove(&mut self, lease: &Lease) {
+        self.n_counted -= usize::from(matches!(lease.mode.get(), Mode::Counted(_)));
         if self.ready.remove(&lease.number).is_some() {
             self.by_owner.remove(&(lease.owner, lease.number));
         } else {
             self.parked.remove(&lease.number);
         }
+    }
+
+    /// The count those waiting in counted mode agree on.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        (self.n_counted > 0).then_some(self.limit)
     }
 
     /// Whose turn it is.

@@ -97,6 +97,11 @@ impl State {
         self.hash.of((lock.namespace.index(), &lock.name))
     }
 
+    pub(crate) fn is_named(&self, slot: Slot<Lock>, key: &LockKey) -> bool {
+        let lock = &self.locks[slot];
+        lock.name == key.name && self.namespaces.get(lock.namespace).name == key.namespace
+    }
+
     pub(crate) fn key(&self, slot: Slot<Lock>) -> LockKey {
         let lock = &self.locks[slot];
         LockKey {
@@ -147,7 +152,7 @@ impl State {
 
     /// When a lease ends unless renewed: its own deadline or its session's, whichever comes first.
     pub(crate) fn deadline(&self, lease: &Lease) -> Timestamp {
-        match lease.session {
+        match lease.session() {
             Some(session) if lease.is_active() => {
                 lease.deadline.min(self.sessions[session].deadline)
             }
@@ -157,7 +162,7 @@ impl State {
 
     /// How and when a lease that is not marked as ended has in truth ended by `now`.
     pub(crate) fn overdue(&self, lease: &Lease, now: Timestamp) -> Option<(Ending, Timestamp)> {
-        let session = lease.session.map(|session| &self.sessions[session]);
+        let session = lease.session().map(|session| &self.sessions[session]);
         let with_session =
             session.and_then(|session| Some((session.ending(now)?, session.deadline)));
         let by_itself = (now >= lease.deadline).then_some((Ending::Expired, lease.deadline));
@@ -179,10 +184,19 @@ impl State {
     pub(crate) fn admits(&self, lock: Slot<Lock>, mode: Mode, limits: &Limits) -> bool {
         let Some(holder) = self.holders(lock).next() else { return true };
         let n_holders = self.locks[lock].n_holders();
-        match (self.leases[holder].mode, mode) {
+        match (self.leases[holder].mode.get(), mode) {
             (Mode::Shared, Mode::Shared) => n_holders < limits.holders_max,
             (Mode::Counted(_), Mode::Counted(limit)) => n_holders < limit,
             _ => false,
+        }
+    }
+
+    /// The count all counted holders and waiters of a lock agree on, if there are any.
+    pub(crate) fn limit(&self, lock: Slot<Lock>) -> Option<u32> {
+        let holder = self.holders(lock).next().map(|holder| self.leases[holder].mode.get());
+        match holder {
+            Some(Mode::Counted(limit)) => Some(limit),
+            _ => self.locks[lock].queue().and_then(|queue| queue.limit()),
         }
     }
 

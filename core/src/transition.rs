@@ -95,7 +95,7 @@ impl Transition<'_> {
             if self.expire_if_due(waiter) {
                 continue;
             }
-            if !self.state.admits(lock, self.state.leases[waiter].mode, self.limits) {
+            if !self.state.admits(lock, self.state.leases[waiter].mode.get(), self.limits) {
                 return;
             }
             self.grant(waiter);

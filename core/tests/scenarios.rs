@@ -3,6 +3,8 @@
 //! A scenario that prints something else fails. If that is what was meant, `UPDATE_SCENARIOS=1` rewrites the
 //! file, and the change is reviewed like any other.
 
+#![allow(clippy::print_stderr, reason = "a test tells what differs")]
+
 mod scenario;
 
 use std::fs;
@@ -18,13 +20,16 @@ fn every_scenario_prints_what_its_file_says() {
     files.sort();
     assert!(files.len() >= 20, "scenarios are missing: only {} found", files.len());
     let changed: Vec<_> = files.iter().filter(|file| !check(file)).collect();
-    assert!(changed.is_empty(), "these print something else (UPDATE_SCENARIOS=1 rewrites them): {changed:?}");
+    assert!(
+        changed.is_empty(),
+        "these print something else (UPDATE_SCENARIOS=1 rewrites them): {changed:?}"
+    );
 }
 
 fn check(file: &Path) -> bool {
     let expected = fs::read_to_string(file).expect("readable");
-    let printed = scenario::run(&expected)
-        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let printed =
+        scenario::run(&expected).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     if printed == expected {
         return true;
     }

@@ -33,7 +33,7 @@ impl State {
             None => None,
         };
         let lock = self.use_lock(&record.lock);
-        let slot = self.insert_lease(record, lock, session);
+        let slot = self.insert_lease(record, lock);
         match record.phase {
             Phase::Active => {
                 self.n_active += 1;
@@ -51,34 +51,27 @@ impl State {
         Ok(())
     }
 
-    fn insert_lease(
-        &mut self,
-        record: &LeaseRecord,
-        lock: Slot<Lock>,
-        session: Option<Slot<Session>>,
-    ) -> Slot<Lease> {
+    fn insert_lease(&mut self, record: &LeaseRecord, lock: Slot<Lock>) -> Slot<Lease> {
         let owner = self.owners.retain(&record.owner);
         let slot = self.leases.insert(Lease {
             number: record.number,
             secret: record.secret,
             lock,
             owner,
-            session,
-            in_session: Links::default(),
             in_lock: Links::default(),
             dialect: record.dialect,
-            mode: record.mode,
+            mode: record.mode.into(),
             phase: record.phase,
             tethered: record.tethered,
             keep: record.keep,
             version: record.version,
             token: record.token,
-            created_at: record.created_at,
             granted_at: record.granted_at,
             renewed_at: record.renewed_at,
             deadline: record.deadline,
             ttl: Ttl::new(record.ttl),
-            grace: record.grace,
+            grace_ms: record.grace.as_millis() as u32,
+            membership: None,
             extra: extra(record),
         });
         let Self { leases, lease_index, .. } = self;
@@ -93,15 +86,10 @@ impl State {
 
     /// From here on the lease counts: for its owner, its session, its lock's count and its deadline.
     fn begin(&mut self, slot: Slot<Lease>, session: Option<Slot<Session>>) {
-        let Lease { owner, lock, mode, deadline, .. } = self.leases[slot];
+        let Lease { owner, deadline, .. } = self.leases[slot];
         self.owners.get_mut(owner).n_leases += 1;
         if let Some(session) = session {
             self.join_session(session, slot);
-        }
-        if let Mode::Counted(limit) = mode {
-            let busy = self.locks[lock].busy_mut();
-            busy.n_counted += 1;
-            busy.limit = limit;
         }
         self.lease_deadlines.set(slot, deadline);
     }
@@ -109,12 +97,7 @@ impl State {
     fn enqueue(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
         self.n_queued += 1;
         let lease = &self.leases[slot];
-        let queue = self.locks[lock].busy_mut().queue.get_or_insert_default();
-        if lease.phase == Phase::Parked {
-            queue.park(lease, slot);
-        } else {
-            queue.push(lease, slot);
-        }
+        self.locks[lock].busy_mut().queue.get_or_insert_default().insert(lease, slot);
     }
 
     fn dequeue(&mut self, slot: Slot<Lease>) {
@@ -140,6 +123,9 @@ impl State {
         let lease = &mut self.leases[slot];
         lease.phase = Phase::Active;
         lease.token = token;
+        if lease.granted_at != at {
+            lease.extra().created_at = Some(lease.granted_at);
+        }
         lease.granted_at = at;
         lease.renewed_at = at;
         lease.deadline = deadline;
@@ -157,9 +143,13 @@ impl State {
     ) {
         let lease = &mut self.leases[slot];
         lease.renewed_at = at;
-        lease.deadline = deadline;
         lease.version += 1;
-        self.lease_deadlines.set(slot, deadline);
+        let before = std::mem::replace(&mut lease.deadline, deadline);
+        // A later deadline is left where it was among the deadlines, the usual and so the cheap case: when
+        // that time comes, the sweep sees that it has moved. See `sweep::expire_lease`.
+        if deadline < before || deadline == Timestamp::NEVER {
+            self.lease_deadlines.set(slot, deadline);
+        }
         self.remember(slot, request);
     }
 
@@ -169,23 +159,23 @@ impl State {
     }
 
     pub(super) fn park(&mut self, slot: Slot<Lease>, deadline: Timestamp) {
-        self.leases[slot].phase = Phase::Parked;
-        self.leases[slot].deadline = deadline;
-        self.lease_deadlines.set(slot, deadline);
-        let lease = &self.leases[slot];
-        if let Some(queue) = &mut self.locks[lease.lock].busy_mut().queue {
-            queue.park(lease, slot);
-        }
+        self.requeue(slot, Phase::Parked, deadline);
     }
 
     pub(super) fn attach(&mut self, slot: Slot<Lease>, deadline: Timestamp) {
-        self.leases[slot].phase = Phase::Waiting;
-        self.leases[slot].deadline = deadline;
-        self.lease_deadlines.set(slot, deadline);
-        let lease = &self.leases[slot];
+        self.requeue(slot, Phase::Waiting, deadline);
+    }
+
+    /// In the same place of the queue, but parked or not any more.
+    fn requeue(&mut self, slot: Slot<Lease>, phase: Phase, deadline: Timestamp) {
+        let lease = &mut self.leases[slot];
         if let Some(queue) = &mut self.locks[lease.lock].busy_mut().queue {
-            queue.unpark(lease, slot);
+            queue.remove(lease);
+            lease.phase = phase;
+            lease.deadline = deadline;
+            queue.insert(lease, slot);
         }
+        self.lease_deadlines.set(slot, deadline);
     }
 
     pub(super) fn end_lease(&mut self, slot: Slot<Lease>, ended: Ended) {
@@ -193,7 +183,7 @@ impl State {
         if phase == Phase::Active {
             self.n_active -= 1;
             self.remove_holder(lock, slot);
-            if mode == Mode::Exclusive && ended.how == Ending::Expired {
+            if mode.get() == Mode::Exclusive && ended.how == Ending::Expired {
                 self.lapse(slot, ended.at);
             }
         } else {
@@ -203,9 +193,7 @@ impl State {
         self.leave_session(slot);
         self.lease_deadlines.remove(slot);
         self.owners.get_mut(owner).n_leases -= 1;
-        let busy = self.locks[lock].busy_mut();
-        busy.n_counted -= u32::from(matches!(mode, Mode::Counted(_)));
-        busy.n_ended += 1;
+        self.locks[lock].busy_mut().n_ended += 1;
         let lease = &mut self.leases[slot];
         lease.phase = Phase::Ended(ended.how);
         lease.deadline = ended.at;
@@ -222,9 +210,9 @@ impl State {
     }
 
     fn lapse(&mut self, slot: Slot<Lease>, expired_at: Timestamp) {
-        let Lease { lock, owner, dialect, grace, .. } = self.leases[slot];
+        let Lease { lock, owner, dialect, .. } = self.leases[slot];
         let owner = self.owners.retain(&self.owner(owner).clone());
-        let grace_until = expired_at + grace;
+        let grace_until = expired_at + self.leases[slot].grace();
         self.set_lapse(lock, Lapse { owner, dialect, expired_at, grace_until });
     }
 
@@ -288,13 +276,17 @@ impl State {
 }
 
 fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
-    let has_any =
-        record.metadata.is_some() || !record.requests.is_empty() || record.reason.is_some();
+    let created_at = Some(record.created_at).filter(|at| *at != record.granted_at);
+    let has_any = record.metadata.is_some()
+        || !record.requests.is_empty()
+        || record.reason.is_some()
+        || created_at.is_some();
     has_any.then(|| {
         Box::new(Extra {
             metadata: record.metadata.clone(),
             requests: record.requests.clone(),
             reason: record.reason.clone(),
+            created_at,
         })
     })
 }

@@ -1,7 +1,7 @@
 //! Changes to sessions.
 
 use crate::arena::Slot;
-use crate::lease::{Ending, Lease, Links};
+use crate::lease::{Ending, Lease, Links, Membership};
 use crate::session::{Session, SessionNumber, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -60,22 +60,30 @@ impl State {
         joined.n_leases += 1;
         let after = joined.leases.replace(slot);
         if let Some(after) = after {
-            self.leases[after].in_session.before = Some(slot);
+            self.links(after).before = Some(slot);
         }
-        self.leases[slot].in_session = Links { before: None, after };
+        let links = Links { before: None, after };
+        self.leases[slot].membership = Some(Box::new(Membership { session, links }));
     }
 
     pub(super) fn leave_session(&mut self, slot: Slot<Lease>) {
-        let Some(session) = self.leases[slot].session.take() else { return };
-        let links = std::mem::take(&mut self.leases[slot].in_session);
+        let Some(membership) = self.leases[slot].membership.take() else { return };
+        let Membership { session, links } = *membership;
         let left = &mut self.sessions[session];
         left.n_leases -= 1;
         match links.before {
-            Some(before) => self.leases[before].in_session.after = links.after,
+            Some(before) => self.links(before).after = links.after,
             None => left.leases = links.after,
         }
         if let Some(after) = links.after {
-            self.leases[after].in_session.before = links.before;
+            self.links(after).before = links.before;
+        }
+    }
+
+    fn links(&mut self, slot: Slot<Lease>) -> &mut Links {
+        match &mut self.leases[slot].membership {
+            Some(membership) => &mut membership.links,
+            None => panic!("a lease among a session's is in no session"),
         }
     }
 }

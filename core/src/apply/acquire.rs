@@ -108,7 +108,7 @@ fn held(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
 
 /// All counted holders and waiters of a lock agree on the count.
 fn check_limit(t: &Transition<'_>, lock: Slot<Lock>, mode: Mode) -> Result<(), Rejection> {
-    match (mode, t.state.locks[lock].limit()) {
+    match (mode, t.state.limit(lock)) {
         (Mode::Counted(wanted), Some(limit)) if wanted != limit => {
             Err(Rejection::LimitDiffers { limit })
         }
@@ -130,6 +130,10 @@ fn take(
     let deadline = acquire.ttl.map_or(Timestamp::NEVER, |ttl| t.now + ttl);
     let fresh = Fresh { request, session, phase: Phase::Active, token, deadline };
     let lease = add(t, acquire, fresh);
+    if let Some(lock) = lock {
+        // In a grace period the last owner passes the queue; if it shares, others can follow it in.
+        t.promote(lock);
+    }
     Ok(granted(t, lease, GrantKind::New, previous))
 }
 
@@ -185,13 +189,18 @@ fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
         renewed_at: t.now,
         deadline: fresh.deadline,
         ttl: acquire.ttl,
-        grace: if exclusive { acquire.grace } else { Span::ZERO },
+        grace: if exclusive { whole_millis(acquire.grace) } else { Span::ZERO },
         metadata: acquire.metadata,
         requests: fresh.request.into_iter().collect(),
         reason: None,
     })));
     let Some(slot) = t.state.find_lease(number) else { panic!("a lease was just added") };
     slot
+}
+
+/// Grace periods are kept in milliseconds.
+fn whole_millis(grace: Span) -> Span {
+    Span::from_millis(grace.as_millis())
 }
 
 fn granted(

@@ -28,13 +28,18 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
 /// After a restart there are no connections: what [`leave`] does, for every waiter that had one.
 pub(crate) fn resume(t: &mut Transition<'_>) -> Outcome {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
-    let leases = t.state.leases.iter();
-    let waiters: Vec<_> = leases.filter(|(_, lease)| is_waiting(lease)).collect();
-    let mut waiters: Vec<_> = waiters.iter().map(|(slot, lease)| (lease.number, *slot)).collect();
+    let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));
+    let mut waiters: Vec<_> =
+        leases.map(|(slot, lease)| (lease.number, slot, lease.lock)).collect();
     waiters.sort_unstable();
-    for (_, slot) in waiters {
-        step_aside(t, slot);
+    // All of them first: none may be granted a lock on the way out.
+    for (_, waiter, _) in &waiters {
+        step_aside(t, *waiter);
     }
+    for (_, _, lock) in waiters {
+        t.promote(lock);
+    }
+    // Nobody is there to be woken.
     t.wakeups.clear();
     Outcome::Done
 }

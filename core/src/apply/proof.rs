@@ -24,7 +24,7 @@ pub(crate) fn prove(
             let is_right = t.state.owner(lease.owner) == owner
                 && lease.dialect == dialect
                 && token.is_none_or(|token| token == lease.token)
-                && lock.as_ref().is_none_or(|lock| t.state.find_lock(lock) == Some(lease.lock));
+                && lock.as_ref().is_none_or(|lock| t.state.is_named(lease.lock, lock));
             if is_right { settled(t, slot) } else { Err(Rejection::NotOwner) }
         }
         Proof::Number { number, principal } => {
@@ -46,28 +46,32 @@ pub(crate) fn prove(
             let lock = settled_lock(t, lock)?;
             let mut holders = t.state.holders(lock);
             holders
-                .find(|holder| t.state.leases[*holder].session == Some(session))
+                .find(|holder| t.state.leases[*holder].session() == Some(session))
                 .ok_or(Rejection::NotOwner)
         }
     }
 }
 
-/// The same, and it is active.
-pub(crate) fn prove_active(
-    t: &mut Transition<'_>,
-    proof: &Proof,
-    dialect: Dialect,
-) -> Result<Slot<Lease>, Rejection> {
-    let slot = prove(t, proof, dialect)?;
+/// That a lease which was just proven is active.
+pub(crate) fn check_active(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<(), Rejection> {
+    let lease = &t.state.leases[slot];
+    if lease.is_active() && t.state.overdue(lease, t.now).is_some() {
+        // It was granted just now, with a ttl of nothing.
+        t.settle(lease.lock);
+    }
     match t.phase(slot) {
-        Phase::Active => Ok(slot),
+        Phase::Active => Ok(()),
         Phase::Waiting | Phase::Parked => Err(Rejection::StillWaiting),
         Phase::Ended(how) => Err(Rejection::Ended(how)),
     }
 }
 
 fn settled(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<Slot<Lease>, Rejection> {
-    let Lease { lock, number, .. } = t.state.leases[slot];
+    let Lease { lock, number, phase, .. } = t.state.leases[slot];
+    if phase == Phase::Active && !t.state.is_behind(t.now) {
+        // Nothing has fallen due anywhere: the lease is what it says it is.
+        return Ok(slot);
+    }
     t.settle(lock);
     if t.state.find_lease(number) == Some(slot) && t.state.is_queued(slot) {
         t.expire_if_due(slot);

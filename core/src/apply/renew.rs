@@ -1,6 +1,6 @@
 //! Move the deadline of an active lease. A renewal never mints a token.
 
-use super::proof::{prove, prove_active};
+use super::proof::{check_active, prove};
 use super::replay::{self, Replay};
 use crate::arena::Slot;
 use crate::change::Change;
@@ -25,7 +25,7 @@ pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Outcome, Re
             Some(Replay::Queued(_)) | None => {}
         }
     }
-    let slot = prove_active(t, &renew.proof, renew.dialect)?;
+    check_active(t, slot)?;
     let Lease { number, deadline, .. } = t.state.leases[slot];
     let deadline = match renew.extend {
         Extend::AtLeast(span) => deadline.max(t.now + span),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::lease::{Ending, LeaseNumber};
+use crate::lease::{Ending, Lease, LeaseNumber};
 use crate::lock::Lock;
 use crate::outcome::Swept;
 use crate::session::Session;
@@ -17,7 +17,7 @@ use crate::transition::Transition;
 
 pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
     let mut n_done = 0;
-    while t.changes.len() < n_changes_max && step(t) {
+    while t.changes.len().max(n_done) < n_changes_max && step(t) {
         n_done += 1;
     }
     Swept { n_done, more: next_deadline(t.state, t.limits).is_some_and(|at| at <= t.now) }
@@ -63,9 +63,13 @@ fn expire_lease(t: &mut Transition<'_>) -> bool {
     let Some((_, slot)) = t.state.lease_deadlines.first().filter(|(at, _)| *at <= t.now) else {
         return false;
     };
-    let lock = t.state.leases[slot].lock;
-    t.expire_if_due(slot);
-    t.promote(lock);
+    let Lease { lock, deadline, .. } = t.state.leases[slot];
+    if t.expire_if_due(slot) {
+        t.promote(lock);
+    } else {
+        // Renewed since: only now is its later deadline written down.
+        t.state.lease_deadlines.set(slot, deadline);
+    }
     true
 }
 

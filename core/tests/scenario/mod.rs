@@ -10,7 +10,7 @@ use leasehold_core::{Change, Limits, LockKey, Machine, Secret, Timestamp, invari
 use parse::Line;
 
 /// Runs a script and returns it with its results, as it should have read.
-pub fn run(script: &str) -> Result<String, String> {
+pub(crate) fn run(script: &str) -> Result<String, String> {
     let mut world = World::new(Limits::default());
     let mut printed = String::new();
     for (n, text) in script.lines().enumerate().filter(|(_, text)| !text.starts_with("  ")) {
@@ -93,7 +93,8 @@ impl World {
 
     fn follow(&mut self, changes: &[Change]) -> Result<(), String> {
         self.follower.absorb(self.machine.now(), changes).map_err(|e| e.to_string())?;
-        let [ours, theirs] = [&self.machine, &self.follower].map(|machine| machine.export()[1..].to_vec());
+        let [ours, theirs] =
+            [&self.machine, &self.follower].map(|machine| machine.export()[1..].to_vec());
         if ours == theirs { Ok(()) } else { Err(format!("absorbed {theirs:#?}, not {ours:#?}")) }
     }
 

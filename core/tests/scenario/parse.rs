@@ -5,36 +5,38 @@ use std::collections::BTreeSet;
 
 use leasehold_core::*;
 
-pub struct Line<'a> {
-    pub verb: &'a str,
+pub(crate) struct Line<'a> {
+    pub(crate) verb: &'a str,
     target: Option<&'a str>,
     words: Vec<(&'a str, Option<&'a str>)>,
     used: RefCell<BTreeSet<&'a str>>,
 }
 
 impl<'a> Line<'a> {
-    pub fn parse(text: &'a str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         let mut words = text.split_whitespace();
         let verb = words.next().ok_or("an empty line")?;
         let mut rest = words.peekable();
         let target = rest.next_if(|word| verb != "limits" && !word.contains('='));
         let words = rest
-            .map(|word| word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value))))
+            .map(|word| {
+                word.split_once('=').map_or((word, None), |(key, value)| (key, Some(value)))
+            })
             .collect();
         Ok(Self { verb, target, words, used: RefCell::default() })
     }
 
-    pub fn target(&self) -> Result<&'a str, String> {
+    pub(crate) fn target(&self) -> Result<&'a str, String> {
         self.target.ok_or(format!("{} what?", self.verb))
     }
 
     /// A misspelt word must not pass silently.
-    pub fn check_all_used(&self) -> Result<(), String> {
+    pub(crate) fn check_all_used(&self) -> Result<(), String> {
         let unused = self.words.iter().find(|(key, _)| !self.used.borrow().contains(key));
         unused.map_or(Ok(()), |(key, _)| Err(format!("nobody wanted {key:?}")))
     }
 
-    pub fn limits(&self) -> Result<Limits, String> {
+    pub(crate) fn limits(&self) -> Result<Limits, String> {
         let mut limits = Limits::default();
         for (key, value) in &self.words {
             self.used.borrow_mut().insert(key);
@@ -72,7 +74,7 @@ impl<'a> Line<'a> {
         Ok(limits)
     }
 
-    pub fn command(&self, secret: Secret, machine: &Machine) -> Result<Command, String> {
+    pub(crate) fn command(&self, secret: Secret, machine: &Machine) -> Result<Command, String> {
         let dialect = Dialect(self.number("dialect")?.unwrap_or(0) as u8);
         let request_id = self.value("id").map(Box::from);
         Ok(match self.verb {
@@ -87,7 +89,9 @@ impl<'a> Line<'a> {
                 },
                 request_id,
             }),
-            "release" => Command::Release(Release { proof: self.proof(machine)?, dialect, request_id }),
+            "release" => {
+                Command::Release(Release { proof: self.proof(machine)?, dialect, request_id })
+            }
             "revoke" => Command::Revoke(Revoke {
                 target: if self.flag("lock") {
                     Target::Lock(self.key()?)
@@ -109,8 +113,12 @@ impl<'a> Line<'a> {
                 dialect,
                 ttl: self.span("ttl")?.ok_or("open ttl=?")?,
             }),
-            "keep" => Command::KeepSession(KeepSession { session: digest(self.target()?), dialect }),
-            "close" => Command::CloseSession(CloseSession { session: digest(self.target()?), dialect }),
+            "keep" => {
+                Command::KeepSession(KeepSession { session: digest(self.target()?), dialect })
+            }
+            "close" => {
+                Command::CloseSession(CloseSession { session: digest(self.target()?), dialect })
+            }
             "settle" => Command::Settle(self.key()?),
             "sweep" => Command::Sweep(self.number("n")?.unwrap_or(1000) as usize),
             "resume" => Command::Resume,
@@ -201,7 +209,7 @@ impl<'a> Line<'a> {
 }
 
 /// `30s`, `500ms`, `1ns`.
-pub fn span(text: &str) -> Result<Span, String> {
+pub(crate) fn span(text: &str) -> Result<Span, String> {
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
     let number = number_of(digits)?;
     match &text[digits.len()..] {

@@ -2,7 +2,7 @@
 
 use leasehold_core::*;
 
-pub fn outcome(outcome: &Result<Outcome, Rejection>, now: Timestamp) -> String {
+pub(crate) fn outcome(outcome: &Result<Outcome, Rejection>, now: Timestamp) -> String {
     match outcome {
         Ok(outcome) => success(outcome, now),
         Err(rejection) => format!("refused: {}", refusal(rejection)),
@@ -43,9 +43,14 @@ fn refusal(rejection: &Rejection) -> String {
     match rejection {
         Rejection::Held(holding) => {
             let owner = holding.owner.as_ref().map_or("those before in the queue".into(), name);
-            let remaining = holding.remaining.map_or("forever".into(), |left| format!("{left:?} left"));
+            let remaining =
+                holding.remaining.map_or("forever".into(), |left| format!("{left:?} left"));
             let retry = RetryHint::default().after(holding.remaining, holding.n_waiting);
-            format!("held by {owner}, {remaining}, {} waiting, retry in {} ms", holding.n_waiting, retry.as_millis())
+            format!(
+                "held by {owner}, {remaining}, {} waiting, retry in {} ms",
+                holding.n_waiting,
+                retry.as_millis()
+            )
         }
         Rejection::Grace { owner, expired_at, grace_until } => {
             format!("grace of {}, expired {expired_at:?}, until {grace_until:?}", name(owner))
@@ -54,7 +59,7 @@ fn refusal(rejection: &Rejection) -> String {
     }
 }
 
-pub fn change(change: &Change) -> String {
+pub(crate) fn change(change: &Change) -> String {
     match change {
         Change::LeaseAdded(record) => {
             let requests = record.requests.iter().map(|request| format!(" id={}", request.id));
@@ -71,13 +76,18 @@ pub fn change(change: &Change) -> String {
             )
         }
         Change::SessionOpened(record) => {
-            format!("session {:?} {} until {:?}", record.number, name(&record.owner), record.deadline)
+            format!(
+                "session {:?} {} until {:?}",
+                record.number,
+                name(&record.owner),
+                record.deadline
+            )
         }
         other => format!("{other:?}"),
     }
 }
 
-pub fn lock(key: &LockKey, machine: &Machine) -> String {
+pub(crate) fn lock(key: &LockKey, machine: &Machine) -> String {
     let view = machine.lock(key, 10);
     let list = |leases: &[LeaseView]| leases.iter().map(lease).collect::<Vec<_>>().join("; ");
     let mut printed = format!("{key:?}: ");
@@ -90,7 +100,11 @@ pub fn lock(key: &LockKey, machine: &Machine) -> String {
     }
     if let Some(lapse) = &view.lapse {
         let state = if machine.now() < lapse.grace_until { "grace of" } else { "lapsed from" };
-        printed.push_str(&format!(" | {state} {} until {:?}", name(&lapse.owner), lapse.grace_until));
+        printed.push_str(&format!(
+            " | {state} {} until {:?}",
+            name(&lapse.owner),
+            lapse.grace_until
+        ));
     }
     printed
 }

@@ -1,0 +1,84 @@
+//! What a held lock costs in memory, by an allocator that counts. Deterministic, so it can be a test.
+
+#![allow(unsafe_code, reason = "counting allocations means being the allocator")]
+#![allow(clippy::print_stdout, reason = "the figure is worth seeing")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use leasehold_core::*;
+
+struct Counting;
+
+static N_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        N_BYTES.fetch_add(layout.size(), Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        N_BYTES.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const N_LOCKS: usize = 1_000_000;
+const NAME_BYTES: usize = 17;
+/// The goal: 220 bytes beside the names.
+const BYTES_PER_LOCK_MAX: usize = 220;
+
+#[test]
+fn a_held_lock_is_small() {
+    let mut machine = Machine::new(Limits::default(), 1);
+    let before = N_BYTES.load(Relaxed);
+    for n in 0..N_LOCKS {
+        let applied = machine.apply(Timestamp::ZERO, Command::Acquire(Box::new(acquire(n))));
+        assert!(applied.outcome.is_ok());
+    }
+    let per_lock = (N_BYTES.load(Relaxed) - before) / N_LOCKS - NAME_BYTES;
+    println!("{per_lock} bytes per held lock beside its name");
+    assert!(per_lock <= BYTES_PER_LOCK_MAX, "{per_lock} bytes per held lock");
+}
+
+#[test]
+fn what_is_released_and_forgotten_leaves_nothing_behind() {
+    let limits = Limits { idle_max: 0, ..Limits::default() };
+    let mut machine = Machine::new(limits, 1);
+    for n in 0..50_000 {
+        let applied = machine.apply(Timestamp::ZERO, Command::Acquire(Box::new(acquire(n))));
+        let Ok(Outcome::Granted(grant)) = applied.outcome else { panic!("it is free") };
+        let id = grant.lease.id;
+        let owner = Owner::new("anonymous", "worker-1");
+        let proof = Proof::Id { id, owner, token: None, lock: None };
+        let release = Release { proof, dialect: Dialect(0), request_id: None };
+        machine.apply(Timestamp::ZERO, Command::Release(release));
+        machine.apply(Timestamp::ZERO, Command::Sweep(10));
+    }
+    assert_eq!(machine.counts(), Counts::default());
+}
+
+fn acquire(n: usize) -> Acquire {
+    let name = format!("orders/{n:010}");
+    assert_eq!(name.len(), NAME_BYTES);
+    Acquire {
+        lock: LockKey::new("default", name),
+        owner: Owner::new("anonymous", "worker-1"),
+        dialect: Dialect(0),
+        mode: Mode::Exclusive,
+        ttl: Some(Span::from_secs(3600)),
+        grace: Span::ZERO,
+        wait: Wait::No,
+        sticky: false,
+        keep: false,
+        session: None,
+        metadata: None,
+        request_id: None,
+        secret: Secret([7; 16]),
+    }
+}

@@ -1,0 +1,284 @@
+//! Random commands over a small world, so that they meet.
+
+use std::ops::Range;
+
+use leasehold_core::*;
+use proptest::prelude::*;
+
+/// A command whose lease is not known yet: leases are picked by how recent they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    after_ms: u64,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Acquire {
+        lock: u8,
+        who: Who,
+        mode: u8,
+        ttl: Option<u64>,
+        grace: u64,
+        wait: Wait,
+        sticky: bool,
+        keep: bool,
+        session: Option<u8>,
+        id: Option<u8>,
+    },
+    Renew {
+        lease: u64,
+        way: Way,
+        who: Who,
+        exactly: bool,
+        by: u64,
+        id: Option<u8>,
+    },
+    Release {
+        lease: u64,
+        way: Way,
+        who: Who,
+        id: Option<u8>,
+    },
+    RevokeLock {
+        lock: u8,
+    },
+    RevokeLease {
+        lease: u64,
+        who: Who,
+    },
+    Amend {
+        lease: u64,
+        who: Who,
+        ttl: u64,
+    },
+    Forgo {
+        lock: u8,
+        who: Who,
+    },
+    Leave {
+        lease: u64,
+    },
+    Open {
+        session: u8,
+        who: Who,
+        ttl: u64,
+    },
+    Keep {
+        session: u8,
+        dialect: u8,
+    },
+    Close {
+        session: u8,
+        dialect: u8,
+    },
+    Settle {
+        lock: u8,
+    },
+    Sweep,
+    Resume,
+    Restore,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Who {
+    owner: u8,
+    dialect: u8,
+}
+
+/// How a lease is proven.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Id { guessed: bool },
+    Number,
+    Owner { lock: u8 },
+    Session { lock: u8, session: u8 },
+}
+
+pub(crate) fn sequence(n: Range<usize>) -> impl Strategy<Value = Vec<Step>> {
+    let after = prop_oneof![4 => Just(0), 4 => 1..3000_u64, 1 => 3000..20_000_u64];
+    let step = (after, what()).prop_map(|(after_ms, what)| Step { after_ms, what });
+    proptest::collection::vec(step, n)
+}
+
+fn what() -> impl Strategy<Value = What> {
+    prop_oneof![
+        12 => acquire(),
+        5 => (recent(), way(), who(), any::<bool>(), 0..9u64, id())
+            .prop_map(|(lease, way, who, exactly, by, id)| What::Renew { lease, way, who, exactly, by, id }),
+        8 => (recent(), way(), who(), id()).prop_map(|(lease, way, who, id)| What::Release { lease, way, who, id }),
+        1 => (0..3u8).prop_map(|lock| What::RevokeLock { lock }),
+        1 => (recent(), who()).prop_map(|(lease, who)| What::RevokeLease { lease, who }),
+        1 => (recent(), who(), 0..9u64).prop_map(|(lease, who, ttl)| What::Amend { lease, who, ttl }),
+        2 => (0..3u8, who()).prop_map(|(lock, who)| What::Forgo { lock, who }),
+        4 => recent().prop_map(|lease| What::Leave { lease }),
+        2 => (0..2u8, who(), 1..9u64).prop_map(|(session, who, ttl)| What::Open { session, who, ttl }),
+        1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Keep { session, dialect }),
+        1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Close { session, dialect }),
+        2 => (0..3u8).prop_map(|lock| What::Settle { lock }),
+        4 => Just(What::Sweep),
+        1 => Just(What::Resume),
+        1 => any::<u8>().prop_map(|n| if n < 40 { What::Restore } else { What::Sweep }),
+    ]
+}
+
+fn acquire() -> impl Strategy<Value = What> {
+    let wait = prop_oneof![
+        2 => Just(Wait::No),
+        3 => (0..9u64).prop_map(|s| Wait::Connected(Span::from_secs(s))),
+        1 => (0..9u64).prop_map(|s| Wait::Unattended(Span::from_secs(s))),
+    ];
+    let mode = prop_oneof![5 => Just(0u8), 2 => Just(1u8), 2 => 2..4u8];
+    let ttl = proptest::option::weighted(0.9, 0..9u64);
+    let session = proptest::option::weighted(0.3, 0..2u8);
+    let shape = (mode, ttl, 0..5u64, wait);
+    let flags = (any::<bool>(), any::<bool>(), session, id());
+    (0..3u8, who(), shape, flags).prop_map(
+        |(lock, who, (mode, ttl, grace, wait), (sticky, keep, session, id))| What::Acquire {
+            lock,
+            who,
+            mode,
+            ttl,
+            grace,
+            wait,
+            sticky,
+            keep,
+            session,
+            id,
+        },
+    )
+}
+
+fn who() -> impl Strategy<Value = Who> {
+    (0..3u8, 0..2u8).prop_map(|(owner, dialect)| Who { owner, dialect })
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![
+        6 => (0..20u8).prop_map(|n| Way::Id { guessed: n == 0 }),
+        2 => Just(Way::Number),
+        2 => (0..3u8).prop_map(|lock| Way::Owner { lock }),
+        1 => (0..3u8, 0..2u8).prop_map(|(lock, session)| Way::Session { lock, session }),
+    ]
+}
+
+fn recent() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => 0..2u64, 2 => 0..6u64]
+}
+
+fn id() -> impl Strategy<Value = Option<u8>> {
+    proptest::option::weighted(0.3, 0..3u8)
+}
+
+impl Step {
+    /// The command this is, as the `n`th of a sequence that has made `n_leases` leases so far.
+    pub(crate) fn resolve(&self, n: usize, now: Timestamp, n_leases: u64) -> (Timestamp, Command) {
+        let now = now + Span::from_millis(self.after_ms);
+        let number = |recent: u64| LeaseNumber(n_leases.saturating_sub(recent));
+        let proof = |lease, way, who: Who| match way {
+            Way::Id { guessed } => {
+                let number = number(lease);
+                let secret = if guessed { Secret([255; 16]) } else { secret(number) };
+                Proof::Id {
+                    id: LeaseId { number, secret },
+                    owner: owner(who),
+                    token: None,
+                    lock: None,
+                }
+            }
+            Way::Number => Proof::Number { number: number(lease), principal: None },
+            Way::Owner { lock } => Proof::Owner { lock: key(lock), owner: owner(who) },
+            Way::Session { lock, session } => {
+                Proof::Session { lock: key(lock), session: digest(session) }
+            }
+        };
+        let request_id = |id: Option<u8>| id.map(|id| Box::from(format!("r{id}")));
+        let dialect = |who: Who| Dialect(who.dialect);
+        let command = match self.what.clone() {
+            What::Acquire { lock, who, mode, ttl, grace, wait, sticky, keep, session, id } => {
+                Command::Acquire(Box::new(Acquire {
+                    lock: key(lock),
+                    owner: owner(who),
+                    dialect: dialect(who),
+                    mode: [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)]
+                        [mode as usize],
+                    ttl: ttl.map(Span::from_secs),
+                    grace: Span::from_secs(grace),
+                    wait,
+                    sticky,
+                    keep,
+                    session: session.map(digest),
+                    metadata: n.is_multiple_of(7).then(|| b"m".as_slice().into()),
+                    request_id: request_id(id),
+                    secret: secret(LeaseNumber(n_leases + 1)),
+                }))
+            }
+            What::Renew { lease, way, who, exactly, by, id } => Command::Renew(Renew {
+                proof: proof(lease, way, who),
+                dialect: dialect(who),
+                extend: if exactly {
+                    Extend::Exactly(Span::from_secs(by))
+                } else {
+                    Extend::AtLeast(Span::from_secs(by))
+                },
+                request_id: request_id(id),
+            }),
+            What::Release { lease, way, who, id } => Command::Release(Release {
+                proof: proof(lease, way, who),
+                dialect: dialect(who),
+                request_id: request_id(id),
+            }),
+            What::RevokeLock { lock } => {
+                Command::Revoke(Revoke { target: Target::Lock(key(lock)), reason: "r".into() })
+            }
+            What::RevokeLease { lease, who } => Command::Revoke(Revoke {
+                target: Target::Lease(proof(lease, Way::Number, who), dialect(who)),
+                reason: "r".into(),
+            }),
+            What::Amend { lease, who, ttl } => Command::Amend(Amend {
+                proof: proof(lease, Way::Number, who),
+                dialect: dialect(who),
+                ttl: Span::from_secs(ttl),
+            }),
+            What::Forgo { lock, who } => {
+                Command::Forgo(Forgo { lock: key(lock), owner: owner(who), dialect: dialect(who) })
+            }
+            What::Leave { lease } => Command::Leave(number(lease)),
+            What::Open { session, who, ttl } => Command::OpenSession(OpenSession {
+                digest: digest(session),
+                owner: owner(who),
+                dialect: dialect(who),
+                ttl: Span::from_secs(ttl),
+            }),
+            What::Keep { session, dialect } => Command::KeepSession(KeepSession {
+                session: digest(session),
+                dialect: Dialect(dialect),
+            }),
+            What::Close { session, dialect } => Command::CloseSession(CloseSession {
+                session: digest(session),
+                dialect: Dialect(dialect),
+            }),
+            What::Settle { lock } => Command::Settle(key(lock)),
+            What::Sweep => Command::Sweep(usize::MAX),
+            What::Resume => Command::Resume,
+            What::Restore => Command::Restore,
+        };
+        (now, command)
+    }
+}
+
+pub(crate) fn key(lock: u8) -> LockKey {
+    LockKey::new("default", format!("lock{lock}"))
+}
+
+fn owner(who: Who) -> Owner {
+    Owner::new("anonymous", format!("owner{}", who.owner))
+}
+
+fn digest(session: u8) -> SessionDigest {
+    SessionDigest([session; 32])
+}
+
+fn secret(number: LeaseNumber) -> Secret {
+    Secret([number.0 as u8; 16])
+}

@@ -1,0 +1,83 @@
+//! Long random command sequences: the machine against a naive model that is obviously right, against itself,
+//! and against a follower that only absorbs its changes.
+//!
+//! A failure prints the shrunken sequence, and proptest writes its seed beside this file to be replayed.
+
+mod model;
+
+use leasehold_core::*;
+use model::{Model, step};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_machine_does_what_the_model_does(steps in step::sequence(1..200)) {
+        let limits = model::generous();
+        let mut machine = Machine::new(limits.clone(), 1);
+        let mut model = Model::new(limits);
+        for (n, step) in steps.iter().enumerate() {
+            let (now, command) = step.resolve(n, machine.now(), model.n_leases());
+            let expected = model.apply(now, &command);
+            let applied = machine.apply(now, command.clone());
+            let told = model::summary(&applied.outcome);
+            prop_assert_eq!(told, expected, "at {:?}: {:?}", now, command);
+            prop_assert_eq!(model.visible(), model::visible(&machine, model.n_leases()), "after {:?}", command);
+            prop_assert_eq!(invariant::check(&machine), Ok(()), "after {:?}", command);
+        }
+    }
+
+    #[test]
+    fn the_same_commands_give_the_same_bytes_and_the_changes_give_the_state(
+        steps in step::sequence(1..200),
+    ) {
+        let limits = model::tight();
+        let mut machine = Machine::new(limits.clone(), 1);
+        let mut twin = Machine::new(limits.clone(), 2);
+        let mut follower = Machine::new(limits.clone(), 3);
+        let mut granted = std::collections::BTreeMap::new();
+        for (n, step) in steps.iter().enumerate() {
+            let (now, command) = step.resolve(n, machine.now(), n as u64 / 2);
+            let applied = machine.apply(now, command.clone());
+            let again = twin.apply(now, command.clone());
+            prop_assert_eq!(format!("{applied:?}").into_bytes(), format!("{again:?}").into_bytes());
+            follower.absorb(machine.now(), &applied.changes).expect("its own changes");
+            prop_assert_eq!(&machine.export()[1..], &follower.export()[1..], "after {:?}", command);
+            prop_assert_eq!(invariant::check(&machine), Ok(()), "after {:?}", command);
+            check_tokens_grow(&mut granted, &applied.changes, &machine)?;
+        }
+        let imported = Machine::import(limits, 4, machine.export()).expect("its own export");
+        prop_assert_eq!(imported.export(), machine.export());
+        prop_assert_eq!(invariant::check(&imported), Ok(()));
+    }
+}
+
+/// Whatever was forgotten in between: a token handed out for a name is above all before it.
+fn check_tokens_grow(
+    granted: &mut std::collections::BTreeMap<LockKey, Token>,
+    changes: &[Change],
+    machine: &Machine,
+) -> Result<(), TestCaseError> {
+    for change in changes {
+        let (lock, token) = match change {
+            Change::LeaseAdded(record) if record.phase == Phase::Active => {
+                (record.lock.clone(), record.token)
+            }
+            Change::Granted { lease, token, .. } => match machine.lease_record(*lease) {
+                Some(record) => (record.lock, *token),
+                None => continue,
+            },
+            _ => continue,
+        };
+        let last = granted.insert(lock.clone(), token);
+        prop_assert!(last < Some(token), "{lock:?}: {last:?} then {token:?}");
+    }
+    Ok(())
+}
+
+/// A few seconds' worth; `PROPTEST_CASES=100000` for a long run.
+#[allow(clippy::disallowed_methods, reason = "only how long the test runs depends on it")]
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
+}
