@@ -41,10 +41,11 @@ impl Machine {
             now,
             changes: Vec::new(),
             wakeups: Vec::new(),
+            notices: Vec::new(),
         };
         let outcome = apply::apply(&mut transition, command);
-        let Transition { changes, wakeups, .. } = transition;
-        Applied { outcome, changes, wakeups }
+        let Transition { changes, wakeups, notices, .. } = transition;
+        Applied { outcome, changes, wakeups, notices }
     }
 
     /// When there is next something for [`Command::Sweep`] to do.
@@ -88,13 +89,13 @@ impl Machine {
         }
     }
 
-    /// Some locks, in no particular order but always the same: at most `n_max` from the `from`th place on,
-    /// and where to go on. A lock that is there all along is met exactly once.
-    pub fn locks(&self, from: usize, n_max: usize) -> (Vec<LockKey>, Option<usize>) {
-        let mut found: Vec<_> = self.state.locks.iter_from(from).take(n_max + 1).collect();
-        let next = (found.len() > n_max).then(|| found.pop()).flatten();
-        let keys = found.into_iter().map(|(slot, _)| self.state.key(slot)).collect();
-        (keys, next.map(|(slot, _)| slot.index()))
+    /// Every lock from the `from`th place on: place, namespace and name. In no particular order but always
+    /// the same, so that a lock that is there all along is met exactly once, however the list is cut.
+    pub fn locks(&self, from: usize) -> impl Iterator<Item = (usize, &str, &str)> {
+        self.state.locks.iter_from(from).map(|(slot, lock)| {
+            let namespace = self.state.namespaces.get(lock.namespace);
+            (slot.index(), &*namespace.name, &*lock.name)
+        })
     }
 
     /// A lease by number, active, waiting or remembered.

@@ -75,13 +75,31 @@ impl Machine {
         hash_seed: u128,
         rows: impl IntoIterator<Item = Row>,
     ) -> Result<Self, Incoherent> {
-        let mut machine = Self::new(limits, hash_seed);
-        for row in rows {
-            machine.state.import(row)?;
-        }
-        machine.state.rest_all();
-        machine.state.mark_queues_pending();
-        Ok(machine)
+        let mut importer = Self::importer(limits, hash_seed);
+        rows.into_iter().try_for_each(|row| importer.add(row))?;
+        Ok(importer.finish())
+    }
+
+    /// The same, a row at a time, for a store that does not want to hold them all.
+    pub fn importer(limits: Limits, hash_seed: u128) -> Importer {
+        Importer(Self::new(limits, hash_seed))
+    }
+}
+
+/// A machine that is being put together from rows.
+pub struct Importer(Machine);
+
+impl Importer {
+    /// The next row.
+    pub fn add(&mut self, row: Row) -> Result<(), Incoherent> {
+        self.0.state.import(row)
+    }
+
+    /// There are no more rows.
+    pub fn finish(mut self) -> Machine {
+        self.0.state.rest_all();
+        self.0.state.mark_queues_pending();
+        self.0
     }
 }
 

@@ -9,6 +9,7 @@ use crate::lease::{Ending, Lease, LeaseNumber, Phase};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::name::{Dialect, Owner};
+use crate::outcome::Notice;
 use crate::request::Request;
 use crate::state::State;
 use crate::time::Timestamp;
@@ -21,6 +22,7 @@ pub(crate) struct Transition<'m> {
     pub(crate) now: Timestamp,
     pub(crate) changes: Vec<Change>,
     pub(crate) wakeups: Vec<LeaseNumber>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// How a lease is to end.
@@ -40,10 +42,39 @@ impl End {
 impl Transition<'_> {
     /// Does what `change` says, and remembers that it was done.
     pub(crate) fn record(&mut self, change: Change) {
+        self.notices.extend(self.notice(&change));
         if let Err(incoherent) = self.state.absorb(self.now, &change) {
             panic!("a command decided on something impossible: {incoherent}");
         }
         self.changes.push(change);
+    }
+
+    /// What is worth telling of a change, before it happens.
+    fn notice(&self, change: &Change) -> Option<Notice> {
+        let (lease, ended, token, reason) = match change {
+            Change::LeaseAdded(record) if record.phase == Phase::Active => {
+                let (lock, owner) = (record.lock.clone(), record.owner.clone());
+                return Some(Notice {
+                    ended: None,
+                    lock,
+                    owner,
+                    token: record.token,
+                    reason: None,
+                });
+            }
+            Change::Granted { lease, token, .. } => (lease, None, Some(*token), None),
+            Change::Ended { lease, how, reason, .. } => (lease, Some(*how), None, reason.clone()),
+            _ => return None,
+        };
+        let lease = &self.state.leases[self.state.find_lease(*lease)?];
+        let was_active = lease.is_active();
+        (was_active || ended.is_none()).then(|| Notice {
+            ended,
+            lock: self.state.key(lease.lock),
+            owner: self.state.owner(lease.owner).clone(),
+            token: token.unwrap_or(lease.token),
+            reason,
+        })
     }
 
     /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has

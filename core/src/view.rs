@@ -1,5 +1,7 @@
 //! What can be seen of the machine from outside: copies that stay true to the moment they were taken.
 
+use std::sync::Arc;
+
 use crate::arena::Slot;
 use crate::lease::{Ending, Lease, LeaseId, LeaseRecord, Mode, Phase};
 use crate::lock::{LapseRecord, Lock, LockRecord};
@@ -36,6 +38,8 @@ pub struct LeaseView {
     pub deadline: Option<Timestamp>,
     /// What a grant gives it.
     pub ttl: Option<Span>,
+    /// What its owner wants to be shown.
+    pub metadata: Option<Arc<[u8]>>,
 }
 
 impl LeaseView {
@@ -100,6 +104,7 @@ pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
         renewed_at: lease.renewed_at,
         deadline: state.deadline(lease).finite(),
         ttl: lease.ttl.get(),
+        metadata: lease.extra.as_ref().and_then(|extra| extra.metadata.clone()),
     }
 }
 

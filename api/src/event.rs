@@ -1,0 +1,42 @@
+//! What happens to locks, as it happens.
+
+use serde::{Deserialize, Serialize};
+
+/// One event of `GET /v1/events`. Its id is the SSE id.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named as everywhere")]
+pub struct Event {
+    pub kind: EventKind,
+    pub namespace: String,
+    pub lock_name: String,
+    pub owner_id: String,
+    pub fencing_token: u64,
+    /// Epoch milliseconds.
+    pub at_ms: i64,
+    /// Why it was revoked, and on whose word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What happened. It is also the SSE event name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A lease became active.
+    Granted,
+    /// A renewal came too late.
+    RenewalLost,
+    /// A lease was given back.
+    Released,
+    /// A lease ran out.
+    Expired,
+    /// A lease was taken away.
+    Revoked,
+}
+
+/// The SSE event `gap`: something happened that this reader will not be told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named as everywhere")]
+pub struct Gap {
+    pub reason: String,
+}

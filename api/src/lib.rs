@@ -1,0 +1,20 @@
+//! The native dialect on the wire: what a client sends, what the server answers, and every error code.
+//!
+//! Times are integers in milliseconds. `expires_in_ms` counts from the moment the request was received, so a
+//! client that adds it to the time it *sent* the request always gives up before the server does.
+
+mod error;
+mod event;
+mod fence;
+mod lock;
+mod session;
+
+pub use error::{Code, Failure};
+pub use event::{Event, EventKind, Gap};
+pub use fence::{FenceCheck, FenceVerdict};
+pub use lock::{
+    AcquireRequest, Acquired, Holder, LockList, LockState, Mode, NotAcquired, NotReleased,
+    NotRenewed, Reason, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
+    RevokedLease, Waiter,
+};
+pub use session::{KeptAlive, OpenSessionRequest, SessionOpened};

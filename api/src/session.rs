@@ -1,0 +1,30 @@
+//! Sessions: one keep-alive for any number of leases.
+
+use serde::{Deserialize, Serialize};
+
+/// `POST /v1/sessions`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "named as everywhere")]
+pub struct OpenSessionRequest {
+    pub owner_id: String,
+    /// How long it lasts without a keep-alive.
+    pub ttl_ms: u64,
+}
+
+/// 201.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named as everywhere")]
+pub struct SessionOpened {
+    /// A secret of its owner.
+    pub session_id: String,
+    pub owner_id: String,
+    pub expires_in_ms: u64,
+}
+
+/// `POST /v1/sessions/{id}/keepalive`: 200.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named as everywhere")]
+pub struct KeptAlive {
+    pub expires_in_ms: u64,
+}

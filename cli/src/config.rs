@@ -1,0 +1,347 @@
+//! Settings: flags, then environment variables, then a file, then defaults; the same name everywhere.
+//!
+//! `--fold-interval 5s`, `LEASEHOLD_FOLD_INTERVAL=5s` and `fold-interval = "5s"` are one setting. What the
+//! file says becomes flags before the ones on the command line, unless the environment says otherwise, so
+//! that there is one parser and one set of error messages.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args as ClapArgs, CommandFactory};
+use leasehold_core::{Limits, RetryHint};
+use leasehold_server::dialect::Dialect;
+use leasehold_server::engine;
+use leasehold_server::http;
+use leasehold_server::serve::Settings;
+
+use crate::duration::Lasting;
+
+/// Every setting of a server. Its defaults need no file.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(args_override_self = true)]
+pub(crate) struct Args {
+    /// A TOML file with settings.
+    #[arg(long, env = "LEASEHOLD_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where to listen; port 0 takes any that is free.
+    #[arg(long, env = "LEASEHOLD_LISTEN", default_value = "127.0.0.1:8080", value_parser = address)]
+    pub(crate) listen: SocketAddr,
+    /// Write the port to this file once listening.
+    #[arg(long, env = "LEASEHOLD_PORT_FILE")]
+    pub(crate) port_file: Option<PathBuf>,
+    /// Where to keep the data.
+    #[arg(long, env = "LEASEHOLD_DATA", default_value = "./leasehold-data")]
+    pub(crate) data: PathBuf,
+    /// Keep everything in memory, and lose it at the end.
+    #[arg(long, env = "LEASEHOLD_EPHEMERAL", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    pub(crate) ephemeral: bool,
+    /// The protocols to speak.
+    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_value = "locks")]
+    pub(crate) dialects: Vec<Dialect>,
+    /// The namespace of `/v1/locks`.
+    #[arg(long, env = "LEASEHOLD_LOCKS_NAMESPACE", default_value = "default")]
+    pub(crate) locks_namespace: String,
+    /// How long after expiry a sticky lock stays reserved for its last holder.
+    #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
+    pub(crate) grace: Lasting,
+    /// How often the journal is folded into the tables.
+    #[arg(long, env = "LEASEHOLD_FOLD_INTERVAL", default_value = "5s")]
+    pub(crate) fold_interval: Lasting,
+    /// How long stopping may take.
+    #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
+    pub(crate) shutdown_timeout: Lasting,
+    /// What to log: error, warn, info, debug, trace, or a filter.
+    #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
+    pub(crate) log: String,
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(flatten)]
+    http: HttpArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Engine")]
+struct EngineArgs {
+    /// Most requests in one journal record.
+    #[arg(long, env = "LEASEHOLD_BATCH_MAX", default_value_t = 1024)]
+    batch_max: usize,
+    /// Most requests waiting for the engine; more are refused with 503.
+    #[arg(long, env = "LEASEHOLD_PENDING_MAX", default_value_t = 16_384)]
+    pending_max: usize,
+    /// Most changes of one sweep before others get their turn.
+    #[arg(long, env = "LEASEHOLD_SWEEP_CHANGES_MAX", default_value_t = 256)]
+    sweep_changes_max: usize,
+    /// Most events kept for readers that come back.
+    #[arg(long, env = "LEASEHOLD_EVENTS_MAX", default_value_t = 10_000)]
+    events_max: usize,
+    /// The soonest a refused client is told to come back.
+    #[arg(long, env = "LEASEHOLD_RETRY_MIN", default_value = "25ms")]
+    retry_min: Lasting,
+    /// The latest a refused client is told to come back.
+    #[arg(long, env = "LEASEHOLD_RETRY_MAX", default_value = "1s")]
+    retry_max: Lasting,
+}
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Connections")]
+struct HttpArgs {
+    /// Most connections at once; more wait until one is free.
+    #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
+    connections_max: usize,
+    /// How long a new connection has to send its first request's head.
+    #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
+    header_timeout: Lasting,
+    /// How long a connection may stay without a request.
+    #[arg(long, env = "LEASEHOLD_IDLE_TIMEOUT", default_value = "2m")]
+    idle_timeout: Lasting,
+    /// How long a request's body may take.
+    #[arg(long, env = "LEASEHOLD_BODY_TIMEOUT", default_value = "30s")]
+    body_timeout: Lasting,
+    /// Largest request body, in bytes.
+    #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
+    body_bytes_max: usize,
+}
+
+/// One flag and one variable for each field of [`Limits`], whose defaults they are.
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $field:ident: $kind:ident, $env:literal;)*) => {
+        #[derive(ClapArgs, Clone, Debug)]
+        #[command(next_help_heading = "Limits")]
+        struct LimitArgs {
+            $($(#[doc = $doc])+
+            #[arg(long, env = $env, default_value_t = default::$kind(Limits::default().$field))]
+            $field: default::types::$kind,)*
+        }
+
+        impl LimitArgs {
+            fn limits(&self) -> Limits {
+                Limits { $($field: default::back::$kind(self.$field),)* }
+            }
+        }
+    };
+}
+
+/// Between what the core counts in and what a setting is written in.
+mod default {
+    use leasehold_core::Span;
+
+    use crate::duration::Lasting;
+
+    pub(super) mod types {
+        #![expect(non_camel_case_types, reason = "named after what the core calls them")]
+        pub(in crate::config) type bytes = usize;
+        pub(in crate::config) type number = usize;
+        pub(in crate::config) type small = u32;
+        pub(in crate::config) type span = crate::duration::Lasting;
+    }
+
+    pub(super) mod back {
+        use super::{Lasting, Span};
+
+        pub(in crate::config) fn bytes(n: usize) -> usize {
+            n
+        }
+        pub(in crate::config) fn number(n: usize) -> usize {
+            n
+        }
+        pub(in crate::config) fn small(n: u32) -> u32 {
+            n
+        }
+        pub(in crate::config) fn span(lasting: Lasting) -> Span {
+            lasting.span()
+        }
+    }
+
+    pub(super) fn bytes(n: usize) -> usize {
+        n
+    }
+    pub(super) fn number(n: usize) -> usize {
+        n
+    }
+    pub(super) fn small(n: u32) -> u32 {
+        n
+    }
+    pub(super) fn span(span: Span) -> Lasting {
+        Lasting(std::time::Duration::from_nanos(span.as_nanos()))
+    }
+}
+
+limits! {
+    /// Longest namespace, in bytes.
+    namespace_bytes_max: bytes, "LEASEHOLD_NAMESPACE_BYTES_MAX";
+    /// Longest lock name, in bytes.
+    name_bytes_max: bytes, "LEASEHOLD_NAME_BYTES_MAX";
+    /// Longest owner, in bytes.
+    owner_bytes_max: bytes, "LEASEHOLD_OWNER_BYTES_MAX";
+    /// Longest request id, in bytes.
+    request_id_bytes_max: bytes, "LEASEHOLD_REQUEST_ID_BYTES_MAX";
+    /// Largest metadata, in bytes.
+    metadata_bytes_max: bytes, "LEASEHOLD_METADATA_BYTES_MAX";
+    /// Longest reason of a revocation, in bytes.
+    reason_bytes_max: bytes, "LEASEHOLD_REASON_BYTES_MAX";
+    /// Longest ttl of a lease.
+    ttl_max: span, "LEASEHOLD_TTL_MAX";
+    /// Longest ttl of a session.
+    session_ttl_max: span, "LEASEHOLD_SESSION_TTL_MAX";
+    /// Longest grace period.
+    grace_max: span, "LEASEHOLD_GRACE_MAX";
+    /// Longest wait in a queue.
+    wait_max: span, "LEASEHOLD_WAIT_MAX";
+    /// How long a waiter whose connection broke keeps its place.
+    park_max: span, "LEASEHOLD_PARK_MAX";
+    /// Most namespaces.
+    namespaces_max: number, "LEASEHOLD_NAMESPACES_MAX";
+    /// Most locks held, waited for or remembered.
+    locks_max: number, "LEASEHOLD_LOCKS_MAX";
+    /// Most leases of one owner.
+    owner_leases_max: small, "LEASEHOLD_OWNER_LEASES_MAX";
+    /// Most sessions of one owner.
+    owner_sessions_max: small, "LEASEHOLD_OWNER_SESSIONS_MAX";
+    /// Most waiters for one lock.
+    queue_max: number, "LEASEHOLD_QUEUE_MAX";
+    /// Most holders of one lock.
+    holders_max: small, "LEASEHOLD_HOLDERS_MAX";
+    /// Most request ids remembered with one lease.
+    lease_requests_max: number, "LEASEHOLD_LEASE_REQUESTS_MAX";
+    /// How long an ended lease answers repeated request ids.
+    request_retention: span, "LEASEHOLD_REQUEST_RETENTION";
+    /// Most ended leases kept only to answer repeated request ids.
+    answered_max: number, "LEASEHOLD_ANSWERED_MAX";
+    /// How long an ended lease stays readable where a dialect shows it.
+    ended_retention: span, "LEASEHOLD_ENDED_RETENTION";
+    /// Most ended leases kept readable.
+    ended_max: number, "LEASEHOLD_ENDED_MAX";
+    /// How long a lock nobody uses is remembered by name.
+    idle_retention: span, "LEASEHOLD_IDLE_RETENTION";
+    /// Most locks nobody uses that are remembered by name.
+    idle_max: number, "LEASEHOLD_IDLE_MAX";
+    /// Most waiters one command grants or gives up.
+    promote_steps_max: number, "LEASEHOLD_PROMOTE_STEPS_MAX";
+}
+
+impl Args {
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            listen: self.listen,
+            data: (!self.ephemeral).then(|| self.data.clone()),
+            fold_interval: self.fold_interval.0,
+            dialects: self.dialects.clone(),
+            engine: engine::Options {
+                limits: self.limits.limits(),
+                batch_max: self.engine.batch_max,
+                queue_max: self.engine.pending_max,
+                sweep_changes_max: self.engine.sweep_changes_max,
+                events_max: self.engine.events_max,
+                ..engine::Options::default()
+            },
+            http: http::Options {
+                connections_max: self.http.connections_max,
+                header_timeout: self.http.header_timeout.0,
+                idle_timeout: self.http.idle_timeout.0,
+                body_timeout: self.http.body_timeout.0,
+                body_bytes_max: self.http.body_bytes_max,
+            },
+            retry: RetryHint {
+                min: self.engine.retry_min.span(),
+                max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
+            },
+            locks_namespace: Arc::from(self.locks_namespace.as_str()),
+            shutdown_timeout: self.shutdown_timeout.0,
+        }
+    }
+}
+
+/// `host:port`, or `:port` for every address, as Go programs write it.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.strip_prefix(':').map_or(text.into(), |port| format!("0.0.0.0:{port}"));
+    let localhost = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    localhost.unwrap_or(text).parse().map_err(|_| "is not an address and port".into())
+}
+
+/// The command line with what the file and the old variable names say put in before it.
+pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, String> {
+    let mut given: Vec<_> = given.collect();
+    let takes_settings = |word: &OsString| word == "serve" || word == "check-config";
+    let Some(at) = given.iter().position(takes_settings) else { return Ok(given) };
+    let mut added = aliases();
+    if let Some(file) = config_file(&given[at + 1..]) {
+        added.extend(from_file(&file)?);
+    }
+    given.splice(at + 1..at + 1, added);
+    Ok(given)
+}
+
+/// `LOCKSERVER_ADDR` and `LOCKSERVER_DB`, unless our own variables say otherwise.
+fn aliases() -> Vec<OsString> {
+    let pairs = [
+        ("LOCKSERVER_ADDR", "LEASEHOLD_LISTEN", "--listen="),
+        ("LOCKSERVER_DB", "LEASEHOLD_DATA", "--data="),
+    ];
+    let ours_is_unset = |ours: &str| std::env::var_os(ours).is_none();
+    let set = pairs.into_iter().filter(|(_, ours, _)| ours_is_unset(ours));
+    set.filter_map(|(theirs, _, flag)| Some(joined(flag, &std::env::var_os(theirs)?))).collect()
+}
+
+fn config_file(given: &[OsString]) -> Option<PathBuf> {
+    let mut words = given.iter();
+    while let Some(word) = words.next() {
+        if word == "--config" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(file) = word.to_str().and_then(|word| word.strip_prefix("--config=")) {
+            return Some(file.into());
+        }
+    }
+    std::env::var_os("LEASEHOLD_CONFIG").map(PathBuf::from)
+}
+
+fn from_file(file: &PathBuf) -> Result<Vec<OsString>, String> {
+    let why = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| why(&error))?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| why(&error))?;
+    let known = names();
+    let mut flags = Vec::new();
+    for (key, value) in table {
+        let name = key.replace('_', "-");
+        if !known.contains(&name) || name == "config" {
+            return Err(why(&format!("there is no setting {key:?}")));
+        }
+        let variable = format!("LEASEHOLD_{}", name.replace('-', "_").to_uppercase());
+        if std::env::var_os(variable).is_none() {
+            flags.push(format!("--{name}={}", plain(&key, &value).map_err(|e| why(&e))?).into());
+        }
+    }
+    Ok(flags)
+}
+
+fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(flag) => Ok(flag.to_string()),
+        toml::Value::Array(values) => {
+            let texts: Result<Vec<_>, _> = values.iter().map(|value| plain(key, value)).collect();
+            texts.map(|texts| texts.join(","))
+        }
+        _ => Err(format!("{key}: must be a text, a number, a flag or a list of texts")),
+    }
+}
+
+/// What every setting is called.
+fn names() -> BTreeSet<String> {
+    let command = Args::augment_args(crate::Cli::command());
+    let longs = command.get_arguments().filter_map(|arg| arg.get_long());
+    longs.map(str::to_owned).collect()
+}
+
+fn joined(flag: &str, value: &OsStr) -> OsString {
+    let mut joined = OsString::from(flag);
+    joined.push(value);
+    joined
+}

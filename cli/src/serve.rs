@@ -1,0 +1,81 @@
+//! `leasehold serve` and `leasehold check-config`.
+
+use std::fs;
+
+use leasehold_server::serve::Server;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::Args;
+use crate::log;
+
+/// Runs the server until a signal ends it.
+pub(crate) fn serve(args: Args) -> Result<(), String> {
+    log::init(&args.log)?;
+    allow_many_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.block_on(run(args))
+}
+
+/// Says what the settings come to.
+#[expect(clippy::print_stdout, reason = "this is the answer")]
+pub(crate) fn check(args: Args) -> Result<(), String> {
+    println!("{args:#?}");
+    println!("these settings are fine");
+    Ok(())
+}
+
+async fn run(args: Args) -> Result<(), String> {
+    // Before anything is announced, so that whoever reads the announcement can already stop us.
+    let ended = stop_signal().map_err(|error| error.to_string())?;
+    let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
+    banner(&args, server.address);
+    if let Some(file) = &args.port_file {
+        write_port(file, server.address.port())?;
+    }
+    server.run_until(ended).await.map_err(|error| error.to_string())
+}
+
+/// Returns when SIGTERM or SIGINT has come.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "a person who starts a server wants to see this")]
+fn banner(args: &Args, address: std::net::SocketAddr) {
+    let version = env!("CARGO_PKG_VERSION");
+    let data =
+        if args.ephemeral { "in memory only".into() } else { args.data.display().to_string() };
+    let dialects: Vec<_> = args.dialects.iter().map(ToString::to_string).collect();
+    eprintln!("leasehold {version}");
+    eprintln!("  listening  http://{address}");
+    eprintln!("  data       {data}");
+    eprintln!("  dialects   {}", dialects.join(", "));
+}
+
+/// All at once, so that whoever waits for the file never reads half a number.
+fn write_port(file: &std::path::Path, port: u16) -> Result<(), String> {
+    let why = |error: std::io::Error| format!("{}: {error}", file.display());
+    let unfinished = file.with_extension("tmp");
+    fs::write(&unfinished, format!("{port}\n")).map_err(why)?;
+    fs::rename(&unfinished, file).map_err(why)
+}
+
+/// A connection is a file; the usual soft limit is too low for a server.
+fn allow_many_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "could not raise the number of open files");
+    }
+}

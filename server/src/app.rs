@@ -1,0 +1,89 @@
+//! What every handler can reach, and the routes that belong to no dialect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use leasehold_api::{Code, Failure};
+use leasehold_core::RetryHint;
+use serde_json::json;
+
+use crate::dialect::Dialect;
+use crate::engine::EngineHandle;
+use crate::http;
+use crate::metrics::Metrics;
+
+/// A loop that has not gone round for this long is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
+/// Shared by all handlers.
+#[derive(Clone)]
+pub struct App {
+    /// The engine.
+    pub engine: EngineHandle,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What connections may do.
+    pub http: http::Options,
+    /// When to tell a refused client to come back.
+    pub retry: RetryHint,
+    /// The namespace of `/v1/locks`.
+    pub locks_namespace: Arc<str>,
+}
+
+/// Everything the server answers.
+pub fn router(app: App, dialects: &[Dialect]) -> Router {
+    let mut router = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics));
+    for dialect in dialects {
+        router = router.merge(dialect.routes());
+    }
+    router
+        .fallback(async || failure(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here"))
+        .method_not_allowed_fallback(async || {
+            let why = "this path does not know that method";
+            failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, why)
+        })
+        .layer(middleware::from_fn(http::echo_request_id))
+        .with_state(app)
+}
+
+fn failure(status: StatusCode, code: Code, why: &str) -> Response {
+    (status, Json(Failure::new(code, why))).into_response()
+}
+
+async fn healthz() -> Response {
+    Json(json!({"status": "ok"})).into_response()
+}
+
+/// Does the engine's loop go round?
+async fn livez(State(app): State<App>) -> Response {
+    let silent = app.engine.now().since(app.engine.alive_at());
+    let is_alive = Duration::from_nanos(silent.as_nanos()) < STUCK_AFTER;
+    verdict(is_alive, "the engine does not go round")
+}
+
+/// Could something be made durable right now?
+async fn readyz(State(app): State<App>) -> Response {
+    let is_ready = !app.engine.is_stopping() && app.engine.probe().await.is_ok();
+    verdict(is_ready, "nothing can be made durable right now")
+}
+
+fn verdict(is_well: bool, why_not: &str) -> Response {
+    if is_well {
+        return Json(json!({"status": "ok"})).into_response();
+    }
+    failure(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why_not)
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], app.metrics.render()).into_response()
+}

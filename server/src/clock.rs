@@ -1,0 +1,215 @@
+//! Lock time from the machine's clocks.
+//!
+//! Lock time comes from `CLOCK_BOOTTIME`, which counts suspend and cannot be set. A restart on the same boot
+//! goes on by exactly the time that passed, so a crash loop extends nothing; on another boot, where that time
+//! is unknown, it goes on from the last time written down, so that leases live too long rather than too
+//! short. The wall clock is for display only.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leasehold_core::{Span, Timestamp};
+
+/// The machine's clocks.
+pub trait Clock: Send + Sync {
+    /// Differs between boots of a machine and between machines.
+    fn boot_id(&self) -> BootId;
+    /// Nanoseconds since boot, suspend included.
+    fn boottime(&self) -> u64;
+    /// Milliseconds since 1970, as the machine believes.
+    fn wall_ms(&self) -> i64;
+}
+
+/// Which boot of which machine.
+pub type BootId = [u8; 16];
+
+/// A moment by every clock we have: written with every record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// Which boot.
+    pub boot_id: BootId,
+    /// Nanoseconds since it.
+    pub boottime: u64,
+    /// Lock time.
+    pub lock_time: Timestamp,
+    /// Wall clock, for display.
+    pub wall_ms: i64,
+}
+
+/// The real ones. Systems without `CLOCK_BOOTTIME` use their monotonic clock, which may not count suspend.
+pub struct SystemClock {
+    boot_id: BootId,
+}
+
+impl SystemClock {
+    /// Reads the boot id once. Where there is none, every start counts as another boot.
+    pub fn new() -> Self {
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
+        let boot_id = boot_id.and_then(|text| parse_boot_id(text.trim()));
+        Self { boot_id: boot_id.unwrap_or_else(crate::random::bytes) }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn boot_id(&self) -> BootId {
+        self.boot_id
+    }
+
+    fn boottime(&self) -> u64 {
+        #[cfg(target_os = "linux")]
+        let clock = rustix::time::ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        let clock = rustix::time::ClockId::Monotonic;
+        let time = rustix::time::clock_gettime(clock);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    fn wall_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        since.as_millis() as i64
+    }
+}
+
+fn parse_boot_id(text: &str) -> Option<BootId> {
+    let hex: String = text.chars().filter(|c| *c != '-').collect();
+    u128::from_str_radix(&hex, 16).ok().map(u128::to_be_bytes)
+}
+
+/// A clock that stands still until a test moves it.
+#[derive(Default)]
+pub struct FakeClock {
+    boot: AtomicU64,
+    boottime: AtomicU64,
+    wall_ms: AtomicI64,
+}
+
+impl FakeClock {
+    /// Time passes.
+    pub fn advance(&self, span: Span) {
+        self.boottime.fetch_add(span.as_nanos(), Relaxed);
+        self.wall_ms.fetch_add(span.as_millis() as i64, Relaxed);
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn set_wall_ms(&self, wall_ms: i64) {
+        self.wall_ms.store(wall_ms, Relaxed);
+    }
+
+    /// The machine boots anew: time since boot starts from nothing.
+    pub fn reboot(&self) {
+        self.boot.fetch_add(1, Relaxed);
+        self.boottime.store(0, Relaxed);
+    }
+}
+
+impl Clock for FakeClock {
+    fn boot_id(&self) -> BootId {
+        u128::from(self.boot.load(Relaxed)).to_be_bytes()
+    }
+
+    fn boottime(&self) -> u64 {
+        self.boottime.load(Relaxed)
+    }
+
+    fn wall_ms(&self) -> i64 {
+        self.wall_ms.load(Relaxed)
+    }
+}
+
+/// Lock time, going on from where a store left off.
+#[derive(Clone)]
+pub struct LockClock {
+    clock: Arc<dyn Clock>,
+    boot_id: BootId,
+    base_boottime: u64,
+    base_lock_time: Timestamp,
+}
+
+impl LockClock {
+    /// Goes on from the last moment a store knows, or from zero.
+    pub fn resume(clock: Arc<dyn Clock>, last: Option<Moment>) -> Self {
+        let (boot_id, boottime) = (clock.boot_id(), clock.boottime());
+        let last = last.unwrap_or_default();
+        let passed =
+            if last.boot_id == boot_id { boottime.checked_sub(last.boottime) } else { None };
+        if last.boot_id == boot_id && passed.is_none() {
+            tracing::warn!("time since boot went backwards; lock time stands still for once");
+        }
+        let base_lock_time = last.lock_time + Span::from_nanos(passed.unwrap_or(0));
+        Self { clock, boot_id, base_boottime: boottime, base_lock_time }
+    }
+
+    /// Lock time now.
+    pub fn now(&self) -> Timestamp {
+        self.lock_time_at(self.clock.boottime())
+    }
+
+    /// Now, by every clock.
+    pub fn moment(&self) -> Moment {
+        let boottime = self.clock.boottime();
+        Moment {
+            boot_id: self.boot_id,
+            boottime,
+            lock_time: self.lock_time_at(boottime),
+            wall_ms: self.clock.wall_ms(),
+        }
+    }
+
+    /// A lock time as the wall clock shows or will show it, if nobody sets it.
+    pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
+        let Moment { lock_time, wall_ms, .. } = self.moment();
+        let (ahead, behind) = (at.since(lock_time).as_millis(), lock_time.since(at).as_millis());
+        wall_ms.saturating_add(ahead as i64).saturating_sub(behind as i64)
+    }
+
+    fn lock_time_at(&self, boottime: u64) -> Timestamp {
+        self.base_lock_time + Span::from_nanos(boottime.saturating_sub(self.base_boottime))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_on_the_same_boot_goes_on_by_the_time_that_passed() {
+        let clock = Arc::new(FakeClock::default());
+        let before = LockClock::resume(clock.clone(), None);
+        clock.advance(Span::from_secs(10));
+        let last = before.moment();
+        clock.advance(Span::from_secs(5));
+        let after = LockClock::resume(clock.clone(), Some(last));
+        assert_eq!(after.now(), Timestamp::ZERO + Span::from_secs(15));
+    }
+
+    #[test]
+    fn another_boot_goes_on_from_the_last_time_written_down() {
+        let clock = Arc::new(FakeClock::default());
+        let before = LockClock::resume(clock.clone(), None);
+        clock.advance(Span::from_secs(10));
+        let last = before.moment();
+        clock.reboot();
+        clock.advance(Span::from_secs(3600));
+        let after = LockClock::resume(clock.clone(), Some(last));
+        assert_eq!(after.now(), Timestamp::ZERO + Span::from_secs(10));
+    }
+
+    #[test]
+    fn setting_the_wall_clock_changes_what_is_shown_and_nothing_else() {
+        let clock = Arc::new(FakeClock::default());
+        let lock_clock = LockClock::resume(clock.clone(), None);
+        clock.advance(Span::from_secs(10));
+        let now = lock_clock.now();
+        clock.set_wall_ms(86_400_000);
+        assert_eq!(lock_clock.now(), now);
+        assert_eq!(lock_clock.wall_ms_of(now + Span::from_secs(1)), 86_401_000);
+    }
+}

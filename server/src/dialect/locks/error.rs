@@ -1,0 +1,124 @@
+//! From the engine's and the core's few kinds of "no" to a status and a body.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{Code, Failure};
+use leasehold_core::{Limit, Rejection};
+
+use crate::engine;
+use crate::http::body::BadBody;
+
+/// An error answer of this dialect.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    failure: Failure,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
+        Self { status, failure: Failure::new(code, why) }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, why)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let is_retryable = self.failure.retryable;
+        let mut response = (self.status, Json(self.failure)).into_response();
+        if is_retryable {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<BadBody> for Refusal {
+    fn from(bad: BadBody) -> Self {
+        let (status, code) = match &bad {
+            BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::UnsupportedMediaType),
+            BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, Code::BodyTooLarge),
+            BadBody::Incomplete => (StatusCode::REQUEST_TIMEOUT, Code::Timeout),
+            BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, Code::InvalidJson),
+            BadBody::Field(_) => (StatusCode::BAD_REQUEST, Code::InvalidRequest),
+        };
+        Self::new(status, code, bad.to_string())
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
+        let code = match error {
+            engine::Error::Busy => Code::Busy,
+            engine::Error::Overloaded => Code::Overloaded,
+            engine::Error::Stopping => Code::ShuttingDown,
+            engine::Error::Unknown => Code::Unknown,
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, error.to_string())
+    }
+}
+
+/// For rejections that are not themselves the answer to the question.
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        let conflict = |code, why: String| Self::new(StatusCode::CONFLICT, code, why);
+        match rejection {
+            Rejection::LimitDiffers { limit } => conflict(
+                Code::LimitDiffers,
+                format!("the holders or waiters of this lock agreed on limit {limit}"),
+            ),
+            Rejection::RequestConflict => {
+                conflict(Code::RequestIdConflict, "request_id was used for another request".into())
+            }
+            Rejection::RequestSpent(how) => conflict(
+                Code::RequestIdSpent,
+                format!("request_id was used for this before, and its lease has ended ({how:?})"),
+            ),
+            Rejection::NoSuchSession => Self::new(
+                StatusCode::NOT_FOUND,
+                Code::NoSuchSession,
+                "session_id: there is no such session, or none any more",
+            ),
+            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::TokensExhausted => {
+                conflict(Code::LimitReached, "this lock has had all the tokens there are".into())
+            }
+            Rejection::Held(_)
+            | Rejection::Grace { .. }
+            | Rejection::QueueFull
+            | Rejection::NoSuchLease
+            | Rejection::NotOwner
+            | Rejection::Ended(_)
+            | Rejection::StillWaiting => {
+                conflict(Code::InvalidRequest, format!("this cannot be done now: {rejection:?}"))
+            }
+        }
+    }
+}
+
+fn of_limit(limit: Limit) -> Refusal {
+    let invalid = |field: &str| Refusal::invalid(format!("{field} is out of bounds"));
+    let full = |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why);
+    match limit {
+        Limit::Namespace => Refusal::invalid("the namespace is empty or too long"),
+        Limit::Name => Refusal::invalid("the lock's name is empty or too long"),
+        Limit::Owner => invalid("owner_id"),
+        Limit::RequestId => invalid("request_id"),
+        Limit::Metadata => invalid("metadata"),
+        Limit::Reason => invalid("reason"),
+        Limit::Ttl => Refusal::invalid("ttl_ms or extend_by_ms is longer than the server allows"),
+        Limit::SessionTtl => invalid("ttl_ms"),
+        Limit::Grace => invalid("grace_ms"),
+        Limit::Wait => invalid("wait_ms"),
+        Limit::Holders => invalid("limit"),
+        Limit::Namespaces => full("there are too many namespaces"),
+        Limit::Locks => full("there are too many locks"),
+        Limit::OwnerLeases => full("this owner has too many leases"),
+        Limit::OwnerSessions => full("this owner has too many sessions"),
+    }
+}

@@ -1,0 +1,114 @@
+//! What happens to locks, as Server-Sent Events.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{Event, EventKind, Gap};
+use leasehold_core::Ending;
+use serde::Deserialize;
+use tokio_stream::wrappers::BroadcastStream;
+use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+use tokio_stream::{Stream, StreamExt};
+
+use super::error::Refusal;
+use super::extract::{Namespace, Params};
+use crate::app::App;
+use crate::engine::{Happened, Since};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WatchParams {
+    #[serde(default)]
+    prefix: String,
+    since: Option<String>,
+}
+
+pub(super) async fn watch(
+    State(app): State<App>,
+    Namespace(namespace): Namespace,
+    headers: HeaderMap,
+    Params(params): Params<WatchParams>,
+) -> Result<Response, Refusal> {
+    let last_seen = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let since = last_seen.or(params.since.as_deref()).map(parse_id).transpose()?;
+    let generation = app.engine.events().generation();
+    let Since { missed, gap, live } = app.engine.events().since(since);
+    let gap = tokio_stream::iter(gap.map(|reason| Missed::Gap(reason.into())));
+    let missed = tokio_stream::iter(missed.into_iter().map(Missed::Event));
+    let live = BroadcastStream::new(live).map(|next| match next {
+        Ok(event) => Missed::Event(event),
+        Err(BroadcastStreamRecvError::Lagged(n)) => {
+            Missed::Gap(format!("too slow: {n} events missed"))
+        }
+    });
+    let is_seen = move |event: &Happened| {
+        event.lock.namespace == namespace && event.lock.name.starts_with(&params.prefix)
+    };
+    let events = gap.chain(missed).chain(live).filter_map(move |next| match next {
+        Missed::Event(event) => is_seen(&event).then(|| render(generation, &event)),
+        Missed::Gap(reason) => Some(SseEvent::default().event("gap").json_data(Gap { reason })),
+    });
+    let engine = app.engine.clone();
+    let stopped = Box::pin(async move { engine.stopped().await });
+    let events = UntilStopped { events: Box::pin(events), stopped };
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+enum Missed {
+    Event(Arc<Happened>),
+    Gap(String),
+}
+
+type Rendered = Result<SseEvent, axum::Error>;
+
+/// A stream that ends when the engine does, so that watching does not hold up a shutdown.
+struct UntilStopped<S> {
+    events: Pin<Box<S>>,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<S: Stream<Item = Rendered>> Stream for UntilStopped<S> {
+    type Item = Rendered;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Rendered>> {
+        if self.stopped.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        self.events.as_mut().poll_next(context)
+    }
+}
+
+fn render(generation: u64, event: &Happened) -> Rendered {
+    let kind = match event.ended {
+        None if event.is_renewal_lost => EventKind::RenewalLost,
+        None => EventKind::Granted,
+        Some(Ending::Released) => EventKind::Released,
+        Some(Ending::Expired) => EventKind::Expired,
+        Some(Ending::Revoked) => EventKind::Revoked,
+    };
+    let name = serde_json::to_value(kind).map_err(axum::Error::new)?;
+    SseEvent::default()
+        .id(format!("{generation:x}-{}", event.number))
+        .event(name.as_str().unwrap_or_default())
+        .json_data(Event {
+            kind,
+            namespace: event.lock.namespace.to_string(),
+            lock_name: event.lock.name.to_string(),
+            owner_id: event.owner.instance.to_string(),
+            fencing_token: event.token.get(),
+            at_ms: event.at_ms,
+            reason: event.reason.as_deref().map(Into::into),
+        })
+}
+
+fn parse_id(id: &str) -> Result<(u64, u64), Refusal> {
+    let parsed = id.split_once('-').and_then(|(generation, number)| {
+        Some((u64::from_str_radix(generation, 16).ok()?, number.parse().ok()?))
+    });
+    parsed.ok_or_else(|| Refusal::invalid("since: is not an event id"))
+}

@@ -1,0 +1,96 @@
+//! What handlers take out of a request before they begin.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use leasehold_core::{LockKey, Timestamp};
+use serde::de::DeserializeOwned;
+
+use super::error::Refusal;
+use crate::app::App;
+use crate::http::body;
+
+/// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
+pub(super) struct Received(pub(super) Timestamp);
+
+impl FromRequestParts<App> for Received {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        Ok(Self(app.engine.now()))
+    }
+}
+
+/// The names in the path, percent-decoded.
+async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, Refusal> {
+    let Path(names) = Path::from_request_parts(parts, app)
+        .await
+        .map_err(|error| Refusal::invalid(format!("the path: {}", error.body_text())))?;
+    Ok(names)
+}
+
+/// The namespace a path is about.
+pub(super) struct Namespace(pub(super) Arc<str>);
+
+impl FromRequestParts<App> for Namespace {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let named = names(parts, app).await?.remove("namespace");
+        Ok(Self(named.map_or_else(|| app.locks_namespace.clone(), Arc::from)))
+    }
+}
+
+/// The lock a path is about.
+pub(super) struct Lock(pub(super) LockKey);
+
+impl FromRequestParts<App> for Lock {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let mut names = names(parts, app).await?;
+        let name = names.remove("lock").unwrap_or_default();
+        let namespace = names.remove("namespace");
+        let namespace = namespace.map_or_else(|| app.locks_namespace.clone(), Arc::from);
+        Ok(Self(LockKey { namespace, name: name.into() }))
+    }
+}
+
+/// The session a path is about.
+pub(super) struct SessionId(pub(super) String);
+
+impl FromRequestParts<App> for SessionId {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        Ok(Self(names(parts, app).await?.remove("session").unwrap_or_default()))
+    }
+}
+
+/// The parameters of a query, all of them known.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let Query(params) = Query::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
+        Ok(Self(params))
+    }
+}
+
+/// A JSON body.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequest<App> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let options = &app.http;
+        Ok(Self(body::json(request, options.body_bytes_max, options.body_timeout).await?))
+    }
+}

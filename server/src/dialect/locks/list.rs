@@ -1,0 +1,86 @@
+//! Many locks.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use leasehold_api::LockList;
+use serde::Deserialize;
+
+use super::error::Refusal;
+use super::extract::{Namespace, Params, Received};
+use super::lock::unexpected;
+use super::wire;
+use crate::app::App;
+use crate::engine::{Filter, Page, Read, Reply, Standing};
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListParams {
+    #[serde(default)]
+    prefix: String,
+    owner: Option<String>,
+    state: Option<StateParam>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StateParam {
+    Held,
+    Waiting,
+    Free,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Received(now): Received,
+    Namespace(namespace): Namespace,
+    Params(params): Params<ListParams>,
+) -> Result<Response, Refusal> {
+    let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Refusal::invalid(format!("limit: must be from 1 to {LIMIT_MAX}")));
+    }
+    let mut filter = Filter {
+        namespace: (*namespace).into(),
+        prefix: params.prefix.into(),
+        owner: params.owner.map(Into::into),
+        standing: params.state.map(|state| match state {
+            StateParam::Held => Standing::Held,
+            StateParam::Waiting => Standing::Waiting,
+            StateParam::Free => Standing::Free,
+        }),
+        n_max: limit,
+        from: parse_cursor(params.cursor.as_deref())?,
+    };
+    let mut locks = Vec::new();
+    let next = loop {
+        filter.n_max = limit - locks.len();
+        let Page { locks: found, next } = page(&app, filter.clone()).await?;
+        let shown = found.iter().map(|(key, view)| wire::lock_state(&app, key, view, now));
+        locks.extend(shown);
+        match next {
+            Some(next) if locks.len() < limit => filter.from = next,
+            next => break next,
+        }
+    };
+    let next_cursor = next.map(|next| next.to_string());
+    Ok(Json(LockList { locks, next_cursor }).into_response())
+}
+
+/// One turn of the engine: it looks at a bounded number of locks, so a page can take several.
+async fn page(app: &App, filter: Filter) -> Result<Page, Refusal> {
+    match app.engine.read(Read::Locks(filter)).await? {
+        Reply::Locks(page) => Ok(page),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn parse_cursor(cursor: Option<&str>) -> Result<usize, Refusal> {
+    let parsed = cursor.map_or(Ok(0), str::parse);
+    parsed.map_err(|_| Refusal::invalid("cursor: is not one this server gave"))
+}

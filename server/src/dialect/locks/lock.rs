@@ -1,0 +1,271 @@
+//! One lock: acquire, renew, release, look, revoke.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{
+    AcquireRequest, Acquired, NotAcquired, NotReleased, NotRenewed, Reason, ReleaseRequest,
+    Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
+};
+use leasehold_core::{
+    Acquire, Command, Ending, Extend, Grant, Holding, LockKey, LockView, Outcome, Proof, Rejection,
+    Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token, Wait,
+};
+
+use super::error::Refusal;
+use super::extract::{Body, Lock, Received};
+use super::wire;
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::engine::{self, Read, Reply};
+
+/// How much of a queue is shown.
+const QUEUE_SHOWN: usize = 100;
+/// When to come back if another process held the database.
+const BUSY_RETRY_MS: u64 = 50;
+
+type Answer = Result<Response, Refusal>;
+
+pub(super) async fn acquire(
+    State(app): State<App>,
+    Received(now): Received,
+    Lock(key): Lock,
+    Body(request): Body<AcquireRequest>,
+) -> Answer {
+    let command = acquire_command(&key, &request)?;
+    match app.engine.apply(command).await {
+        Ok(Reply::Applied(Ok(Outcome::Granted(grant)))) => Ok(acquired(&app, now, key, *grant)),
+        Ok(Reply::Applied(Err(rejection))) => not_acquired(&app, key, rejection),
+        Ok(Reply::WaitOver(view)) => Ok(wait_over(&app, key, &view)),
+        Ok(other) => Err(unexpected(&other)),
+        Err(engine::Error::Busy) => Ok(refuse(&app, key, Reason::BusyRetry, None, BUSY_RETRY_MS)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, Refusal> {
+    let mode = wire::mode(request)?;
+    if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
+        return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
+    }
+    Ok(Command::Acquire(Box::new(Acquire {
+        lock: key.clone(),
+        owner: wire::owner(&request.owner_id),
+        dialect: Dialect::Locks.number(),
+        mode,
+        ttl: wire::ttl(request)?,
+        grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
+        wait: match request.wait_ms {
+            None | Some(0) => Wait::No,
+            Some(wait_ms) => Wait::Connected(Span::from_millis(wait_ms)),
+        },
+        sticky: false,
+        keep: false,
+        session: request.session_id.as_deref().map(wire::session_digest),
+        metadata: wire::metadata(request),
+        request_id: request.request_id.as_deref().map(Into::into),
+        secret: Secret(crate::random::bytes()),
+    })))
+}
+
+fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
+    let lease = grant.lease;
+    Json(Acquired {
+        acquired: true,
+        lock_name: key.name.into(),
+        owner_id: lease.owner.instance.to_string(),
+        lease_id: wire::lease_id(lease.id),
+        fencing_token: lease.token.get(),
+        lease_expiry_ms: wire::expiry_ms(app, lease.deadline),
+        expires_in_ms: lease.remaining(now).map(Span::as_millis),
+    })
+    .into_response()
+}
+
+fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Answer {
+    match rejection {
+        Rejection::Held(holding) => {
+            let Holding { owner, deadline, remaining, n_waiting, .. } = *holding;
+            let retry = app.retry.after(remaining, n_waiting).as_millis();
+            let current = owner.map(|owner| (owner.instance, deadline));
+            Ok(refuse(app, key, Reason::Held, current, retry))
+        }
+        Rejection::Grace { owner, grace_until, .. } => {
+            let remaining = grace_until.since(app.engine.now());
+            let retry = app.retry.after(Some(remaining), 0).as_millis();
+            Ok(refuse(app, key, Reason::Grace, Some((owner.instance, Some(grace_until))), retry))
+        }
+        Rejection::QueueFull => {
+            let retry = app.retry.max.as_millis();
+            Ok(refuse(app, key, Reason::QueueFull, None, retry))
+        }
+        other => Err(other.into()),
+    }
+}
+
+fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
+    let holder = view.holders.first();
+    let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
+    let retry = app.retry.after(remaining, view.n_waiting).as_millis();
+    let current = holder.map(|holder| (holder.owner.instance.clone(), holder.deadline));
+    refuse(app, key, Reason::WaitTimeout, current, retry)
+}
+
+fn refuse(
+    app: &App,
+    key: LockKey,
+    reason: Reason,
+    current: Option<(std::sync::Arc<str>, Option<Timestamp>)>,
+    recommended_retry_ms: u64,
+) -> Response {
+    let error = match reason {
+        Reason::Grace => "the lock is reserved for its last owner",
+        Reason::QueueFull => "too many wait for this lock",
+        Reason::WaitTimeout => "the lock did not become free within wait_ms",
+        Reason::BusyRetry => "another process holds the database; nothing was done",
+        _ => "the lock is held",
+    };
+    let (owner, deadline) = current.unzip();
+    let body = NotAcquired {
+        acquired: false,
+        lock_name: key.name.into(),
+        current_owner_id: owner.map(|owner| owner.to_string()),
+        current_expiry_ms: wire::expiry_ms(app, deadline.flatten()),
+        recommended_retry_ms,
+        reason,
+        error: error.into(),
+    };
+    (StatusCode::CONFLICT, Json(body)).into_response()
+}
+
+pub(super) async fn renew(
+    State(app): State<App>,
+    Received(now): Received,
+    Lock(key): Lock,
+    Body(request): Body<RenewRequest>,
+) -> Answer {
+    if request.extend_by_ms == 0 {
+        return Err(Refusal::invalid("extend_by_ms: must be more than 0"));
+    }
+    let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
+    let Some(proof) = proof else { return Ok(not_renewed()) };
+    let command = Command::Renew(Renew {
+        proof,
+        dialect: Dialect::Locks.number(),
+        extend: Extend::AtLeast(Span::from_millis(request.extend_by_ms)),
+        request_id: request.request_id.map(Into::into),
+    });
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Renewed(lease))) => Ok(Json(Renewed {
+            renewed: true,
+            lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
+            expires_in_ms: lease.remaining(now).map(Span::as_millis),
+        })
+        .into_response()),
+        Reply::Applied(Err(rejection)) if is_not_theirs(&rejection) => Ok(not_renewed()),
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn not_renewed() -> Response {
+    let error = "the lease is not yours, or has ended".into();
+    let body = NotRenewed { renewed: false, reason: Reason::NotOwnerOrExpired, error };
+    (StatusCode::CONFLICT, Json(body)).into_response()
+}
+
+pub(super) async fn release(
+    State(app): State<App>,
+    Lock(key): Lock,
+    Body(request): Body<ReleaseRequest>,
+) -> Answer {
+    let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
+    let Some(proof) = proof else { return Ok(not_released(Reason::NotOwner)) };
+    let command = Command::Release(Release {
+        proof,
+        dialect: Dialect::Locks.number(),
+        request_id: request.request_id.map(Into::into),
+    });
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Released(_))) => {
+            Ok(Json(Released { released: true }).into_response())
+        }
+        Reply::Applied(Err(Rejection::Ended(Ending::Expired))) => Ok(not_released(Reason::Expired)),
+        Reply::Applied(Err(rejection)) if is_not_theirs(&rejection) => {
+            Ok(not_released(Reason::NotOwner))
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn not_released(reason: Reason) -> Response {
+    let error = match reason {
+        Reason::Expired => "the lease has expired",
+        _ => "the lease is not yours, or is yours no more",
+    };
+    let body = NotReleased { released: false, reason, error: error.into() };
+    (StatusCode::CONFLICT, Json(body)).into_response()
+}
+
+fn is_not_theirs(rejection: &Rejection) -> bool {
+    matches!(
+        rejection,
+        Rejection::NoSuchLease
+            | Rejection::NotOwner
+            | Rejection::Ended(_)
+            | Rejection::StillWaiting
+    )
+}
+
+/// `None` if what was sent cannot be any lease's.
+fn proof(key: LockKey, owner_id: &str, lease_id: &str, token: u64) -> Option<Proof> {
+    Some(Proof::Id {
+        id: wire::parse_lease_id(lease_id)?,
+        owner: wire::owner(owner_id),
+        token: Some(Token::new(token)?),
+        lock: Some(key),
+    })
+}
+
+pub(super) async fn look(
+    State(app): State<App>,
+    Received(now): Received,
+    Lock(key): Lock,
+) -> Answer {
+    let read = Read::Lock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
+    match app.engine.read(read).await? {
+        Reply::Lock(view) => Ok(Json(wire::lock_state(&app, &key, &view, now)).into_response()),
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(super) async fn revoke(
+    State(app): State<App>,
+    Lock(key): Lock,
+    Body(request): Body<RevokeRequest>,
+) -> Answer {
+    let reason = request.reason.as_str().into();
+    let command = Command::Revoke(Revoke { target: Target::Lock(key.clone()), reason });
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Revoked(leases))) => {
+            tracing::warn!(lock = ?key, by = "anonymous", reason = request.reason, n = leases.len(), "revoked");
+            let revoked = leases.iter().map(|lease| RevokedLease {
+                owner_id: lease.owner.instance.to_string(),
+                fencing_token: lease.token.get(),
+            });
+            let body = Revoked { lock_name: key.name.into(), revoked: revoked.collect() };
+            Ok(Json(body).into_response())
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The engine answered another question than was asked: a bug, told as one.
+pub(super) fn unexpected(reply: &Reply) -> Refusal {
+    tracing::error!(?reply, "an answer nobody expected");
+    engine::Error::Unknown.into()
+}

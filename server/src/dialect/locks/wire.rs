@@ -1,0 +1,136 @@
+//! Between the shapes on the wire and the core's.
+
+use std::sync::Arc;
+
+use leasehold_api::{AcquireRequest, Holder, LockState, Mode, Waiter};
+use leasehold_core::{
+    LeaseId, LeaseNumber, LeaseView, LockKey, LockView, Owner, Phase, Secret, SessionDigest, Span,
+    Timestamp,
+};
+use sha2::{Digest, Sha256};
+
+use super::error::Refusal;
+use crate::app::App;
+
+/// Without authentication everybody is this one.
+const ANONYMOUS: &str = "anonymous";
+
+pub(super) fn owner(owner_id: &str) -> Owner {
+    Owner::new(ANONYMOUS, owner_id)
+}
+
+/// `17.0f3a…`: the lease's number and its secret.
+pub(super) fn lease_id(id: LeaseId) -> String {
+    format!("{}.{:032x}", id.number.0, u128::from_be_bytes(id.secret.0))
+}
+
+/// Whatever is not such an id is the id of no lease.
+pub(super) fn parse_lease_id(text: &str) -> Option<LeaseId> {
+    let (number, secret) = text.split_once('.')?;
+    let is_hex = secret.len() == 32 && secret.bytes().all(|b| b.is_ascii_hexdigit());
+    let secret = u128::from_str_radix(secret, 16).ok().filter(|_| is_hex)?;
+    let number = number.parse().ok().filter(|_| number.bytes().all(|b| b.is_ascii_digit()))?;
+    Some(LeaseId { number: LeaseNumber(number), secret: Secret(secret.to_be_bytes()) })
+}
+
+/// Only a hash of a session's id is ever kept.
+pub(super) fn session_digest(session_id: &str) -> SessionDigest {
+    SessionDigest(Sha256::digest(session_id.as_bytes()).into())
+}
+
+pub(super) fn mode(request: &AcquireRequest) -> Result<leasehold_core::Mode, Refusal> {
+    match (request.mode, request.limit) {
+        (None | Some(Mode::Exclusive), None) => Ok(leasehold_core::Mode::Exclusive),
+        (Some(Mode::Shared), None) => Ok(leasehold_core::Mode::Shared),
+        (None, Some(limit)) => Ok(leasehold_core::Mode::Counted(limit)),
+        (Some(_), Some(_)) => Err(Refusal::invalid("limit: goes without mode")),
+    }
+}
+
+pub(super) fn ttl(request: &AcquireRequest) -> Result<Option<Span>, Refusal> {
+    match (request.ttl_ms, &request.session_id) {
+        (Some(0), _) => Err(Refusal::invalid("ttl_ms: must be more than 0")),
+        (Some(ttl_ms), _) => Ok(Some(Span::from_millis(ttl_ms))),
+        (None, Some(_)) => Ok(None),
+        (None, None) => {
+            Err(Refusal::invalid("ttl_ms: is missing (only with session_id it may be)"))
+        }
+    }
+}
+
+pub(super) fn metadata(request: &AcquireRequest) -> Option<Arc<[u8]>> {
+    request.metadata.as_ref().map(|value| value.to_string().into_bytes().into())
+}
+
+/// Epoch milliseconds, for display.
+pub(super) fn expiry_ms(app: &App, deadline: Option<Timestamp>) -> Option<i64> {
+    deadline.map(|deadline| app.engine.wall_ms_of(deadline))
+}
+
+/// A lock as it is shown. Lease ids are proofs and are shown to nobody.
+pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timestamp) -> LockState {
+    let latest = view.holders.first();
+    let grace = view.lapse.as_ref().filter(|lapse| now < lapse.grace_until);
+    LockState {
+        lock_name: key.name.to_string(),
+        held: latest.is_some(),
+        last_token: view.last_token.get(),
+        owner_id: latest.map(|lease| lease.owner.instance.to_string()),
+        fencing_token: latest.map(|lease| lease.token.get()),
+        lease_expiry_ms: latest.and_then(|lease| expiry_ms(app, lease.deadline)),
+        version: latest.map(|lease| lease.version),
+        holders: view.holders.iter().map(|lease| holder(app, lease, now)).collect(),
+        queue: view.queue.iter().enumerate().map(|(n, lease)| waiter(n + 1, lease, now)).collect(),
+        n_waiting: view.n_waiting,
+        metadata: latest.and_then(shown_metadata),
+        grace_owner_id: grace.map(|lapse| lapse.owner.instance.to_string()),
+        grace_remaining_ms: grace.map(|lapse| lapse.grace_until.since(now).as_millis()),
+    }
+}
+
+fn holder(app: &App, lease: &LeaseView, now: Timestamp) -> Holder {
+    let (mode, limit) = match lease.mode {
+        leasehold_core::Mode::Exclusive => ("exclusive", None),
+        leasehold_core::Mode::Shared => ("shared", None),
+        leasehold_core::Mode::Counted(limit) => ("counted", Some(limit)),
+    };
+    Holder {
+        owner_id: lease.owner.instance.to_string(),
+        fencing_token: lease.token.get(),
+        mode: mode.into(),
+        limit,
+        lease_expiry_ms: expiry_ms(app, lease.deadline),
+        expires_in_ms: lease.remaining(now).map(Span::as_millis),
+        held_ms: now.since(lease.granted_at).as_millis(),
+        metadata: shown_metadata(lease),
+    }
+}
+
+fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Waiter {
+    Waiter {
+        owner_id: lease.owner.instance.to_string(),
+        position,
+        waiting_ms: now.since(lease.created_at).as_millis(),
+        parked: lease.phase == Phase::Parked,
+    }
+}
+
+fn shown_metadata(lease: &LeaseView) -> Option<serde_json::Value> {
+    lease.metadata.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_id_comes_back_and_nothing_else_is_one() {
+        let id = LeaseId { number: LeaseNumber(17), secret: Secret([0x0F; 16]) };
+        assert_eq!(parse_lease_id(&lease_id(id)), Some(id));
+        for text in
+            ["", "17", "17.", "+17.0f", "17.0f", "x.0f", "17.+f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"]
+        {
+            assert_eq!(parse_lease_id(text), None, "{text}");
+        }
+    }
+}

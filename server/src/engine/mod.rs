@@ -1,0 +1,103 @@
+//! The engine: one thread that owns the machine and the store.
+//!
+//! It takes what is in its channel, applies it all, makes what changed durable as one record, and only then
+//! answers: refusals and reads too, because they may have seen what was not durable yet. If it cannot know
+//! whether a record is durable it stops, and a restart finds out.
+
+mod event;
+mod handle;
+mod message;
+mod waiters;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold_core::{Command, Limits};
+
+pub use event::{EventLog, Happened, Since};
+pub use handle::{Call, EngineHandle};
+pub use message::{Error, Filter, Page, Read, Reply, Standing};
+
+use crate::clock::{Clock, LockClock};
+use crate::metrics::Metrics;
+use crate::store::{self, Store};
+use handle::Shared;
+use writer::Writer;
+
+/// How an engine is run.
+pub struct Options {
+    /// What the machine allows.
+    pub limits: Limits,
+    /// Most requests in one record.
+    pub batch_max: usize,
+    /// Most requests waiting for their turn; more are refused.
+    pub queue_max: usize,
+    /// Most changes one sweep makes before others get their turn.
+    pub sweep_changes_max: usize,
+    /// Most events kept for readers that come back.
+    pub events_max: usize,
+    /// While anything can expire, the time is written down at least this often.
+    pub tick: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            batch_max: 1024,
+            queue_max: 16_384,
+            sweep_changes_max: 256,
+            events_max: 10_000,
+            tick: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The thread, to be waited for.
+pub struct Engine {
+    thread: JoinHandle<Result<(), store::Error>>,
+}
+
+impl Engine {
+    /// Loads the store and starts the thread.
+    pub fn start(
+        options: Options,
+        mut store: Box<dyn Store>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, EngineHandle), store::Error> {
+        let seed = u128::from_le_bytes(crate::random::bytes());
+        let loaded = store.load(options.limits.clone(), seed)?;
+        if loaded.is_restored {
+            tracing::warn!("this store comes from a backup: everything it held has ended");
+        }
+        let clock = LockClock::resume(clock, loaded.last);
+        let events =
+            Arc::new(EventLog::new(loaded.generation, loaded.n_starts, options.events_max));
+        let (sender, receiver) = sync_channel(options.queue_max);
+        let shared = Arc::new(Shared::default());
+        let handle = EngineHandle::new(
+            sender,
+            shared.clone(),
+            clock.clone(),
+            events.clone(),
+            metrics.clone(),
+        );
+        let mut writer =
+            Writer::new(options, store, loaded.machine, clock, receiver, shared, events, metrics);
+        writer.begin(Command::Resume)?;
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || writer.run());
+        let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
+        Ok((Self { thread }, handle))
+    }
+
+    /// Waits for the thread to end, after [`EngineHandle::stop`] or because it could not go on.
+    pub fn join(self) -> Result<(), store::Error> {
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(store::Error::Unknown("the engine thread panicked".into())))
+    }
+}

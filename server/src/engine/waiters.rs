@@ -1,0 +1,57 @@
+//! Who waits for an answer that is not due yet.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use leasehold_core::{LeaseNumber, LockKey};
+use tokio::sync::oneshot;
+
+use super::message::{Error, Reply, Ticket};
+
+/// Connections behind waiting leases.
+#[derive(Default)]
+pub(super) struct Waiters {
+    by_lease: BTreeMap<LeaseNumber, Vec<Waiter>>,
+    leases: BTreeMap<Ticket, LeaseNumber>,
+}
+
+pub(super) struct Waiter {
+    pub(super) ticket: Ticket,
+    pub(super) key: LockKey,
+    pub(super) reply: oneshot::Sender<Result<Reply, Error>>,
+    pub(super) sent_at: Instant,
+}
+
+impl Waiters {
+    /// A lease can have several: a client that comes back may be there before its old connection is gone.
+    pub(super) fn add(&mut self, lease: LeaseNumber, waiter: Waiter) {
+        self.leases.insert(waiter.ticket, lease);
+        self.by_lease.entry(lease).or_default().push(waiter);
+    }
+
+    /// The connections of a lease that waits no more.
+    pub(super) fn take(&mut self, lease: LeaseNumber) -> Vec<Waiter> {
+        let waiters = self.by_lease.remove(&lease).unwrap_or_default();
+        for waiter in &waiters {
+            self.leases.remove(&waiter.ticket);
+        }
+        waiters
+    }
+
+    /// A connection is gone. The lease it waited for, if nobody else waits for it.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<LeaseNumber> {
+        let lease = self.leases.remove(&ticket)?;
+        let waiters = self.by_lease.get_mut(&lease)?;
+        waiters.retain(|waiter| waiter.ticket != ticket);
+        if waiters.is_empty() {
+            self.by_lease.remove(&lease);
+            return Some(lease);
+        }
+        None
+    }
+
+    pub(super) fn drain(&mut self) -> Vec<Waiter> {
+        self.leases.clear();
+        std::mem::take(&mut self.by_lease).into_values().flatten().collect()
+    }
+}

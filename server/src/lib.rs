@@ -1,0 +1,11 @@
+//! The engine, the store and the dialects.
+
+pub mod app;
+pub mod clock;
+pub mod dialect;
+pub mod engine;
+pub mod http;
+pub mod metrics;
+pub mod random;
+pub mod serve;
+pub mod store;

@@ -1,0 +1,213 @@
+//! What is counted, for `/metrics`. No lock names: there may be millions.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use leasehold_core::{Command, Counts, Ending, Outcome};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::engine::Reply;
+use crate::store::JournalSize;
+
+/// An operation that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the commands of the same names")]
+pub enum Op {
+    Acquire,
+    Renew,
+    Release,
+}
+
+const OPS: [(Op, &str); 3] =
+    [(Op::Acquire, "acquire"), (Op::Renew, "renew"), (Op::Release, "release")];
+
+impl Op {
+    pub(crate) fn of_command(command: &Command) -> Option<Self> {
+        match command {
+            Command::Acquire(_) => Some(Op::Acquire),
+            Command::Renew(_) => Some(Op::Renew),
+            Command::Release(_) => Some(Op::Release),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OpLabel {
+    op: &'static str,
+}
+
+/// One of the counters by result, resolved once so that counting is one addition.
+struct Results {
+    success: Counter,
+    fail: Counter,
+    busy: Counter,
+    latency: Histogram,
+    db_busy: Counter,
+}
+
+/// Everything that is counted.
+pub struct Metrics {
+    registry: Registry,
+    results: [Results; 3],
+    locks_held: Gauge,
+    expired: Counter,
+    n_waiting: Gauge,
+    n_sessions: Gauge,
+    queue_depth: Gauge<i64, AtomicI64>,
+    journal_records: Gauge,
+    journal_bytes: Counter<u64, AtomicU64>,
+    /// Milliseconds from a batch being applied to its record being durable.
+    pub commit_latency: Histogram,
+    /// Requests per record.
+    pub batch_size: Histogram,
+    /// Connections open.
+    pub connections: Gauge,
+}
+
+impl Metrics {
+    /// Everything at zero.
+    pub fn new() -> Self {
+        let mut registry = Registry::default();
+        let latency = Family::<OpLabel, Histogram>::new_with_constructor(|| millis(0.05));
+        let db_busy = Family::<OpLabel, Counter>::default();
+        let results = OPS.map(|(_, op)| {
+            let totals = Family::<ResultLabel, Counter>::default();
+            let help = format!("How often a lock was asked to {op}, by result");
+            registry.register(format!("lock_{op}"), help, totals.clone());
+            let counter = |result| totals.get_or_create(&ResultLabel { result }).clone();
+            Results {
+                success: counter("success"),
+                fail: counter("fail"),
+                busy: counter("busy"),
+                latency: latency.get_or_create(&OpLabel { op }).clone(),
+                db_busy: db_busy.get_or_create(&OpLabel { op }).clone(),
+            }
+        });
+        registry.register(
+            "lock_op_latency_ms",
+            "From question to answer, waiting included",
+            latency,
+        );
+        registry.register(
+            "lock_db_busy",
+            "Refused because another process held the database",
+            db_busy,
+        );
+        let metrics = Self {
+            results,
+            locks_held: Gauge::default(),
+            expired: Counter::default(),
+            n_waiting: Gauge::default(),
+            n_sessions: Gauge::default(),
+            queue_depth: Gauge::default(),
+            journal_records: Gauge::default(),
+            journal_bytes: Counter::default(),
+            commit_latency: millis(0.02),
+            batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
+            connections: Gauge::default(),
+            registry,
+        };
+        metrics.registered()
+    }
+
+    fn registered(mut self) -> Self {
+        let r = &mut self.registry;
+        r.register("locks_held", "Active unexpired leases", self.locks_held.clone());
+        r.register("lock_expired", "Leases that expired", self.expired.clone());
+        r.register("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
+        r.register("leasehold_sessions", "Sessions", self.n_sessions.clone());
+        r.register(
+            "leasehold_queue_depth",
+            "Requests in the engine's channel",
+            self.queue_depth.clone(),
+        );
+        let records = self.journal_records.clone();
+        r.register("leasehold_journal_records", "Journal records not trimmed yet", records);
+        let bytes = self.journal_bytes.clone();
+        r.register("leasehold_journal_written_bytes", "Bytes of records since the start", bytes);
+        let commit = self.commit_latency.clone();
+        r.register("leasehold_commit_latency_ms", "Making one record durable", commit);
+        r.register("leasehold_batch_size", "Requests per record", self.batch_size.clone());
+        r.register("leasehold_connections", "Connections open", self.connections.clone());
+        self
+    }
+
+    /// As `/metrics` shows it.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    pub(crate) fn busy(&self, op: Option<Op>) {
+        if let Some(results) = self.of(op) {
+            results.busy.inc();
+            results.db_busy.inc();
+        }
+    }
+
+    pub(crate) fn overloaded(&self, op: Option<Op>) {
+        if let Some(results) = self.of(op) {
+            results.fail.inc();
+        }
+    }
+
+    pub(crate) fn answered(&self, op: Option<Op>, reply: &Reply, sent_at: Instant) {
+        let Some(results) = self.of(op) else { return };
+        let is_success = match reply {
+            Reply::Applied(Ok(Outcome::Queued(_))) => return,
+            Reply::Applied(outcome) => outcome.is_ok(),
+            _ => false,
+        };
+        if is_success {
+            results.success.inc()
+        } else {
+            results.fail.inc()
+        };
+        results.latency.observe(sent_at.elapsed().as_secs_f64() * 1000.0);
+    }
+
+    pub(crate) fn count_ending(&self, ended: Option<Ending>) {
+        if ended == Some(Ending::Expired) {
+            self.expired.inc();
+        }
+    }
+
+    pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_queued: &AtomicU64) {
+        self.locks_held.set(counts.n_active as i64);
+        self.n_waiting.set(counts.n_waiting as i64);
+        self.n_sessions.set(counts.n_sessions as i64);
+        self.queue_depth.set(n_queued.load(Relaxed) as i64);
+        self.journal_records.set(journal.n_records as i64);
+        let known = self.journal_bytes.get();
+        self.journal_bytes.inc_by(journal.n_bytes_written.saturating_sub(known));
+    }
+
+    fn of(&self, op: Option<Op>) -> Option<&Results> {
+        OPS.iter().position(|(known, _)| Some(*known) == op).map(|at| &self.results[at])
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Buckets from `first` milliseconds up, doubling to about a minute.
+fn millis(first: f64) -> Histogram {
+    Histogram::new(exponential_buckets(first, 2.0, 20))
+}

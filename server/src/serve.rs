@@ -1,0 +1,136 @@
+//! Putting it all together: from settings to a running server, and back to nothing in good order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::RetryHint;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::app::{self, App};
+use crate::clock::{Clock, SystemClock};
+use crate::dialect::Dialect;
+use crate::engine::{self, Engine, EngineHandle};
+use crate::http;
+use crate::metrics::Metrics;
+use crate::store::memory::MemoryStore;
+use crate::store::sqlite::{self, SqliteStore};
+use crate::store::{self, Store};
+
+/// Everything a server can be told.
+pub struct Settings {
+    /// Where to listen; port 0 takes any that is free.
+    pub listen: SocketAddr,
+    /// Where to keep the data; `None` keeps it in memory only.
+    pub data: Option<PathBuf>,
+    /// How often the journal is folded into the tables.
+    pub fold_interval: Duration,
+    /// The protocols to speak.
+    pub dialects: Vec<Dialect>,
+    /// How the engine is run.
+    pub engine: engine::Options,
+    /// What connections may do.
+    pub http: http::Options,
+    /// When to tell a refused client to come back.
+    pub retry: RetryHint,
+    /// The namespace of `/v1/locks`.
+    pub locks_namespace: Arc<str>,
+    /// How long stopping may take.
+    pub shutdown_timeout: Duration,
+}
+
+/// Why a server ended badly, or did not begin.
+#[derive(Debug)]
+pub enum Error {
+    /// It could not listen.
+    Listen(SocketAddr, std::io::Error),
+    /// Its store could not go on.
+    Store(store::Error),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Error::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A server that is running.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    engine: Engine,
+    handle: EngineHandle,
+    accepting: tokio::task::JoinHandle<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    /// Loads the store and begins to listen.
+    pub async fn start(settings: Settings) -> Result<Self, Error> {
+        Self::start_with(settings, Arc::new(SystemClock::new())).await
+    }
+
+    /// The same, with a clock of the caller's.
+    pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let Settings { listen, http, .. } = settings;
+        let cannot = |error| Error::Listen(listen, error);
+        let listener = TcpListener::bind(listen).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let store: Box<dyn Store> = match settings.data {
+            Some(data) => {
+                let options = sqlite::Options { data, fold_interval: settings.fold_interval };
+                Box::new(SqliteStore::open(options).map_err(Error::Store)?)
+            }
+            None => Box::new(MemoryStore::default()),
+        };
+        let metrics = Arc::new(Metrics::new());
+        let (engine, handle) =
+            Engine::start(settings.engine, store, clock, metrics.clone()).map_err(Error::Store)?;
+        let app = App {
+            engine: handle.clone(),
+            metrics: metrics.clone(),
+            http: http.clone(),
+            retry: settings.retry,
+            locks_namespace: settings.locks_namespace,
+        };
+        let router = app::router(app, &settings.dialects);
+        let (stop, stopping) = watch::channel(false);
+        let patience = settings.shutdown_timeout;
+        let accepting = http::accept::serve(listener, router, http, metrics, stopping, patience);
+        let accepting = tokio::spawn(accepting);
+        Ok(Self { address, engine, handle, accepting, stop })
+    }
+
+    /// The engine, for those in the same process.
+    pub fn engine(&self) -> &EngineHandle {
+        &self.handle
+    }
+
+    /// Runs until `signal` comes, then stops in good order; or until it cannot go on.
+    pub async fn run_until(self, signal: impl Future<Output = ()>) -> Result<(), Error> {
+        tokio::select! {
+            () = signal => tracing::info!("stopping"),
+            () = self.handle.stopped() => {}
+        }
+        self.stop().await
+    }
+
+    /// Accepts nothing more, finishes what was accepted, answers those who wait, folds, and ends.
+    pub async fn stop(self) -> Result<(), Error> {
+        self.stop.send_replace(true);
+        self.handle.stop();
+        // A task that panicked has been told of already.
+        let _ = self.accepting.await;
+        drop(self.handle);
+        let joined = tokio::task::spawn_blocking(|| self.engine.join()).await;
+        let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
+        joined.unwrap_or_else(unknown).map_err(Error::Store)
+    }
+}

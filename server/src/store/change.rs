@@ -1,0 +1,328 @@
+//! Changes as bytes. A tag is never given a second meaning: old journals stay readable.
+
+use leasehold_core::*;
+
+use super::codec::{Damaged, Reader, Writer};
+
+pub(super) fn write(w: &mut Writer, change: &Change) {
+    match change {
+        Change::LeaseAdded(record) => tagged(w, 1, |w| write_lease(w, record)),
+        Change::Granted { lease, token, at, deadline } => tagged(w, 2, |w| {
+            w.number(lease.0);
+            w.number(token.get());
+            w.number(at.as_nanos());
+            write_time(w, *deadline);
+        }),
+        Change::Renewed { lease, at, deadline, request } => tagged(w, 3, |w| {
+            w.number(lease.0);
+            w.number(at.as_nanos());
+            write_time(w, *deadline);
+            w.option(request.as_ref(), write_request);
+        }),
+        Change::Amended { lease, ttl } => tagged(w, 4, |w| {
+            w.number(lease.0);
+            w.option(*ttl, |w, ttl| w.number(ttl.as_nanos()));
+        }),
+        Change::Parked { lease, deadline } => tagged(w, 5, |w| {
+            w.number(lease.0);
+            write_time(w, *deadline);
+        }),
+        Change::Attached { lease, deadline } => tagged(w, 6, |w| {
+            w.number(lease.0);
+            write_time(w, *deadline);
+        }),
+        Change::Ended { lease, how, at, kept, request, reason } => tagged(w, 7, |w| {
+            w.number(lease.0);
+            w.byte(ending_tag(*how));
+            w.number(at.as_nanos());
+            w.flag(*kept);
+            w.option(request.as_ref(), write_request);
+            w.option(reason.as_deref(), Writer::text);
+        }),
+        Change::RequestForgotten { lease, operation, id } => tagged(w, 8, |w| {
+            w.number(lease.0);
+            w.byte(operation_tag(*operation));
+            w.text(id);
+        }),
+        Change::LeaseForgotten { lease } => tagged(w, 9, |w| w.number(lease.0)),
+        Change::GraceForgone { lock } => tagged(w, 10, |w| write_key(w, lock)),
+        Change::LockForgotten { lock } => tagged(w, 11, |w| write_key(w, lock)),
+        Change::SessionOpened(record) => tagged(w, 12, |w| write_session(w, record)),
+        Change::SessionKept { session, deadline } => tagged(w, 13, |w| {
+            w.number(session.0);
+            write_time(w, *deadline);
+        }),
+        Change::SessionEnded { session, how, at } => tagged(w, 14, |w| {
+            w.number(session.0);
+            w.byte(ending_tag(*how));
+            w.number(at.as_nanos());
+        }),
+        Change::SessionForgotten { session } => tagged(w, 15, |w| w.number(session.0)),
+        Change::Restored { raise } => tagged(w, 16, |w| w.number(*raise)),
+    }
+}
+
+pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
+    Ok(match r.byte()? {
+        1 => Change::LeaseAdded(Box::new(read_lease(r)?)),
+        2 => Change::Granted {
+            lease: LeaseNumber(r.number()?),
+            token: read_token(r)?,
+            at: Timestamp::from_nanos(r.number()?),
+            deadline: read_time(r)?,
+        },
+        3 => Change::Renewed {
+            lease: LeaseNumber(r.number()?),
+            at: Timestamp::from_nanos(r.number()?),
+            deadline: read_time(r)?,
+            request: r.option(read_request)?,
+        },
+        4 => Change::Amended { lease: LeaseNumber(r.number()?), ttl: r.option(read_span)? },
+        5 => Change::Parked { lease: LeaseNumber(r.number()?), deadline: read_time(r)? },
+        6 => Change::Attached { lease: LeaseNumber(r.number()?), deadline: read_time(r)? },
+        7 => Change::Ended {
+            lease: LeaseNumber(r.number()?),
+            how: read_ending(r)?,
+            at: Timestamp::from_nanos(r.number()?),
+            kept: r.flag()?,
+            request: r.option(read_request)?,
+            reason: r.option(Reader::shared)?,
+        },
+        8 => Change::RequestForgotten {
+            lease: LeaseNumber(r.number()?),
+            operation: read_operation(r)?,
+            id: r.text()?.into(),
+        },
+        9 => Change::LeaseForgotten { lease: LeaseNumber(r.number()?) },
+        10 => Change::GraceForgone { lock: read_key(r)? },
+        11 => Change::LockForgotten { lock: read_key(r)? },
+        12 => Change::SessionOpened(Box::new(read_session(r)?)),
+        13 => Change::SessionKept { session: SessionNumber(r.number()?), deadline: read_time(r)? },
+        14 => Change::SessionEnded {
+            session: SessionNumber(r.number()?),
+            how: read_ending(r)?,
+            at: Timestamp::from_nanos(r.number()?),
+        },
+        15 => Change::SessionForgotten { session: SessionNumber(r.number()?) },
+        16 => Change::Restored { raise: r.number()? },
+        _ => return Err(Damaged("it has a change of a kind that is not known")),
+    })
+}
+
+fn tagged(w: &mut Writer, tag: u8, rest: impl FnOnce(&mut Writer)) {
+    w.byte(tag);
+    rest(w);
+}
+
+fn write_lease(w: &mut Writer, lease: &LeaseRecord) {
+    w.number(lease.number.0);
+    w.fixed(&lease.secret.0);
+    write_key(w, &lease.lock);
+    write_owner(w, &lease.owner);
+    w.option(lease.session, |w, session| w.number(session.0));
+    w.byte(lease.dialect.0);
+    w.number(mode_number(lease.mode));
+    w.byte(phase_tag(lease.phase));
+    w.flag(lease.tethered);
+    w.flag(lease.keep);
+    w.number(lease.version.into());
+    w.number(lease.token.get());
+    w.number(lease.created_at.as_nanos());
+    // Both are usually the same as the one before.
+    w.number(lease.granted_at.since(lease.created_at).as_nanos());
+    w.number(lease.renewed_at.since(lease.created_at).as_nanos());
+    write_time(w, lease.deadline);
+    w.option(lease.ttl, |w, ttl| w.number(ttl.as_nanos()));
+    w.number(lease.grace.as_nanos());
+    w.option(lease.metadata.as_deref(), Writer::bytes);
+    w.number(lease.requests.len() as u64);
+    lease.requests.iter().for_each(|request| write_request(w, request));
+    w.option(lease.reason.as_deref(), Writer::text);
+}
+
+fn read_lease(r: &mut Reader<'_>) -> Result<LeaseRecord, Damaged> {
+    let number = LeaseNumber(r.number()?);
+    let secret = Secret(r.fixed()?);
+    let lock = read_key(r)?;
+    let owner = read_owner(r)?;
+    let session = r.option(|r| r.number().map(SessionNumber))?;
+    let dialect = Dialect(r.byte()?);
+    let mode = mode_of(r.number()?)?;
+    let phase = phase_of(r.byte()?)?;
+    let (tethered, keep, version) = (r.flag()?, r.flag()?, r.small()?);
+    let token = read_token(r)?;
+    let created_at = Timestamp::from_nanos(r.number()?);
+    Ok(LeaseRecord {
+        number,
+        secret,
+        lock,
+        owner,
+        session,
+        dialect,
+        mode,
+        phase,
+        tethered,
+        keep,
+        version,
+        token,
+        created_at,
+        granted_at: created_at + read_span(r)?,
+        renewed_at: created_at + read_span(r)?,
+        deadline: read_time(r)?,
+        ttl: r.option(read_span)?,
+        grace: read_span(r)?,
+        metadata: r.option(|r| r.bytes().map(Into::into))?,
+        requests: (0..r.number()?).map(|_| read_request(r)).collect::<Result<_, _>>()?,
+        reason: r.option(Reader::shared)?,
+    })
+}
+
+fn write_session(w: &mut Writer, session: &SessionRecord) {
+    w.number(session.number.0);
+    w.fixed(&session.digest.0);
+    write_owner(w, &session.owner);
+    w.byte(session.dialect.0);
+    w.number(session.ttl.as_nanos());
+    w.number(session.opened_at.as_nanos());
+    write_time(w, session.deadline);
+    w.option(session.ended, |w, how| w.byte(ending_tag(how)));
+}
+
+fn read_session(r: &mut Reader<'_>) -> Result<SessionRecord, Damaged> {
+    Ok(SessionRecord {
+        number: SessionNumber(r.number()?),
+        digest: SessionDigest(r.fixed()?),
+        owner: read_owner(r)?,
+        dialect: Dialect(r.byte()?),
+        ttl: read_span(r)?,
+        opened_at: Timestamp::from_nanos(r.number()?),
+        deadline: read_time(r)?,
+        ended: r.option(read_ending)?,
+    })
+}
+
+fn write_request(w: &mut Writer, request: &Request) {
+    w.byte(operation_tag(request.operation));
+    w.text(&request.id);
+    w.fixed(&request.fingerprint.to_le_bytes());
+}
+
+fn read_request(r: &mut Reader<'_>) -> Result<Request, Damaged> {
+    Ok(Request {
+        operation: read_operation(r)?,
+        id: r.text()?.into(),
+        fingerprint: u64::from_le_bytes(r.fixed()?),
+    })
+}
+
+fn write_key(w: &mut Writer, key: &LockKey) {
+    w.text(&key.namespace);
+    w.text(&key.name);
+}
+
+fn read_key(r: &mut Reader<'_>) -> Result<LockKey, Damaged> {
+    Ok(LockKey { namespace: r.shared()?, name: r.text()?.into() })
+}
+
+fn write_owner(w: &mut Writer, owner: &Owner) {
+    w.text(&owner.principal);
+    w.text(&owner.instance);
+}
+
+fn read_owner(r: &mut Reader<'_>) -> Result<Owner, Damaged> {
+    Ok(Owner { principal: r.shared()?, instance: r.shared()? })
+}
+
+/// "Never" is the common case that would take ten bytes.
+fn write_time(w: &mut Writer, at: Timestamp) {
+    w.option(at.finite(), |w, at| w.number(at.as_nanos()));
+}
+
+fn read_time(r: &mut Reader<'_>) -> Result<Timestamp, Damaged> {
+    let at = r.option(|r| r.number().map(Timestamp::from_nanos))?;
+    Ok(at.unwrap_or(Timestamp::NEVER))
+}
+
+fn read_span(r: &mut Reader<'_>) -> Result<Span, Damaged> {
+    r.number().map(Span::from_nanos)
+}
+
+fn read_token(r: &mut Reader<'_>) -> Result<Token, Damaged> {
+    Token::new(r.number()?).ok_or(Damaged("a token is too large"))
+}
+
+fn read_ending(r: &mut Reader<'_>) -> Result<Ending, Damaged> {
+    ending_of(r.byte()?)
+}
+
+fn read_operation(r: &mut Reader<'_>) -> Result<Operation, Damaged> {
+    operation_of(r.byte()?)
+}
+
+pub(super) fn mode_number(mode: Mode) -> u64 {
+    match mode {
+        Mode::Exclusive => 0,
+        Mode::Shared => 1,
+        Mode::Counted(limit) => 2 + u64::from(limit),
+    }
+}
+
+pub(super) fn mode_of(number: u64) -> Result<Mode, Damaged> {
+    match number {
+        0 => Ok(Mode::Exclusive),
+        1 => Ok(Mode::Shared),
+        n => u32::try_from(n - 2).map(Mode::Counted).map_err(|_| Damaged("a count is too large")),
+    }
+}
+
+pub(super) fn phase_tag(phase: Phase) -> u8 {
+    match phase {
+        Phase::Waiting => 0,
+        Phase::Parked => 1,
+        Phase::Active => 2,
+        Phase::Ended(how) => 3 + ending_tag(how),
+    }
+}
+
+pub(super) fn phase_of(tag: u8) -> Result<Phase, Damaged> {
+    match tag {
+        0 => Ok(Phase::Waiting),
+        1 => Ok(Phase::Parked),
+        2 => Ok(Phase::Active),
+        tag => ending_of(tag - 3).map(Phase::Ended),
+    }
+}
+
+pub(super) fn ending_tag(how: Ending) -> u8 {
+    match how {
+        Ending::Released => 0,
+        Ending::Expired => 1,
+        Ending::Revoked => 2,
+    }
+}
+
+pub(super) fn ending_of(tag: u8) -> Result<Ending, Damaged> {
+    match tag {
+        0 => Ok(Ending::Released),
+        1 => Ok(Ending::Expired),
+        2 => Ok(Ending::Revoked),
+        _ => Err(Damaged("an ending is not known")),
+    }
+}
+
+pub(super) fn operation_tag(operation: Operation) -> u8 {
+    match operation {
+        Operation::Acquire => 0,
+        Operation::Renew => 1,
+        Operation::Release => 2,
+    }
+}
+
+pub(super) fn operation_of(tag: u8) -> Result<Operation, Damaged> {
+    match tag {
+        0 => Ok(Operation::Acquire),
+        1 => Ok(Operation::Renew),
+        2 => Ok(Operation::Release),
+        _ => Err(Damaged("an operation is not known")),
+    }
+}

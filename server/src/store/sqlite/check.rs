@@ -1,0 +1,62 @@
+//! Is everything in a data folder as it should be?
+
+use std::path::Path;
+
+use leasehold_core::{Counts, Limits, Token, invariant};
+use rusqlite::{Connection, OpenFlags};
+
+use super::folder::Claim;
+use super::{journal_path, load, refused, tables_path};
+use crate::store::Error;
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Journal records that are not in the tables yet.
+    pub n_records: u64,
+    /// The last record.
+    pub seq: u64,
+    /// What the state comes to.
+    pub counts: Counts,
+    /// The first start from here will treat it as a backup.
+    pub is_backup: bool,
+}
+
+/// Reads all of a folder no server uses: both files, every record's checksum, the sequence, what it adds up
+/// to, and every invariant of the result. Changes nothing.
+pub fn verify(data: &Path) -> Result<Report, Error> {
+    let _claim = Claim::take(data)?;
+    let [journal, tables] = [journal_path(data), tables_path(data)].map(|path| open(&path));
+    let (journal, tables) = (journal?, tables?);
+    let state = load::read(&journal, &tables, Limits::default(), 0)?;
+    let machine = &state.loaded.machine;
+    invariant::check(machine)
+        .map_err(|why| refused(format!("the state contradicts itself: {why}")))?;
+    let n_beyond: i64 = tables
+        .query_row(
+            "SELECT count(*) FROM tokens WHERE last_token > ?1",
+            [Token::MAX.get() as i64],
+            |row| row.get(0),
+        )
+        .map_err(refused)?;
+    if n_beyond > 0 {
+        return Err(refused(format!("{n_beyond} tokens are too large")));
+    }
+    Ok(Report {
+        n_records: state.seq - state.folded_through,
+        seq: state.seq,
+        counts: machine.counts(),
+        is_backup: super::schema::get::<i64>(&tables, "is_backup")?.is_some(),
+    })
+}
+
+fn open(path: &Path) -> Result<Connection, Error> {
+    let why = |error: rusqlite::Error| refused(format!("{}: {error}", path.display()));
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(why)?;
+    let verdict: String =
+        db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(why)?;
+    if verdict != "ok" {
+        return Err(refused(format!("{}: {verdict}", path.display())));
+    }
+    Ok(db)
+}

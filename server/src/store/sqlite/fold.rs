@@ -1,0 +1,295 @@
+//! Folding: what the journal says happened becomes what the tables say is.
+//!
+//! A chunk of records is folded in one transaction that also says how far it got, so a fold that is cut off
+//! anywhere is simply done again. Each chunk is worked out by the core itself: the rows it touches are
+//! imported into a small machine, the changes absorbed, and the result written back. A lease that came and
+//! went within a chunk never touches the disk.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold_core::{
+    Change, Incoherent, LeaseNumber, Limits, LockKey, Machine, Row, SessionNumber,
+};
+use rusqlite::Connection;
+
+use super::{Options, journal_path, load, refused, rows};
+use crate::store::{Error, Record};
+
+/// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
+const CHANGES_PER_CHUNK: usize = 2000;
+/// A breath between two chunks, for whoever commits meanwhile.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How far appending and folding have come.
+#[derive(Default)]
+pub(super) struct Progress {
+    folded_through: AtomicU64,
+    appended_through: AtomicU64,
+    is_finishing: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Progress {
+    pub(super) fn start(&self, folded_through: u64, appended_through: u64) {
+        self.folded_through.store(folded_through, Release);
+        self.appended_through.store(appended_through, Release);
+    }
+
+    pub(super) fn folded_through(&self) -> u64 {
+        self.folded_through.load(Acquire)
+    }
+
+    pub(super) fn appended(&self, seq: u64) {
+        self.appended_through.fetch_max(seq, AcqRel);
+    }
+
+    /// Waits for the next round; `true` if it is the last.
+    fn wait(&self, interval: Duration) -> bool {
+        let is_finishing = self.is_finishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.wake.wait_timeout_while(is_finishing, interval, |finishing| !*finishing);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn finish(&self) {
+        *self.is_finishing.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.wake.notify_all();
+    }
+}
+
+/// The thread that folds.
+pub(super) struct Folder {
+    thread: JoinHandle<Result<(), Error>>,
+    progress: Arc<Progress>,
+}
+
+impl Folder {
+    pub(super) fn start(
+        options: &Options,
+        tables: Connection,
+        progress: Arc<Progress>,
+    ) -> std::io::Result<Self> {
+        let work = Work {
+            journal: journal_path(&options.data),
+            tables,
+            interval: options.fold_interval,
+            progress: progress.clone(),
+        };
+        let thread = std::thread::Builder::new().name("fold".into()).spawn(|| work.run())?;
+        Ok(Self { thread, progress })
+    }
+
+    /// Folds what is left and stops.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        self.progress.finish();
+        self.thread.join().unwrap_or_else(|_| Err(refused("the fold thread panicked")))
+    }
+}
+
+struct Work {
+    journal: PathBuf,
+    tables: Connection,
+    interval: Duration,
+    progress: Arc<Progress>,
+}
+
+impl Work {
+    fn run(mut self) -> Result<(), Error> {
+        // Folding can wait; whoever commits cannot.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
+        loop {
+            let is_last = self.progress.wait(self.interval);
+            match self.fold_all(is_last) {
+                Err(error) if !is_last => {
+                    tracing::error!(%error, "fold failed; the journal is kept")
+                }
+                result if is_last => return result,
+                _ => {}
+            }
+        }
+    }
+
+    fn fold_all(&mut self, is_last: bool) -> Result<(), Error> {
+        let journal = Connection::open(&self.journal).map_err(refused)?;
+        let target = self.progress.appended_through.load(Acquire);
+        while self.progress.folded_through() < target {
+            let from = self.progress.folded_through();
+            let chunk = read_chunk(&journal, from, target)?;
+            let Some((through, _)) = chunk.last() else { break };
+            fold(&mut self.tables, &chunk)?;
+            self.progress.folded_through.store(*through, Release);
+            if !is_last {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
+    }
+}
+
+type Chunk = Vec<(u64, Record)>;
+
+fn read_chunk(journal: &Connection, from: u64, target: u64) -> Result<Chunk, Error> {
+    let sql = "SELECT seq, record FROM journal WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
+    let mut statement = journal.prepare_cached(sql).map_err(refused)?;
+    let mut found = statement.query([from as i64, target as i64]).map_err(refused)?;
+    let (mut chunk, mut n_changes) = (Vec::new(), 0);
+    while n_changes < CHANGES_PER_CHUNK
+        && let Some(row) = found.next().map_err(refused)?
+    {
+        let seq = row.get::<_, i64>(0).map_err(refused)? as u64;
+        let bytes = row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(refused)?;
+        let record = Record::decode(bytes)
+            .map_err(|why| refused(format!("journal record {seq} is damaged: {why}")))?;
+        n_changes += record.changes.len() + 1;
+        chunk.push((seq, record));
+    }
+    Ok(chunk)
+}
+
+/// Makes the tables what they are after these records.
+pub(super) fn fold(tables: &mut Connection, chunk: &[(u64, Record)]) -> Result<(), Error> {
+    let Some((through, last)) = chunk.last() else { return Ok(()) };
+    let changes = || chunk.iter().flat_map(|(_, record)| &record.changes);
+    if changes().any(|change| matches!(change, Change::Restored { .. })) {
+        return fold_whole(tables, chunk);
+    }
+    let meta = load::meta(tables)?;
+    let tx = tables.transaction().map_err(refused)?;
+    let before = Touched::read(&tx, changes()).map_err(refused)?;
+    let machine = absorb(meta, before.rows.clone(), chunk).map_err(refused)?;
+    write_back(&tx, before, &machine.export(), *through, last).map_err(refused)?;
+    tx.commit().map_err(refused)
+}
+
+/// For a change that concerns everything.
+fn fold_whole(tables: &mut Connection, chunk: &[(u64, Record)]) -> Result<(), Error> {
+    let Some((through, last)) = chunk.last() else { return Ok(()) };
+    let mut all = Vec::new();
+    rows::for_each(tables, |row| {
+        all.push(row);
+        Ok::<_, rusqlite::Error>(())
+    })
+    .map_err(refused)?;
+    let machine = absorb(load::meta(tables)?, all, chunk).map_err(refused)?;
+    load::rewrite(tables, &machine, *through, Some(last.moment), |_| Ok(())).map_err(refused)
+}
+
+fn absorb(meta: Row, rows: Vec<Row>, chunk: &[(u64, Record)]) -> Result<Machine, Incoherent> {
+    let rows = std::iter::once(meta).chain(rows);
+    let mut machine = Machine::import(Limits::default(), 0, rows)?;
+    for (_, record) in chunk {
+        machine.absorb(record.moment.lock_time, &record.changes)?;
+    }
+    Ok(machine)
+}
+
+fn write_back(
+    tx: &Connection,
+    before: Touched,
+    after: &[Row],
+    through: u64,
+    last: &Record,
+) -> rusqlite::Result<()> {
+    let mut gone = before;
+    for row in after {
+        match row {
+            Row::Lock(record) => drop(gone.locks.remove(&record.lock)),
+            Row::Session(record) => drop(gone.sessions.remove(&record.number)),
+            Row::Lease(record) => drop(gone.leases.remove(&record.number)),
+            Row::Meta { .. } | Row::Namespace { .. } => {}
+        }
+        rows::put(tx, row)?;
+    }
+    gone.locks.iter().try_for_each(|key| rows::delete_token(tx, key))?;
+    gone.sessions.iter().try_for_each(|number| rows::delete_session(tx, *number))?;
+    gone.leases.iter().try_for_each(|number| rows::delete_lease(tx, *number))?;
+    load::put_meta(tx, &after[0], through, Some(last.moment))
+}
+
+/// The rows a chunk is about, as they are in the tables before it.
+#[derive(Default)]
+struct Touched {
+    rows: Vec<Row>,
+    locks: BTreeSet<LockKey>,
+    sessions: BTreeSet<SessionNumber>,
+    leases: BTreeSet<LeaseNumber>,
+}
+
+impl Touched {
+    fn read<'a>(
+        tx: &Connection,
+        changes: impl Iterator<Item = &'a Change>,
+    ) -> rusqlite::Result<Self> {
+        let mut wanted = Wanted::default();
+        changes.for_each(|change| wanted.add(change));
+        let mut touched = Self::default();
+        let mut leases = Vec::new();
+        for number in wanted.leases.difference(&wanted.new_leases) {
+            if let Some(record) = rows::get_lease(tx, *number)? {
+                wanted.locks.insert(record.lock.clone());
+                wanted.sessions.extend(record.session);
+                touched.leases.insert(*number);
+                leases.push(Row::Lease(record));
+            }
+        }
+        let namespaces: BTreeSet<_> =
+            wanted.locks.iter().map(|key| key.namespace.clone()).collect();
+        for name in namespaces {
+            touched.rows.extend(rows::get_namespace(tx, &name)?);
+        }
+        for key in &wanted.locks {
+            if let Some(record) = rows::get_token(tx, key)? {
+                touched.locks.insert(key.clone());
+                touched.rows.push(Row::Lock(record));
+            }
+        }
+        for number in &wanted.sessions {
+            if let Some(record) = rows::get_session(tx, *number)? {
+                touched.sessions.insert(*number);
+                touched.rows.push(Row::Session(record));
+            }
+        }
+        touched.rows.extend(leases);
+        Ok(touched)
+    }
+}
+
+/// What changes are about.
+#[derive(Default)]
+struct Wanted {
+    locks: BTreeSet<LockKey>,
+    sessions: BTreeSet<SessionNumber>,
+    leases: BTreeSet<LeaseNumber>,
+    new_leases: BTreeSet<LeaseNumber>,
+}
+
+impl Wanted {
+    fn add(&mut self, change: &Change) {
+        match change {
+            Change::LeaseAdded(record) => {
+                self.new_leases.insert(record.number);
+                self.locks.insert(record.lock.clone());
+                self.sessions.extend(record.session);
+            }
+            Change::Granted { lease, .. }
+            | Change::Renewed { lease, .. }
+            | Change::Amended { lease, .. }
+            | Change::Parked { lease, .. }
+            | Change::Attached { lease, .. }
+            | Change::Ended { lease, .. }
+            | Change::RequestForgotten { lease, .. }
+            | Change::LeaseForgotten { lease } => drop(self.leases.insert(*lease)),
+            Change::GraceForgone { lock } | Change::LockForgotten { lock } => {
+                self.locks.insert(lock.clone());
+            }
+            Change::SessionKept { session, .. }
+            | Change::SessionEnded { session, .. }
+            | Change::SessionForgotten { session } => drop(self.sessions.insert(*session)),
+            Change::SessionOpened(_) | Change::Restored { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! One data folder, one server.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::refused;
+use crate::store::Error;
+
+/// That this process, and no other, uses a data folder. Ends with the process, however it ends.
+pub(super) struct Claim {
+    _file: File,
+}
+
+impl Claim {
+    /// Makes the folder if need be and claims it.
+    pub(super) fn take(data: &Path) -> Result<Self, Error> {
+        let why = |error: std::io::Error| refused(format!("{}: {error}", data.display()));
+        std::fs::create_dir_all(data).map_err(why)?;
+        let path = data.join("lock");
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.create(true).truncate(false).read(true).write(true).open(path).map_err(why)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            file.read_to_string(&mut pid).map_err(why)?;
+            let who =
+                if pid.is_empty() { "another process".into() } else { format!("process {pid}") };
+            return Err(refused(format!("{} is in use by {who}", data.display())));
+        }
+        file.set_len(0).map_err(why)?;
+        file.rewind().map_err(why)?;
+        write!(file, "{}", std::process::id()).map_err(why)?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,189 @@
+//! From the files to a machine: the tables, then the journal after them.
+
+use leasehold_core::{
+    Command, Incoherent, LeaseNumber, Limits, Machine, Row, SessionNumber, Timestamp,
+};
+use rusqlite::Connection;
+
+use super::{refused, rows, schema};
+use crate::clock::Moment;
+use crate::store::{Error, Loaded, Record};
+
+/// What was found.
+pub(super) struct State {
+    pub(super) loaded: Loaded,
+    pub(super) seq: u64,
+    pub(super) folded_through: u64,
+    pub(super) trimmed_through: u64,
+}
+
+/// Reads both files. Everything an earlier process may have left half written to disk is completed first,
+/// so that nothing can be answered from what only the page cache has.
+pub(super) fn load(
+    journal: &Connection,
+    tables: &mut Connection,
+    limits: Limits,
+    hash_seed: u128,
+) -> Result<State, Error> {
+    for db in [journal, &*tables] {
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
+    }
+    let mut state = read(journal, tables, limits, hash_seed)?;
+    if schema::get::<i64>(tables, "is_backup")?.is_some() {
+        restore(journal, tables, &mut state)?;
+    }
+    let n_starts = schema::get::<i64>(tables, "n_starts")?.unwrap_or(0) + 1;
+    schema::set(tables, "n_starts", n_starts).map_err(refused)?;
+    state.loaded.n_starts = n_starts as u64;
+    Ok(state)
+}
+
+/// Reads both files and changes nothing.
+pub(super) fn read(
+    journal: &Connection,
+    tables: &Connection,
+    limits: Limits,
+    hash_seed: u128,
+) -> Result<State, Error> {
+    let folded_through = schema::get::<i64>(tables, "folded_through")?.unwrap_or(0) as u64;
+    let mut last = moment(tables)?;
+    let mut import = Machine::importer(limits, hash_seed);
+    import.add(meta(tables)?).map_err(incoherent)?;
+    rows::for_each(tables, |row| import.add(row).map_err(Failed::Incoherent))
+        .map_err(Error::from)?;
+    let mut machine = import.finish();
+    let mut seq = folded_through;
+    for_each_record(journal, folded_through, |n, record| {
+        machine
+            .absorb(record.moment.lock_time, &record.changes)
+            .map_err(|error| refused(format!("journal record {n} does not fit: {error}")))?;
+        last = Some(record.moment);
+        seq = n;
+        Ok(())
+    })?;
+    machine.absorbed();
+    let first = schema::first_seq(journal).map_err(refused)?;
+    let generation = schema::get::<i64>(tables, "generation")?.unwrap_or(0) as u64;
+    let loaded = Loaded { machine, last, generation, n_starts: 0, is_restored: false };
+    let trimmed_through = first.map_or(seq, |first| first - 1);
+    Ok(State { loaded, seq, folded_through, trimmed_through })
+}
+
+/// The state comes from a backup: whatever was handed out since must not be handed out again.
+fn restore(journal: &Connection, tables: &mut Connection, state: &mut State) -> Result<(), Error> {
+    let machine = &mut state.loaded.machine;
+    machine.apply(machine.now(), Command::Restore);
+    let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
+    rewrite(tables, machine, state.seq, state.loaded.last, |tx| {
+        schema::set(tx, "generation", generation as i64)?;
+        tx.execute("DELETE FROM meta WHERE key = 'is_backup'", []).map(drop)
+    })
+    .map_err(refused)?;
+    journal.execute("DELETE FROM journal", []).map_err(refused)?;
+    state.folded_through = state.seq;
+    state.trimmed_through = state.seq;
+    state.loaded.generation = generation;
+    state.loaded.is_restored = true;
+    Ok(())
+}
+
+/// Writes all of `machine` into the tables in one transaction.
+pub(super) fn rewrite(
+    tables: &mut Connection,
+    machine: &Machine,
+    folded_through: u64,
+    last: Option<Moment>,
+    also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let tx = tables.transaction()?;
+    rows::delete_all(&tx)?;
+    let all = machine.export();
+    all.iter().try_for_each(|row| rows::put(&tx, row))?;
+    put_meta(&tx, &all[0], folded_through, last)?;
+    also(&tx)?;
+    tx.commit()
+}
+
+/// Calls `each` with every record after `folded_through`. A gap or damage is an error: nothing that was
+/// acknowledged is skipped.
+pub(super) fn for_each_record(
+    journal: &Connection,
+    folded_through: u64,
+    mut each: impl FnMut(u64, Record) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let sql = "SELECT seq, record FROM journal WHERE seq > ?1 ORDER BY seq";
+    let mut statement = journal.prepare(sql).map_err(refused)?;
+    let mut found = statement.query([folded_through as i64]).map_err(refused)?;
+    let mut expected = folded_through + 1;
+    while let Some(row) = found.next().map_err(refused)? {
+        let seq = row.get::<_, i64>(0).map_err(refused)? as u64;
+        if seq != expected {
+            return Err(refused(format!("journal record {expected} is missing (next is {seq})")));
+        }
+        let bytes = row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(refused)?;
+        let record = Record::decode(bytes)
+            .map_err(|why| refused(format!("journal record {seq} is damaged: {why}")))?;
+        each(seq, record)?;
+        expected += 1;
+    }
+    Ok(())
+}
+
+/// What the tables say of themselves.
+pub(super) fn meta(tables: &Connection) -> Result<Row, Error> {
+    let number = |key, default: i64| {
+        Ok::<_, Error>(schema::get::<i64>(tables, key)?.unwrap_or(default) as u64)
+    };
+    Ok(Row::Meta {
+        next_lease: LeaseNumber(number("next_lease", 1)?),
+        next_session: SessionNumber(number("next_session", 1)?),
+        now: Timestamp::from_nanos(number("lock_time", 0)?),
+    })
+}
+
+/// When the last record that is in the tables was written.
+pub(super) fn moment(tables: &Connection) -> Result<Option<Moment>, Error> {
+    let Some(bytes) = schema::get::<Vec<u8>>(tables, "moment")? else { return Ok(None) };
+    let record =
+        Record::decode(&bytes).map_err(|why| refused(format!("meta is damaged: {why}")))?;
+    Ok(Some(record.moment))
+}
+
+pub(super) fn put_meta(
+    tables: &Connection,
+    row: &Row,
+    folded_through: u64,
+    last: Option<Moment>,
+) -> rusqlite::Result<()> {
+    let Row::Meta { next_lease, next_session, now } = row else { return Ok(()) };
+    schema::set(tables, "next_lease", next_lease.0 as i64)?;
+    schema::set(tables, "next_session", next_session.0 as i64)?;
+    schema::set(tables, "lock_time", now.as_nanos() as i64)?;
+    schema::set(tables, "folded_through", folded_through as i64)?;
+    last.map_or(Ok(()), |last| schema::set(tables, "moment", Record::encode(last, &[])))
+}
+
+/// Why reading rows stopped.
+enum Failed {
+    Sql(rusqlite::Error),
+    Incoherent(Incoherent),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(error: rusqlite::Error) -> Self {
+        Failed::Sql(error)
+    }
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Sql(error) => refused(format!("tables.db: {error}")),
+            Failed::Incoherent(error) => incoherent(error),
+        }
+    }
+}
+
+fn incoherent(error: Incoherent) -> Error {
+    refused(format!("tables.db contradicts itself: {error}"))
+}

@@ -1,0 +1,163 @@
+//! The embedded store: two SQLite files in one folder.
+//!
+//! `journal.db` takes one row per batch, and that row is what makes an answer true. `tables.db` is what the
+//! rows add up to, in tables anybody can open with the sqlite3 shell; a thread of its own folds the journal
+//! into it, so that no commit waits for it. Both carry one store id.
+
+mod backup;
+mod check;
+mod fold;
+mod folder;
+mod load;
+mod rows;
+mod schema;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{Change, Limits};
+use rusqlite::{Connection, ErrorCode, params};
+
+pub use backup::{backup, restore};
+pub use check::{Report, verify};
+
+use super::{Error, JournalSize, Loaded, Permit, Record, Store};
+use crate::clock::Moment;
+use fold::Folder;
+use folder::Claim;
+
+/// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
+const TRIMMED_PER_COMMIT: u64 = 8;
+
+/// How to keep a store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder.
+    pub data: PathBuf,
+    /// How often the journal is folded into the tables.
+    pub fold_interval: Duration,
+}
+
+/// The embedded store.
+pub struct SqliteStore {
+    options: Options,
+    journal: Connection,
+    /// The last record appended.
+    seq: u64,
+    /// Journal rows up to here are gone.
+    trimmed_through: u64,
+    n_bytes_written: u64,
+    folder: Option<Folder>,
+    progress: Arc<fold::Progress>,
+    /// Nobody else may use the folder as long as this lives.
+    _claim: Claim,
+}
+
+impl SqliteStore {
+    /// Opens or makes the store in a folder, which must not be in use.
+    pub fn open(options: Options) -> Result<Self, Error> {
+        let claim = Claim::take(&options.data)?;
+        let journal = schema::open_journal(&options.data)?;
+        drop(schema::open_tables(&options.data, &journal)?);
+        Ok(Self {
+            options,
+            journal,
+            seq: 0,
+            trimmed_through: 0,
+            n_bytes_written: 0,
+            folder: None,
+            progress: Arc::default(),
+            _claim: claim,
+        })
+    }
+
+    fn insert(&mut self, bytes: &[u8]) -> rusqlite::Result<()> {
+        let seq = self.seq + 1;
+        let sql = "INSERT INTO journal (seq, record) VALUES (?1, ?2)";
+        self.journal.prepare_cached(sql)?.execute(params![seq as i64, bytes])?;
+        self.trim()?;
+        self.journal.prepare_cached("COMMIT")?.execute([])?;
+        self.seq = seq;
+        Ok(())
+    }
+
+    /// Deletes what is durably in the tables, a little with each commit.
+    fn trim(&mut self) -> rusqlite::Result<()> {
+        let target = self.progress.folded_through().min(self.trimmed_through + TRIMMED_PER_COMMIT);
+        if target > self.trimmed_through {
+            let sql = "DELETE FROM journal WHERE seq <= ?1";
+            self.journal.prepare_cached(sql)?.execute([target as i64])?;
+            self.trimmed_through = target;
+        }
+        Ok(())
+    }
+}
+
+impl Store for SqliteStore {
+    fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error> {
+        let mut tables = schema::open_tables(&self.options.data, &self.journal)?;
+        let state = load::load(&self.journal, &mut tables, limits, hash_seed)?;
+        self.seq = state.seq;
+        self.trimmed_through = state.trimmed_through;
+        self.progress.start(state.folded_through, state.seq);
+        let folder = Folder::start(&self.options, tables, self.progress.clone());
+        self.folder = Some(folder.map_err(refused)?);
+        Ok(state.loaded)
+    }
+
+    fn reserve(&mut self) -> Result<Permit, Error> {
+        match self.journal.prepare_cached("BEGIN IMMEDIATE").and_then(|mut sql| sql.execute([])) {
+            Ok(_) => Ok(Permit(())),
+            Err(error) if is_busy(&error) => Err(Error::Busy),
+            Err(error) => Err(unknown(error)),
+        }
+    }
+
+    fn append(&mut self, _: Permit, moment: Moment, changes: &[Change]) -> Result<(), Error> {
+        let bytes = Record::encode(moment, changes);
+        self.insert(&bytes).map_err(unknown)?;
+        self.n_bytes_written += bytes.len() as u64;
+        self.progress.appended(self.seq);
+        Ok(())
+    }
+
+    fn give_back(&mut self, _: Permit) -> Result<(), Error> {
+        self.journal
+            .prepare_cached("ROLLBACK")
+            .and_then(|mut sql| sql.execute([]))
+            .map_err(unknown)?;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.folder.take().map_or(Ok(()), Folder::finish)
+    }
+
+    fn journal(&self) -> JournalSize {
+        JournalSize {
+            n_records: self.seq - self.trimmed_through,
+            n_bytes_written: self.n_bytes_written,
+        }
+    }
+}
+
+fn journal_path(data: &Path) -> PathBuf {
+    data.join("journal.db")
+}
+
+fn tables_path(data: &Path) -> PathBuf {
+    data.join("tables.db")
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+fn unknown(error: rusqlite::Error) -> Error {
+    Error::Unknown(error.to_string())
+}
+
+fn refused(error: impl std::fmt::Display) -> Error {
+    Error::Refused(error.to_string())
+}

@@ -1,0 +1,65 @@
+//! The core's manifest. What the core cannot depend on it cannot do, so the list itself is under test.
+
+use crate::tree::Tree;
+use crate::{check, planted};
+
+const CORE_DEPENDENCIES: [&str; 2] = ["hashbrown", "siphasher"];
+
+#[test]
+fn the_core_depends_on_nothing_that_can_do_io() {
+    check(core_dependencies);
+}
+
+fn core_dependencies(tree: &Tree) -> Vec<String> {
+    let Some(manifest) = tree.text("core/Cargo.toml") else {
+        return vec!["core/Cargo.toml: missing".into()];
+    };
+    let found = dependencies(manifest);
+    let extra = found.iter().filter(|name| !CORE_DEPENDENCIES.contains(name));
+    let missing = CORE_DEPENDENCIES.iter().filter(|name| !found.contains(name));
+    let extra = extra.map(|name| format!("core/Cargo.toml: `{name}` is not allowed"));
+    extra.chain(missing.map(|name| format!("core/Cargo.toml: `{name}` is missing"))).collect()
+}
+
+/// The names in every section of dependencies, whatever the target, but for those of tests. A build script would
+/// run with everything at hand, so its dependencies count too.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut within = false;
+    for line in manifest.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            let of_tests = section.contains("dev-dependencies");
+            within = section.ends_with("dependencies") && !of_tests;
+            let single = section.split_once("dependencies.").filter(|_| !of_tests);
+            found.extend(single.map(|(_, name)| name));
+        } else if within {
+            found.extend(
+                line.split_once('=').map(|(name, _)| name.split('.').next().unwrap_or(name).trim()),
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn a_dependency_of_the_core_is_found_in_whatever_section() {
+    let good = "[dependencies]\nhashbrown = \"0\"\nsiphasher.workspace = true\n[dev-dependencies]\nproptest = \"1\"\n";
+    let check = |manifest: &str| planted(core_dependencies, &[("core/Cargo.toml", manifest)]);
+    assert_eq!(check(good), [""; 0]);
+    let not_allowed = ["core/Cargo.toml: `tokio` is not allowed"];
+    for section in
+        ["dependencies.tokio", "build-dependencies.tokio", "target.'cfg(unix)'.dependencies.tokio"]
+    {
+        assert_eq!(
+            check(&format!("{good}[{section}]\nversion = \"1\"\n")),
+            not_allowed,
+            "{section}"
+        );
+    }
+    for section in ["build-dependencies", "target.'cfg(unix)'.dependencies"] {
+        assert_eq!(check(&format!("{good}[{section}]\ntokio = \"1\"\n")), not_allowed, "{section}");
+    }
+    assert_eq!(check(&good.replace("siphasher", "tokio")).len(), 2);
+    assert_eq!(planted(core_dependencies, &[]), ["core/Cargo.toml: missing"]);
+}

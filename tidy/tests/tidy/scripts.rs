@@ -1,0 +1,57 @@
+//! Scripts: they can be started as they are, and they stop at the first error.
+
+use crate::tree::{File, Tree};
+use crate::{check, planted};
+
+#[test]
+fn every_script_is_executable_and_stops_at_the_first_error() {
+    check(careless_scripts);
+}
+
+fn careless_scripts(tree: &Tree) -> Vec<String> {
+    tree.files()
+        .filter(|file| file.path.starts_with("scripts/") || file.path.starts_with(".ci/"))
+        .filter(|file| !file.path.ends_with(".md"))
+        .flat_map(|file| {
+            complaints(file).into_iter().map(move |what| format!("{}: {what}", file.path))
+        })
+        .collect()
+}
+
+fn complaints(file: &File) -> Vec<&'static str> {
+    let text = file.text.as_deref().unwrap_or("");
+    let shebang = text.lines().next().filter(|line| line.starts_with("#!"));
+    let mut code = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let in_bash = shebang.is_some_and(|line| line.ends_with("bash"));
+    let mut found = Vec::new();
+    if !file.executable {
+        found.push("not executable");
+    }
+    if shebang.is_none() {
+        found.push("no shebang");
+    }
+    if in_bash && code.next() != Some("set -euo pipefail") {
+        found.push("its first command is not `set -euo pipefail`");
+    }
+    found
+}
+
+#[test]
+fn a_careless_script_is_found() {
+    let bash = "#!/usr/bin/env bash\n# Why.\n\nset -euo pipefail\n";
+    let late = "#!/bin/bash\ncd /\nset -euo pipefail\n";
+    let files = [
+        ("scripts/bash", bash),
+        ("scripts/late", late),
+        (".ci/run", "make\n"),
+        ("scripts/README.md", ""),
+    ];
+    let careless = [
+        "scripts/bash: not executable",
+        "scripts/late: not executable",
+        "scripts/late: its first command is not `set -euo pipefail`",
+        ".ci/run: not executable",
+        ".ci/run: no shebang",
+    ];
+    assert_eq!(planted(careless_scripts, &files), careless);
+}
