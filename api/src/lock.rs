@@ -179,10 +179,11 @@ pub struct LockState {
     pub version: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub queue: Vec<Waiter>,
+    /// There whenever it is held or waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Vec<Waiter>>,
     /// All who wait, also those not listed.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub n_waiting: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
@@ -191,6 +192,10 @@ pub struct LockState {
     pub grace_owner_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_remaining_ms: Option<u64>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 /// One who has a lock.

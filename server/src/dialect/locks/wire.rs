@@ -80,7 +80,9 @@ pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timesta
         lease_expiry_ms: latest.and_then(|lease| expiry_ms(app, lease.deadline)),
         version: latest.map(|lease| lease.version),
         holders: view.holders.iter().map(|lease| holder(app, lease, now)).collect(),
-        queue: view.queue.iter().enumerate().map(|(n, lease)| waiter(n + 1, lease, now)).collect(),
+        queue: (latest.is_some() || !view.queue.is_empty()).then(|| {
+            view.queue.iter().enumerate().map(|(n, lease)| waiter(n + 1, lease, now)).collect()
+        }),
         n_waiting: view.n_waiting,
         metadata: latest.and_then(shown_metadata),
         grace_owner_id: grace.map(|lapse| lapse.owner.instance.to_string()),

@@ -1,0 +1,147 @@
+//! A client that keeps its connections and gives back status and JSON.
+
+use std::net::SocketAddr;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::CONTENT_TYPE;
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+
+/// Speaks HTTP with one server.
+#[derive(Clone)]
+pub struct Client {
+    http: HyperClient<HttpConnector, Full<Bytes>>,
+    address: SocketAddr,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// As a number.
+    pub status: u16,
+    /// By name.
+    pub headers: HeaderMap,
+    /// `null` if it was not JSON.
+    pub body: Value,
+    /// As it came.
+    pub text: String,
+}
+
+impl Response {
+    /// A member of the body.
+    pub fn get(&self, name: &str) -> &Value {
+        &self.body[name]
+    }
+
+    /// A text in the body; empty if there is none.
+    pub fn text_of(&self, name: &str) -> String {
+        self.body[name].as_str().unwrap_or_default().into()
+    }
+
+    /// A number in the body.
+    pub fn number(&self, name: &str) -> u64 {
+        self.body[name].as_u64().unwrap_or_else(|| panic!("no number {name} in {self:?}"))
+    }
+}
+
+/// The server could not be reached, or the answer broke off.
+pub type Broken = Box<dyn std::error::Error + Send + Sync>;
+
+impl Client {
+    /// A client of the server at `address`.
+    pub fn new(address: SocketAddr) -> Self {
+        let http = HyperClient::builder(TokioExecutor::new()).build(HttpConnector::new());
+        Self { http, address }
+    }
+
+    /// Sends anything and waits for the whole answer.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        kind: Option<&str>,
+        body: impl Into<Bytes>,
+    ) -> Result<Response, Broken> {
+        let uri = format!("http://{}{path}", self.address);
+        let mut request = Request::builder().method(method).uri(uri);
+        if let Some(kind) = kind {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        let response = self.http.request(request.body(Full::new(body.into()))?).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.into_body().collect().await?.to_bytes();
+        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Response { status: StatusCode::as_u16(&status), headers, body, text })
+    }
+
+    /// `POST` with JSON.
+    pub async fn post(&self, path: &str, body: Value) -> Result<Response, Broken> {
+        self.send(Method::POST, path, Some("application/json"), body.to_string()).await
+    }
+
+    /// `GET`.
+    pub async fn get(&self, path: &str) -> Response {
+        self.send(Method::GET, path, None, "").await.expect("an answer")
+    }
+
+    /// `DELETE`.
+    pub async fn delete(&self, path: &str) -> Response {
+        self.send(Method::DELETE, path, None, "").await.expect("an answer")
+    }
+
+    /// Acquires `lock` for `owner` with whatever else is in `more`.
+    pub async fn acquire(&self, lock: &str, owner: &str, ttl_ms: u64, more: Value) -> Response {
+        self.try_acquire(lock, owner, ttl_ms, more).await.expect("an answer")
+    }
+
+    /// The same, of a server that may be gone.
+    pub async fn try_acquire(
+        &self,
+        lock: &str,
+        owner: &str,
+        ttl_ms: u64,
+        more: Value,
+    ) -> Result<Response, Broken> {
+        let body = with(json!({"owner_id": owner, "ttl_ms": ttl_ms}), more);
+        self.post(&format!("/v1/locks/{lock}/acquire"), body).await
+    }
+
+    /// Renews what an acquire was answered with.
+    pub async fn renew(&self, acquired: &Response, extend_by_ms: u64, more: Value) -> Response {
+        let body = with(proof(acquired), with(json!({"extend_by_ms": extend_by_ms}), more));
+        let path = format!("/v1/locks/{}/renew", acquired.text_of("lock_name"));
+        self.post(&path, body).await.expect("an answer")
+    }
+
+    /// Releases what an acquire was answered with.
+    pub async fn release(&self, acquired: &Response, more: Value) -> Response {
+        self.try_release(acquired, more).await.expect("an answer")
+    }
+
+    /// The same, of a server that may be gone.
+    pub async fn try_release(&self, acquired: &Response, more: Value) -> Result<Response, Broken> {
+        let path = format!("/v1/locks/{}/release", acquired.text_of("lock_name"));
+        self.post(&path, with(proof(acquired), more)).await
+    }
+}
+
+fn proof(acquired: &Response) -> Value {
+    json!({
+        "owner_id": acquired.get("owner_id"),
+        "lease_id": acquired.get("lease_id"),
+        "fencing_token": acquired.get("fencing_token"),
+    })
+}
+
+/// Both objects' members in one.
+fn with(mut body: Value, more: Value) -> Value {
+    if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+        body.extend(more);
+    }
+    body
+}

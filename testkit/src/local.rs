@@ -1,0 +1,85 @@
+//! A server in this process, with a clock the test moves.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::{RetryHint, Span};
+use leasehold_server::clock::FakeClock;
+use leasehold_server::serve::{Server, Settings};
+use leasehold_server::{dialect, engine, http};
+
+use crate::client::Client;
+
+/// A server whose time stands still until the test moves it.
+pub struct Local {
+    /// Its clock.
+    pub clock: Arc<FakeClock>,
+    /// A client of it.
+    pub client: Client,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The server itself.
+    pub server: Server,
+}
+
+/// What `leasehold serve` does, on any free port, with its data in `data` or in memory.
+pub fn settings(data: Option<&Path>) -> Settings {
+    Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        data: data.map(Into::into),
+        fold_interval: Duration::from_millis(50),
+        dialects: dialect::ALL.to_vec(),
+        engine: engine::Options::default(),
+        http: http::Options::default(),
+        retry: RetryHint::default(),
+        locks_namespace: "default".into(),
+        shutdown_timeout: Duration::from_secs(10),
+    }
+}
+
+impl Local {
+    /// Starts one with these settings.
+    pub async fn start(settings: Settings) -> Self {
+        Self::start_at(settings, Arc::default()).await
+    }
+
+    /// The same, with a clock that was there before.
+    pub async fn start_at(settings: Settings, clock: Arc<FakeClock>) -> Self {
+        let server = Server::start_with(settings, clock.clone()).await.expect("a server");
+        let address = server.address;
+        Self { clock, client: Client::new(address), address, server }
+    }
+
+    /// One that keeps its data in `data`.
+    pub async fn in_folder(data: &Path) -> Self {
+        Self::start(settings(Some(data))).await
+    }
+
+    /// One that keeps nothing.
+    pub async fn ephemeral() -> Self {
+        Self::start(settings(None)).await
+    }
+
+    /// Moves time. What falls due by it is worked off by whoever asks next.
+    pub fn advance_ms(&self, ms: u64) {
+        self.clock.advance(Span::from_millis(ms));
+    }
+
+    /// Stops it in good order.
+    pub async fn stop(self) {
+        self.server.stop().await.expect("a good end");
+    }
+
+    /// Waits until `condition` holds: for what the server does by itself, soon but not at once.
+    pub async fn until(&self, what: &str, mut condition: impl AsyncFnMut(&Client) -> bool) {
+        for _ in 0..2000 {
+            if condition(&self.client).await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("never happened: {what}");
+    }
+}

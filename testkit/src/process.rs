@@ -1,0 +1,113 @@
+//! A server in a process of its own, to be stopped, killed and started again.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::Client;
+
+/// How long a server may take to start or to end before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `leasehold serve`, running. Killed when dropped.
+pub struct Process {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// A client of it.
+    pub client: Client,
+}
+
+impl Process {
+    /// Starts `binary serve` on a free port with its data in `data` and these flags.
+    pub fn start(binary: &str, data: &Path, flags: &[&str]) -> Self {
+        Self::try_start(binary, data, flags).unwrap_or_else(|why| panic!("it did not start: {why}"))
+    }
+
+    /// The same; if it ends instead of listening, what it said.
+    pub fn try_start(binary: &str, data: &Path, flags: &[&str]) -> Result<Self, String> {
+        let port_file = unique(data);
+        let mut command = Command::new(binary);
+        command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data").arg(data);
+        command.arg("--port-file").arg(&port_file).args(flags);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary");
+        let port = wait_for_port(&mut child, &port_file)?;
+        // Nobody reads it from here on; a full pipe must not stop the server.
+        if let Some(mut stderr) = child.stderr.take() {
+            std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        }
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Ok(Self { child, address, client: Client::new(address) })
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("it is there");
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub fn terminate(mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("it did not end");
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn unique(data: &Path) -> PathBuf {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    static N: AtomicU64 = AtomicU64::new(0);
+    let name = format!("port-{}-{}", std::process::id(), N.fetch_add(1, Relaxed));
+    data.with_file_name(name)
+}
+
+fn wait_for_port(child: &mut Child, port_file: &Path) -> Result<u16, String> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Ok(text) = std::fs::read_to_string(port_file) {
+            let _ = std::fs::remove_file(port_file);
+            return text.trim().parse().map_err(|_| format!("no port: {text}"));
+        }
+        if child.try_wait().expect("a child").is_some() {
+            let mut said = String::new();
+            if let Some(mut stderr) = child.stderr.take() {
+                let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+            }
+            return Err(said);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err("it never listened".into())
+}
