@@ -1,0 +1,114 @@
+//! Watching over real HTTP.
+
+use leasehold_testkit::{Local, json, settings};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+/// A reader of `/v1/events`.
+struct Watcher {
+    lines: tokio::io::Lines<BufReader<TcpStream>>,
+}
+
+impl Watcher {
+    async fn start(local: &Local, query: &str, headers: &str) -> Self {
+        let mut stream = TcpStream::connect(local.address).await.expect("accepted");
+        let request = format!("GET /v1/events{query} HTTP/1.1\r\nHost: x\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut lines = BufReader::new(stream).lines();
+        while lines.next_line().await.expect("a head").is_some_and(|line| !line.is_empty()) {}
+        Self { lines }
+    }
+
+    /// The next event: its name, its id and its data.
+    async fn next(&mut self) -> Option<(String, String, leasehold_testkit::Value)> {
+        let (mut name, mut id) = (String::new(), String::new());
+        while let Some(line) = self.lines.next_line().await.ok()? {
+            if let Some(value) = line.strip_prefix("event: ") {
+                name = value.into();
+            } else if let Some(value) = line.strip_prefix("id: ") {
+                id = value.into();
+            } else if let Some(value) = line.strip_prefix("data: ") {
+                // The id may come after the data; an empty line ends the event.
+                let data = value.parse().expect("JSON");
+                while let Some(line) = self.lines.next_line().await.ok()? {
+                    match line.split_once(": ") {
+                        Some(("event", value)) => name = value.into(),
+                        Some(("id", value)) => id = value.into(),
+                        _ => break,
+                    }
+                }
+                return Some((name, id, data));
+            }
+        }
+        None
+    }
+}
+
+#[tokio::test]
+async fn grants_releases_expiries_revocations_and_lost_renewals_are_told() {
+    let local = Local::ephemeral().await;
+    let mut watcher = Watcher::start(&local, "?prefix=db", "").await;
+    let held = local.client.acquire("db", "a", 1_000, json!({})).await;
+    local.client.acquire("other", "a", 1_000, json!({})).await;
+    local.client.release(&held, json!({})).await;
+    let held = local.client.acquire("db", "b", 1_000, json!({})).await;
+    local.advance_ms(1_000);
+    assert_eq!(local.client.renew(&held, 1_000, json!({})).await.status, 409);
+    local.client.acquire("db", "c", 1_000, json!({})).await;
+    let reason = json!({"reason": "maintenance"});
+    local.client.post("/v1/locks/db/revoke", reason).await.expect("an answer");
+    let mut told = Vec::new();
+    while told.len() < 7 {
+        let (name, _, data) = watcher.next().await.expect("an event");
+        told.push(format!(
+            "{name} {} {}",
+            data["owner_id"].as_str().unwrap(),
+            data["fencing_token"]
+        ));
+    }
+    // The lost renewal is told as soon as it is refused, the rest when it is durable.
+    told.sort_by_key(|event| event.starts_with("renewal_lost"));
+    let expected = [
+        "granted a 1",
+        "released a 1",
+        "granted b 2",
+        "expired b 2",
+        "granted c 3",
+        "revoked c 3",
+        "renewal_lost b 2",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_back_goes_on_where_it_was_or_is_told_of_a_gap() {
+    let mut settings = settings(None);
+    settings.engine.events_max = 4;
+    let local = Local::start(settings).await;
+    let mut watcher = Watcher::start(&local, "", "").await;
+    for n in 0..3 {
+        local.client.acquire(&format!("lock-{n}"), "a", 60_000, json!({})).await;
+    }
+    let (_, first, data) = watcher.next().await.expect("an event");
+    assert_eq!(data["lock_name"], "lock-0");
+    drop(watcher);
+    let header = format!("Last-Event-ID: {first}\r\n");
+    let mut again = Watcher::start(&local, "", &header).await;
+    assert_eq!(again.next().await.expect("an event").2["lock_name"], "lock-1");
+    let mut again = Watcher::start(&local, &format!("?since={first}"), "").await;
+    assert_eq!(again.next().await.expect("an event").2["lock_name"], "lock-1");
+    for n in 3..9 {
+        local.client.acquire(&format!("lock-{n}"), "a", 60_000, json!({})).await;
+    }
+    let mut late = Watcher::start(&local, &format!("?since={first}"), "").await;
+    let (name, _, data) = late.next().await.expect("an event");
+    assert_eq!(name, "gap", "{data}");
+    assert_eq!(late.next().await.expect("an event").2["lock_name"], "lock-5");
+    let other_generation = format!("?since=1-{}", first.split_once('-').unwrap().1);
+    let mut restored = Watcher::start(&local, &other_generation, "").await;
+    let (name, _, data) = restored.next().await.expect("an event");
+    assert_eq!(name, "gap");
+    assert!(data["reason"].as_str().unwrap().contains("restored"));
+    local.stop().await;
+    while again.next().await.is_some() {}
+}
