@@ -1,0 +1,162 @@
+//! The real process: starting, refusing to start, stopping, being busy.
+
+use std::process::{Command, Output};
+
+use leasehold_testkit::{Client, Process, folder, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+
+fn run(args: &[&str], env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(BINARY);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEASEHOLD_")) {
+        command.env_remove(name);
+    }
+    command.args(args).envs(env.iter().copied()).output().expect("the binary")
+}
+
+fn check_config(args: &[&str], env: &[(&str, &str)]) -> String {
+    let output = run(&[&["check-config"], args].concat(), env);
+    let [out, err] =
+        [output.stdout, output.stderr].map(|b| String::from_utf8_lossy(&b).into_owned());
+    format!("{out}{err}")
+}
+
+#[tokio::test]
+async fn sigterm_answers_those_who_wait_and_exits_with_0() {
+    let data = folder();
+    let server = Process::start(BINARY, &data.path().join("data"), &[]);
+    let held = server.client.acquire("db", "a", 60_000, json!({})).await;
+    assert_eq!(held.status, 200);
+    let client = Client::new(server.address);
+    let waiter = tokio::spawn(async move {
+        client.try_acquire("db", "b", 60_000, json!({"wait_ms": 60_000})).await
+    });
+    while server.client.get("/v1/locks/db").await.get("n_waiting") != 1 {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.terminate().success());
+    let told = waiter.await.expect("no panic").expect("an answer");
+    assert_eq!((told.status, told.text_of("code").as_str()), (503, "SHUTTING_DOWN"));
+    let report = leasehold_server::store::sqlite::verify(&data.path().join("data")).expect("sound");
+    assert_eq!((report.n_records, report.counts.n_active), (0, 1), "all of it is folded");
+}
+
+#[tokio::test]
+async fn a_second_server_on_one_folder_refuses_to_start() {
+    let data = folder();
+    let data = data.path().join("data");
+    let first = Process::start(BINARY, &data, &[]);
+    let Err(said) = Process::try_start(BINARY, &data, &[]) else {
+        panic!("two servers, one folder")
+    };
+    assert!(said.contains(&format!("is in use by process {}", first.id())), "{said}");
+    assert_eq!(first.client.get("/readyz").await.status, 200, "the first one does not care");
+}
+
+#[tokio::test]
+async fn a_database_held_by_another_process_is_busy_retry_and_nothing_is_done() {
+    let data = folder();
+    let data = data.path().join("data");
+    let server = Process::start(BINARY, &data, &[]);
+    let client = &server.client;
+    let held = client.acquire("mine", "a", 60_000, json!({})).await;
+    let other = rusqlite::Connection::open(data.join("journal.db")).expect("a file");
+    other.execute_batch("BEGIN IMMEDIATE").expect("held");
+    let busy = client.acquire("db", "a", 60_000, json!({})).await;
+    assert_eq!(busy.status, 409);
+    assert_eq!(busy.text_of("reason"), "BUSY_RETRY");
+    assert_eq!(busy.number("recommended_retry_ms"), 50);
+    let renewed = client.renew(&held, 60_000, json!({})).await;
+    assert_eq!((renewed.status, renewed.text_of("code").as_str()), (503, "BUSY"));
+    assert_eq!(renewed.get("may_have_taken_effect"), false);
+    assert_eq!(client.get("/readyz").await.status, 503);
+    assert_eq!(client.get("/livez").await.status, 200);
+    other.execute_batch("ROLLBACK").expect("let go");
+    let state = client.get("/v1/locks/db").await;
+    assert_eq!((state.get("held"), state.get("last_token")), (&json!(false), &json!(0)));
+    let metrics = client.get("/metrics").await.text;
+    assert!(metrics.contains("lock_db_busy_total{op=\"acquire\"} 1"), "{metrics}");
+    assert!(metrics.contains("lock_db_busy_total{op=\"renew\"} 1"), "{metrics}");
+}
+
+#[tokio::test]
+async fn an_ephemeral_server_leaves_no_data() {
+    let data = folder();
+    let data = data.path().join("data");
+    let server = Process::start(BINARY, &data, &["--ephemeral"]);
+    assert_eq!(server.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
+    assert!(server.terminate().success());
+    assert!(!data.exists());
+}
+
+#[tokio::test]
+async fn a_dialect_that_is_not_on_is_not_there() {
+    let data = folder();
+    let said = check_config(&["--dialects", "nonsense"], &[]);
+    assert!(said.contains("there is no dialect"), "{said}");
+    let server = Process::start(BINARY, &data.path().join("data"), &["--dialects=locks"]);
+    assert_eq!(server.client.get("/v1/locks/db").await.status, 200);
+}
+
+#[test]
+fn flags_beat_the_environment_which_beats_the_file_which_beats_the_default() {
+    let folder = folder();
+    let file = folder.path().join("leasehold.toml");
+    std::fs::write(&file, "listen = \"127.0.0.1:1111\"\nttl-max = \"1h\"\nephemeral = true\n")
+        .unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let listens = |args: &[&str], env: &[(&str, &str)], address: &str| {
+        let said = check_config(args, env);
+        assert!(said.contains(&format!("listen: {address}")), "{said}");
+    };
+    listens(&[], &[], "127.0.0.1:8080");
+    listens(&config, &[], "127.0.0.1:1111");
+    listens(&config, &[("LEASEHOLD_LISTEN", "127.0.0.1:2222")], "127.0.0.1:2222");
+    let flags = [&config[..], &["--listen", "127.0.0.1:3333"]].concat();
+    listens(&flags, &[("LEASEHOLD_LISTEN", "127.0.0.1:2222")], "127.0.0.1:3333");
+    listens(&[], &[("LEASEHOLD_CONFIG", file.to_str().unwrap())], "127.0.0.1:1111");
+    listens(&[], &[("LOCKSERVER_ADDR", ":4444")], "0.0.0.0:4444");
+    let both = [("LOCKSERVER_ADDR", ":4444"), ("LEASEHOLD_LISTEN", "127.0.0.1:2222")];
+    listens(&[], &both, "127.0.0.1:2222");
+    let said = check_config(&config, &[("LOCKSERVER_DB", "/somewhere/locks")]);
+    assert!(
+        said.contains("data: \"/somewhere/locks\"") && said.contains("ephemeral: true"),
+        "{said}"
+    );
+    assert!(said.contains("3600s") && said.contains("these settings are fine"), "{said}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_by_name() {
+    let folder = folder();
+    let file = folder.path().join("leasehold.toml");
+    let with_file = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        check_config(&["--config", file.to_str().unwrap()], &[])
+    };
+    assert!(with_file("lisen = \"x\"").contains("there is no setting \"lisen\""));
+    assert!(with_file("listen = \"nowhere\"").contains("--listen"));
+    assert!(with_file("listen = ").contains("leasehold.toml"));
+    assert!(with_file("ttl-max = \"soon\"").contains("--ttl-max"));
+    assert!(with_file("[listen]\nport = 1").contains("must be a text"));
+    assert!(check_config(&["--config", "/nowhere.toml"], &[]).contains("/nowhere.toml"));
+    assert!(check_config(&["--queue-max=-1"], &[]).contains("--queue-max"));
+    assert!(check_config(&[], &[("LEASEHOLD_TTL_MAX", "x")]).contains("--ttl-max"));
+}
+
+#[tokio::test]
+async fn every_limit_is_a_setting_that_is_kept() {
+    let data = folder();
+    let flags = ["--ttl-max=1s", "--name-bytes-max=4", "--queue-max=0", "--body-bytes-max=100"];
+    let server = Process::start(BINARY, &data.path().join("data"), &flags);
+    let client = &server.client;
+    assert_eq!(client.acquire("db", "a", 1_001, json!({})).await.status, 400);
+    assert_eq!(client.acquire("long-name", "a", 1_000, json!({})).await.status, 400);
+    assert_eq!(
+        client.acquire("db", "a", 1_000, json!({"metadata": "x".repeat(100)})).await.status,
+        413
+    );
+    assert_eq!(client.acquire("db", "a", 1_000, json!({})).await.status, 200);
+    let full = client.acquire("db", "b", 1_000, json!({"wait_ms": 10})).await;
+    assert_eq!(full.text_of("reason"), "QUEUE_FULL");
+}
