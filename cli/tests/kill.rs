@@ -1,5 +1,11 @@
 //! `kill -9` at any moment: whatever was acknowledged is true afterwards.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print their seeds"
+)]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -1,5 +1,11 @@
 //! The real process: starting, refusing to start, stopping, being busy.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print their seeds"
+)]
+
 use std::process::{Command, Output};
 
 use leasehold_testkit::{Client, Process, folder, json};

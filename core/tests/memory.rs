@@ -46,23 +46,6 @@ fn a_held_lock_is_small() {
     assert!(per_lock <= BYTES_PER_LOCK_MAX, "{per_lock} bytes per held lock");
 }
 
-#[test]
-fn what_is_released_and_forgotten_leaves_nothing_behind() {
-    let limits = Limits { idle_max: 0, ..Limits::default() };
-    let mut machine = Machine::new(limits, 1);
-    for n in 0..50_000 {
-        let applied = machine.apply(Timestamp::ZERO, Command::Acquire(Box::new(acquire(n))));
-        let Ok(Outcome::Granted(grant)) = applied.outcome else { panic!("it is free") };
-        let id = grant.lease.id;
-        let owner = Owner::new("anonymous", "worker-1");
-        let proof = Proof::Id { id, owner, token: None, lock: None };
-        let release = Release { proof, dialect: Dialect(0), request_id: None };
-        machine.apply(Timestamp::ZERO, Command::Release(release));
-        machine.apply(Timestamp::ZERO, Command::Sweep(10));
-    }
-    assert_eq!(machine.counts(), Counts::default());
-}
-
 fn acquire(n: usize) -> Acquire {
     let name = format!("orders/{n:010}");
     assert_eq!(name.len(), NAME_BYTES);

@@ -3,7 +3,11 @@
 //! A scenario that prints something else fails. If that is what was meant, `UPDATE_SCENARIOS=1` rewrites the
 //! file, and the change is reviewed like any other.
 
-#![allow(clippy::print_stderr, reason = "a test tells what differs")]
+#![allow(
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test reads files and tells what differs"
+)]
 
 mod scenario;
 

@@ -1,5 +1,11 @@
 //! Slow and silent connections hurt nobody but themselves.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print their seeds"
+)]
+
 use std::time::Duration;
 
 use leasehold_testkit::{Client, Local, json, settings};

@@ -1,5 +1,11 @@
 //! The queue over real HTTP: fair, and forgetting nobody.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print their seeds"
+)]
+
 use std::time::Duration;
 
 use leasehold_testkit::{Client, Local, Value, folder, json};

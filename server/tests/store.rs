@@ -1,5 +1,11 @@
 //! The SQLite store: what goes in comes out, whatever was folded in between; what is not right is refused.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print their seeds"
+)]
+
 #[allow(dead_code, reason = "shared with the core's tests, which use all of it")]
 #[path = "../../core/tests/model/step.rs"]
 mod step;

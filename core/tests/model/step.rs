@@ -175,96 +175,114 @@ impl Step {
     pub(crate) fn resolve(&self, n: usize, now: Timestamp, n_leases: u64) -> (Timestamp, Command) {
         let now = now + Span::from_millis(self.after_ms);
         let number = |recent: u64| LeaseNumber(n_leases.saturating_sub(recent));
-        let proof = |lease, way, who: Who| match way {
-            Way::Id { guessed } => {
-                let number = number(lease);
-                let secret = if guessed { Secret([255; 16]) } else { secret(number) };
-                Proof::Id {
-                    id: LeaseId { number, secret },
-                    owner: owner(who),
-                    token: None,
-                    lock: None,
-                }
-            }
-            Way::Number => Proof::Number { number: number(lease), principal: None },
-            Way::Owner { lock } => Proof::Owner { lock: key(lock), owner: owner(who) },
-            Way::Session { lock, session } => {
-                Proof::Session { lock: key(lock), session: digest(session) }
-            }
-        };
-        let request_id = |id: Option<u8>| id.map(|id| Box::from(format!("r{id}")));
-        let dialect = |who: Who| Dialect(who.dialect);
         let command = match self.what.clone() {
-            What::Acquire { lock, who, mode, ttl, grace, wait, sticky, keep, session, id } => {
-                Command::Acquire(Box::new(Acquire {
-                    lock: key(lock),
-                    owner: owner(who),
-                    dialect: dialect(who),
-                    mode: [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)]
-                        [mode as usize],
-                    ttl: ttl.map(Span::from_secs),
-                    grace: Span::from_secs(grace),
-                    wait,
-                    sticky,
-                    keep,
-                    session: session.map(digest),
-                    metadata: n.is_multiple_of(7).then(|| b"m".as_slice().into()),
+            What::Acquire { .. } => self.acquire(n, LeaseNumber(n_leases + 1)),
+            What::Renew { lease, way, who, exactly, by, id } => {
+                let by = Span::from_secs(by);
+                Command::Renew(Renew {
+                    proof: way.proof(number(lease), who),
+                    dialect: Dialect(who.dialect),
+                    extend: if exactly { Extend::Exactly(by) } else { Extend::AtLeast(by) },
                     request_id: request_id(id),
-                    secret: secret(LeaseNumber(n_leases + 1)),
-                }))
+                })
             }
-            What::Renew { lease, way, who, exactly, by, id } => Command::Renew(Renew {
-                proof: proof(lease, way, who),
-                dialect: dialect(who),
-                extend: if exactly {
-                    Extend::Exactly(Span::from_secs(by))
-                } else {
-                    Extend::AtLeast(Span::from_secs(by))
-                },
-                request_id: request_id(id),
-            }),
             What::Release { lease, way, who, id } => Command::Release(Release {
-                proof: proof(lease, way, who),
-                dialect: dialect(who),
+                proof: way.proof(number(lease), who),
+                dialect: Dialect(who.dialect),
                 request_id: request_id(id),
             }),
-            What::RevokeLock { lock } => {
-                Command::Revoke(Revoke { target: Target::Lock(key(lock)), reason: "r".into() })
+            What::RevokeLock { lock } => revoke(Target::Lock(key(lock))),
+            What::RevokeLease { lease, who } => {
+                revoke(Target::Lease(Way::Number.proof(number(lease), who), Dialect(who.dialect)))
             }
-            What::RevokeLease { lease, who } => Command::Revoke(Revoke {
-                target: Target::Lease(proof(lease, Way::Number, who), dialect(who)),
-                reason: "r".into(),
-            }),
             What::Amend { lease, who, ttl } => Command::Amend(Amend {
-                proof: proof(lease, Way::Number, who),
-                dialect: dialect(who),
+                proof: Way::Number.proof(number(lease), who),
+                dialect: Dialect(who.dialect),
                 ttl: Span::from_secs(ttl),
             }),
-            What::Forgo { lock, who } => {
-                Command::Forgo(Forgo { lock: key(lock), owner: owner(who), dialect: dialect(who) })
-            }
-            What::Leave { lease } => Command::Leave(number(lease)),
-            What::Open { session, who, ttl } => Command::OpenSession(OpenSession {
-                digest: digest(session),
+            What::Forgo { lock, who } => Command::Forgo(Forgo {
+                lock: key(lock),
                 owner: owner(who),
-                dialect: dialect(who),
-                ttl: Span::from_secs(ttl),
+                dialect: Dialect(who.dialect),
             }),
-            What::Keep { session, dialect } => Command::KeepSession(KeepSession {
-                session: digest(session),
-                dialect: Dialect(dialect),
-            }),
-            What::Close { session, dialect } => Command::CloseSession(CloseSession {
-                session: digest(session),
-                dialect: Dialect(dialect),
-            }),
+            What::Leave { lease } => Command::Leave(number(lease)),
             What::Settle { lock } => Command::Settle(key(lock)),
             What::Sweep => Command::Sweep(usize::MAX),
             What::Resume => Command::Resume,
             What::Restore => Command::Restore,
+            session => of_session(&session),
         };
         (now, command)
     }
+
+    fn acquire(&self, n: usize, number: LeaseNumber) -> Command {
+        let What::Acquire { lock, who, mode, ttl, grace, wait, sticky, keep, session, id } =
+            self.what.clone()
+        else {
+            panic!("not an acquire")
+        };
+        let modes = [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)];
+        Command::Acquire(Box::new(Acquire {
+            lock: key(lock),
+            owner: owner(who),
+            dialect: Dialect(who.dialect),
+            mode: modes[mode as usize],
+            ttl: ttl.map(Span::from_secs),
+            grace: Span::from_secs(grace),
+            wait,
+            sticky,
+            keep,
+            session: session.map(digest),
+            metadata: n.is_multiple_of(7).then(|| b"m".as_slice().into()),
+            request_id: request_id(id),
+            secret: secret(number),
+        }))
+    }
+}
+
+impl Way {
+    fn proof(self, number: LeaseNumber, who: Who) -> Proof {
+        match self {
+            Way::Id { guessed } => {
+                let secret = if guessed { Secret([255; 16]) } else { secret(number) };
+                let id = LeaseId { number, secret };
+                Proof::Id { id, owner: owner(who), token: None, lock: None }
+            }
+            Way::Number => Proof::Number { number, principal: None },
+            Way::Owner { lock } => Proof::Owner { lock: key(lock), owner: owner(who) },
+            Way::Session { lock, session } => {
+                Proof::Session { lock: key(lock), session: digest(session) }
+            }
+        }
+    }
+}
+
+fn of_session(what: &What) -> Command {
+    match *what {
+        What::Open { session, who, ttl } => Command::OpenSession(OpenSession {
+            digest: digest(session),
+            owner: owner(who),
+            dialect: Dialect(who.dialect),
+            ttl: Span::from_secs(ttl),
+        }),
+        What::Keep { session, dialect } => {
+            let (session, dialect) = (digest(session), Dialect(dialect));
+            Command::KeepSession(KeepSession { session, dialect })
+        }
+        What::Close { session, dialect } => {
+            let (session, dialect) = (digest(session), Dialect(dialect));
+            Command::CloseSession(CloseSession { session, dialect })
+        }
+        ref other => panic!("not about a session: {other:?}"),
+    }
+}
+
+fn revoke(target: Target) -> Command {
+    Command::Revoke(Revoke { target, reason: "r".into() })
+}
+
+fn request_id(id: Option<u8>) -> Option<Box<str>> {
+    id.map(|id| Box::from(format!("r{id}")))
 }
 
 pub(crate) fn key(lock: u8) -> LockKey {

@@ -266,13 +266,11 @@ impl Writer {
     fn list(&mut self, filter: &Filter, batch: &mut Batch) -> Page {
         let mut page = Page::default();
         let mut keys = Vec::new();
-        let mut n_seen = 0;
-        for (place, namespace, name) in self.machine.locks(filter.from) {
+        for (n_seen, (place, namespace, name)) in self.machine.locks(filter.from).enumerate() {
             if keys.len() == filter.n_max || n_seen == SCAN_MAX {
                 page.next = Some(place);
                 break;
             }
-            n_seen += 1;
             if *namespace == *filter.namespace && name.starts_with(&*filter.prefix) {
                 keys.push(leasehold_core::LockKey::new(namespace, name));
             }

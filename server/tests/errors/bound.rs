@@ -84,7 +84,11 @@ async fn the_other_calls_have_bounds_too() {
         ("/v1/locks/job/renew", proof(json!({"extend_by_ms": 0})), "extend_by_ms"),
         ("/v1/locks/job/renew", proof(json!({"extend_by_ms": DAY_MS + 1})), "extend_by_ms"),
         ("/v1/locks/job/renew", proof(json!({"extend_by_ms": u64::MAX})), "extend_by_ms"),
-        ("/v1/locks/job/renew", proof(json!({"extend_by_ms": 5, "request_id": long})), "request_id"),
+        (
+            "/v1/locks/job/renew",
+            proof(json!({"extend_by_ms": 5, "request_id": long})),
+            "request_id",
+        ),
         ("/v1/locks/job/renew", proof(json!({"extend_by_ms": 5, "request_id": ""})), "request_id"),
         ("/v1/locks/job/release", proof(json!({"request_id": long})), "request_id"),
         ("/v1/locks/job/release", proof(json!({"request_id": ""})), "request_id"),

@@ -21,7 +21,7 @@ fn calls(scene: &Scene) -> [Call; 6] {
             json!({"owner_id": "b", "ttl_ms": 1000}),
             &["owner_id"],
             &["ttl_ms", "wait_ms", "limit", "grace_ms"],
-            &["owner_id", "request_id", "session_id", "mode"],
+            &["owner_id", "request_id", "session_id"],
         ),
         call(
             "/v1/locks/job/renew",

