@@ -20,7 +20,11 @@ impl Failure {
     pub fn new(code: Code, error: impl Into<String>) -> Self {
         let (retryable, may_have_taken_effect) = match code {
             Code::Unknown => (true, true),
-            Code::Busy | Code::Overloaded | Code::ShuttingDown | Code::Timeout => (true, false),
+            Code::Busy
+            | Code::Overloaded
+            | Code::ShuttingDown
+            | Code::Timeout
+            | Code::LimitReached => (true, false),
             _ => (false, false),
         };
         Self { error: error.into(), code, retryable, may_have_taken_effect }

@@ -37,12 +37,25 @@ pub struct AcquireRequest {
 
 /// With whom a lease shares its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", try_from = "String")]
 pub enum Mode {
     /// With nobody.
     Exclusive,
     /// With other shared ones.
     Shared,
+}
+
+/// Through a text, so that anything else is told to be no text.
+impl TryFrom<String> for Mode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "exclusive" => Ok(Mode::Exclusive),
+            "shared" => Ok(Mode::Shared),
+            _ => Err(format!("{text:?} is neither \"exclusive\" nor \"shared\"")),
+        }
+    }
 }
 
 /// 200: it is yours.

@@ -48,6 +48,13 @@ impl<E: Copy> Index<E> {
         entry.remove();
     }
 
+    /// Makes room for `n` entries in all, so that none of them has to be moved later.
+    pub(crate) fn reserve(&mut self, n: usize, rehash: impl Fn(&E) -> u64) {
+        // Names spread unevenly over the shards, by a little.
+        let per_shard = n / SHARDS + n / SHARDS / 16;
+        self.shards.iter_mut().for_each(|shard| shard.reserve(per_shard, &rehash));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(HashTable::len).sum()
     }

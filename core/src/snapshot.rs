@@ -90,6 +90,14 @@ impl Machine {
 pub struct Importer(Machine);
 
 impl Importer {
+    /// About how many locks and leases there will be: it is quicker if that is known beforehand.
+    pub fn expect(&mut self, n_locks: usize, n_leases: usize) {
+        let state = &mut self.0.state;
+        // Nothing is in there yet that would have to be hashed again.
+        state.lock_index.reserve(n_locks, |_| 0);
+        state.lease_index.reserve(n_leases, |_| 0);
+    }
+
     /// The next row.
     pub fn add(&mut self, row: Row) -> Result<(), Incoherent> {
         self.0.state.import(row)

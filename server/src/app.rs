@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use leasehold_api::{Code, Failure};
-use leasehold_core::RetryHint;
+use leasehold_core::{Limits, RetryHint};
 use serde_json::json;
 
 use crate::dialect::Dialect;
@@ -33,6 +33,8 @@ pub struct App {
     pub retry: RetryHint,
     /// The namespace of `/v1/locks`.
     pub locks_namespace: Arc<str>,
+    /// What the machine allows.
+    pub limits: Arc<Limits>,
 }
 
 /// Everything the server answers.
@@ -80,7 +82,9 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
     if is_well {
         return Json(json!({"status": "ok"})).into_response();
     }
-    failure(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why_not)
+    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why_not);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 async fn metrics(State(app): State<App>) -> Response {

@@ -131,7 +131,13 @@ pub struct LockClock {
     boot_id: BootId,
     base_boottime: u64,
     base_lock_time: Timestamp,
+    /// Wall clock minus lock time, in milliseconds, as last seen to have changed: the two clocks are never
+    /// read at the same instant, and what is shown should not flicker by that.
+    offset_ms: Arc<AtomicI64>,
 }
+
+/// A smaller change of the offset is jitter.
+const OFFSET_JITTER_MS: i64 = 10;
 
 impl LockClock {
     /// Goes on from the last moment a store knows, or from zero.
@@ -144,7 +150,9 @@ impl LockClock {
             tracing::warn!("time since boot went backwards; lock time stands still for once");
         }
         let base_lock_time = last.lock_time + Span::from_nanos(passed.unwrap_or(0));
-        Self { clock, boot_id, base_boottime: boottime, base_lock_time }
+        let offset_ms = clock.wall_ms() - millis(base_lock_time);
+        let offset_ms = Arc::new(AtomicI64::new(offset_ms));
+        Self { clock, boot_id, base_boottime: boottime, base_lock_time, offset_ms }
     }
 
     /// Lock time now.
@@ -165,14 +173,22 @@ impl LockClock {
 
     /// A lock time as the wall clock shows or will show it, if nobody sets it.
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
-        let Moment { lock_time, wall_ms, .. } = self.moment();
-        let (ahead, behind) = (at.since(lock_time).as_millis(), lock_time.since(at).as_millis());
-        wall_ms.saturating_add(ahead as i64).saturating_sub(behind as i64)
+        let seen = self.clock.wall_ms() - millis(self.now());
+        let mut offset_ms = self.offset_ms.load(Relaxed);
+        if (seen - offset_ms).abs() > OFFSET_JITTER_MS {
+            offset_ms = seen;
+            self.offset_ms.store(seen, Relaxed);
+        }
+        millis(at).saturating_add(offset_ms)
     }
 
     fn lock_time_at(&self, boottime: u64) -> Timestamp {
         self.base_lock_time + Span::from_nanos(boottime.saturating_sub(self.base_boottime))
     }
+}
+
+fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.since(Timestamp::ZERO).as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -91,6 +91,7 @@ impl Server {
             None => Box::new(MemoryStore::default()),
         };
         let metrics = Arc::new(Metrics::new());
+        let limits = Arc::new(settings.engine.limits.clone());
         let (engine, handle) =
             Engine::start(settings.engine, store, clock, metrics.clone()).map_err(Error::Store)?;
         let app = App {
@@ -99,6 +100,7 @@ impl Server {
             http: http.clone(),
             retry: settings.retry,
             locks_namespace: settings.locks_namespace,
+            limits,
         };
         let router = app::router(app, &settings.dialects);
         let (stop, stopping) = watch::channel(false);

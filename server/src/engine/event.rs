@@ -77,7 +77,7 @@ impl EventLog {
             return Since { missed: latest.events.iter().cloned().collect(), gap, live };
         }
         let oldest = latest.events.front().map_or(latest.next, |event| event.number);
-        let gap = if number + 1 < oldest {
+        let gap = if number.saturating_add(1) < oldest {
             Some("older events are no longer kept")
         } else if number >= latest.next {
             Some("this event has not happened")

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Change, Command, GrantKind, LeaseNumber, Machine, Notice, Outcome, Proof, Rejection,
-    Timestamp, Wait,
+    Applied, Change, Command, Grant, GrantKind, LeaseNumber, LockKey, LockView, Machine, Notice,
+    Outcome, Phase, Proof, Rejection, Span, Timestamp, Wait,
 };
 use tokio::sync::oneshot;
 
@@ -25,7 +25,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The loop goes round at least this often, so that it can be seen to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 /// Locks looked at for one page of a list before others get their turn.
-const SCAN_MAX: usize = 4096;
+const SCAN_MAX: usize = 1024;
 
 pub(super) struct Writer {
     options: Options,
@@ -175,7 +175,9 @@ impl Writer {
         if is_due {
             self.sweep(&mut batch);
         }
-        self.metrics.batch_size.observe(asks.len() as f64);
+        if !asks.is_empty() {
+            self.metrics.batch_size.observe(asks.len() as f64);
+        }
         for ask in asks {
             self.answer(ask, &mut batch);
         }
@@ -228,9 +230,8 @@ impl Writer {
                 if let (Some(key), Ok(Outcome::Queued(lease))) = (waits_for, &outcome) {
                     return self.waiters.add(*lease, Waiter { ticket, key, reply, sent_at });
                 }
-                if let (Some(renewal), Err(Rejection::Ended(_) | Rejection::NotOwner)) =
-                    (renewal, &outcome)
-                {
+                if let (Some(renewal), Err(Rejection::Ended(_))) = (renewal, &outcome) {
+                    // The proof was right, so what it says of lock, owner and token is true.
                     self.tell_renewal_lost(renewal);
                 }
                 Reply::Applied(outcome)
@@ -265,17 +266,21 @@ impl Writer {
 
     fn list(&mut self, filter: &Filter, batch: &mut Batch) -> Page {
         let mut page = Page::default();
-        let mut keys = Vec::new();
+        let mut candidates = Vec::new();
         for (n_seen, (place, namespace, name)) in self.machine.locks(filter.from).enumerate() {
-            if keys.len() == filter.n_max || n_seen == SCAN_MAX {
+            if n_seen == SCAN_MAX {
                 page.next = Some(place);
                 break;
             }
             if *namespace == *filter.namespace && name.starts_with(&*filter.prefix) {
-                keys.push(leasehold_core::LockKey::new(namespace, name));
+                candidates.push((place, LockKey::new(namespace, name)));
             }
         }
-        for key in keys {
+        for (place, key) in candidates {
+            if page.locks.len() == filter.n_max {
+                page.next = Some(place);
+                break;
+            }
             // Nothing is shown as over that is not durably over.
             let _ = self.apply(Command::Settle(key.clone()), batch);
             let view = self.machine.lock(&key, SCAN_MAX);
@@ -347,11 +352,10 @@ impl Writer {
     }
 
     /// What became of a lease that waited.
-    fn verdict(&self, lease: LeaseNumber, key: &leasehold_core::LockKey) -> Reply {
+    fn verdict(&self, lease: LeaseNumber, key: &LockKey) -> Reply {
         match self.machine.lease(lease) {
-            Some(view) if view.phase == leasehold_core::Phase::Active => {
-                let grant =
-                    leasehold_core::Grant { lease: view, kind: GrantKind::New, previous: None };
+            Some(view) if view.phase == Phase::Active => {
+                let grant = Grant { lease: view, kind: GrantKind::New, previous: None };
                 Reply::Applied(Ok(Outcome::Granted(Box::new(grant))))
             }
             _ => Reply::WaitOver(Box::new(self.machine.lock(key, 0))),
@@ -379,7 +383,7 @@ impl Writer {
 }
 
 /// The lock an acquire waits for on its connection.
-fn waits_for(command: &Command) -> Option<leasehold_core::LockKey> {
+fn waits_for(command: &Command) -> Option<LockKey> {
     match command {
         Command::Acquire(acquire) if matches!(acquire.wait, Wait::Connected(_)) => {
             Some(acquire.lock.clone())
@@ -395,7 +399,7 @@ fn renewal(command: &Command) -> Option<Proof> {
     }
 }
 
-fn matches(view: &leasehold_core::LockView, filter: &Filter) -> bool {
+fn matches(view: &LockView, filter: &Filter) -> bool {
     let is_held = !view.holders.is_empty();
     let stands = match filter.standing {
         None => true,
@@ -408,6 +412,6 @@ fn matches(view: &leasehold_core::LockView, filter: &Filter) -> bool {
     stands && owner.is_none_or(|owner| leases.any(|lease| *lease.owner.instance == *owner))
 }
 
-fn nanos(span: leasehold_core::Span) -> Duration {
+fn nanos(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }

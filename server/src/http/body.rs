@@ -6,7 +6,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 /// Why a body could not be used. Each dialect says it in its own shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +65,12 @@ async fn read(body: Body, bytes_max: usize, timeout: Duration) -> Result<Bytes, 
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
+    // Serde would take an array for an object whose members are in order.
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    let is_object = first.is_none_or(|first| *first == b'{');
+    if !is_object && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
+        return Err(BadBody::Field("the body must be a JSON object".into()));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();
@@ -99,6 +105,7 @@ mod tests {
         assert!(why(r#"{"owner_id":"a","ttl_ms":1.5}"#).starts_with("ttl_ms"));
         assert!(why(r#"{"owner_id":"a","ttl_ms":5,"x":1}"#).contains('x'));
         assert!(why(r#"{"owner_id":"a","owner_id":"b","ttl_ms":5}"#).contains("owner_id"));
+        assert_eq!(why(r#" ["a",5]"#), "the body must be a JSON object");
         assert!(why("").starts_with("the body is not JSON"));
         assert!(why(r#"{"owner_id":"a","ttl_ms":5} x"#).starts_with("the body is not JSON"));
     }

@@ -46,8 +46,7 @@ async fn next(stream: &mut Raw) -> (String, String, Value) {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_default().trim().to_owned()
     };
-    let data = leasehold_testkit::Value::from(line("data:"));
-    let data = data.as_str().and_then(|data| data.parse().ok()).unwrap_or_default();
+    let data = line("data:").parse().expect("JSON");
     (line("event:"), line("id:"), data)
 }
 

@@ -1,7 +1,7 @@
 //! Every error of the native dialect over real HTTP, and everything ugly a client may send.
 //!
-//! Each module is one area with its tables. They all go through [`Scene::refuses`], so every refusal in them is
-//! also shown to have changed nothing.
+//! Each module is one area with its tables. Whatever goes through [`Scene::refuses`] is also shown to have
+//! changed nothing.
 
 mod bound;
 mod event;

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Failure};
-use leasehold_core::{Limit, Rejection};
+use leasehold_core::{Ending, Limit, Rejection};
 
 use crate::engine;
 use crate::http::body::BadBody;
@@ -77,7 +77,7 @@ impl From<Rejection> for Refusal {
             }
             Rejection::RequestSpent(how) => conflict(
                 Code::RequestIdSpent,
-                format!("request_id was used for this before, and its lease has ended ({how:?})"),
+                format!("request_id was used for this before, and its lease has {}", word(how)),
             ),
             Rejection::NoSuchSession => Self::new(
                 StatusCode::NOT_FOUND,
@@ -98,6 +98,14 @@ impl From<Rejection> for Refusal {
                 conflict(Code::InvalidRequest, format!("this cannot be done now: {rejection:?}"))
             }
         }
+    }
+}
+
+fn word(how: Ending) -> &'static str {
+    match how {
+        Ending::Released => "been released",
+        Ending::Expired => "expired",
+        Ending::Revoked => "been revoked",
     }
 }
 

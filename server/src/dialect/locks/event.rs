@@ -34,7 +34,8 @@ pub(super) async fn watch(
     headers: HeaderMap,
     Params(params): Params<WatchParams>,
 ) -> Result<Response, Refusal> {
-    let last_seen = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    // Whatever is no text is no id either.
+    let last_seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
     let since = last_seen.or(params.since.as_deref()).map(parse_id).transpose()?;
     let generation = app.engine.events().generation();
     let Since { missed, gap, live } = app.engine.events().since(since);
@@ -107,8 +108,9 @@ fn render(generation: u64, event: &Happened) -> Rendered {
 }
 
 fn parse_id(id: &str) -> Result<(u64, u64), Refusal> {
-    let parsed = id.split_once('-').and_then(|(generation, number)| {
+    let parsed = id.split_once('-').filter(|_| !id.contains('+'));
+    let parsed = parsed.and_then(|(generation, number)| {
         Some((u64::from_str_radix(generation, 16).ok()?, number.parse().ok()?))
     });
-    parsed.ok_or_else(|| Refusal::invalid("since: is not an event id"))
+    parsed.ok_or_else(|| Refusal::invalid("since or Last-Event-ID: is not an event id"))
 }

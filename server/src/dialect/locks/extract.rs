@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use leasehold_core::{LockKey, Timestamp};
+use leasehold_core::{Limit, LockKey, Rejection, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
@@ -25,10 +25,19 @@ impl FromRequestParts<App> for Received {
 
 /// The names in the path, percent-decoded.
 async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, Refusal> {
+    if !is_encoded(parts.uri.path()) {
+        return Err(Refusal::invalid("the path: a % is not followed by two hexadecimal digits"));
+    }
     let Path(names) = Path::from_request_parts(parts, app)
         .await
         .map_err(|error| Refusal::invalid(format!("the path: {}", error.body_text())))?;
     Ok(names)
+}
+
+fn is_encoded(path: &str) -> bool {
+    let is_hex =
+        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    path.split('%').skip(1).all(is_hex)
 }
 
 /// The namespace a path is about.
@@ -39,6 +48,9 @@ impl FromRequestParts<App> for Namespace {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let named = names(parts, app).await?.remove("namespace");
+        if named.as_ref().is_some_and(|name| name.len() > app.limits.namespace_bytes_max) {
+            return Err(Rejection::Limit(Limit::Namespace).into());
+        }
         Ok(Self(named.map_or_else(|| app.locks_namespace.clone(), Arc::from)))
     }
 }

@@ -81,6 +81,7 @@ async fn page(app: &App, filter: Filter) -> Result<Page, Refusal> {
 }
 
 fn parse_cursor(cursor: Option<&str>) -> Result<usize, Refusal> {
-    let parsed = cursor.map_or(Ok(0), str::parse);
-    parsed.map_err(|_| Refusal::invalid("cursor: is not one this server gave"))
+    let Some(cursor) = cursor else { return Ok(0) };
+    let parsed = cursor.parse().ok().filter(|_| cursor.bytes().all(|b| b.is_ascii_digit()));
+    parsed.ok_or_else(|| Refusal::invalid("cursor: is not one this server gave"))
 }

@@ -247,6 +247,9 @@ pub(super) async fn revoke(
     Lock(key): Lock,
     Body(request): Body<RevokeRequest>,
 ) -> Answer {
+    if request.reason.is_empty() {
+        return Err(Refusal::invalid("reason: must say why"));
+    }
     let reason = request.reason.as_str().into();
     let command = Command::Revoke(Revoke { target: Target::Lock(key.clone()), reason });
     match app.engine.apply(command).await? {

@@ -27,8 +27,8 @@ pub struct Report {
 pub fn verify(data: &Path) -> Result<Report, Error> {
     let _claim = Claim::take(data)?;
     let [journal, tables] = [journal_path(data), tables_path(data)].map(|path| open(&path));
-    let (journal, tables) = (journal?, tables?);
-    let state = load::read(&journal, &tables, Limits::default(), 0)?;
+    let (journal, mut tables) = (journal?, tables?);
+    let state = load::read(&journal, &mut tables, Limits::default(), 0)?;
     let machine = &state.loaded.machine;
     invariant::check(machine)
         .map_err(|why| refused(format!("the state contradicts itself: {why}")))?;

@@ -1,5 +1,7 @@
 //! From the files to a machine: the tables, then the journal after them.
 
+use std::sync::mpsc::sync_channel;
+
 use leasehold_core::{
     Command, Incoherent, LeaseNumber, Limits, Machine, Row, SessionNumber, Timestamp,
 };
@@ -41,17 +43,13 @@ pub(super) fn load(
 /// Reads both files and changes nothing.
 pub(super) fn read(
     journal: &Connection,
-    tables: &Connection,
+    tables: &mut Connection,
     limits: Limits,
     hash_seed: u128,
 ) -> Result<State, Error> {
     let folded_through = schema::get::<i64>(tables, "folded_through")?.unwrap_or(0) as u64;
     let mut last = moment(tables)?;
-    let mut import = Machine::importer(limits, hash_seed);
-    import.add(meta(tables)?).map_err(incoherent)?;
-    rows::for_each(tables, |row| import.add(row).map_err(Failed::Incoherent))
-        .map_err(Error::from)?;
-    let mut machine = import.finish();
+    let mut machine = import(tables, limits, hash_seed)?;
     let mut seq = folded_through;
     for_each_record(journal, folded_through, |n, record| {
         machine
@@ -67,6 +65,46 @@ pub(super) fn read(
     let loaded = Loaded { machine, last, generation, n_starts: 0, is_restored: false };
     let trimmed_through = first.map_or(seq, |first| first - 1);
     Ok(State { loaded, seq, folded_through, trimmed_through })
+}
+
+/// The machine that is in the tables. Reading rows and putting them together take about as long, so each
+/// gets a thread.
+fn import(tables: &mut Connection, limits: Limits, hash_seed: u128) -> Result<Machine, Error> {
+    /// Rows handed over at once, and how many such lots may be under way.
+    const LOT: usize = 1024;
+    const LOTS: usize = 8;
+    let mut importer = Machine::importer(limits, hash_seed);
+    importer.add(meta(tables)?).map_err(incoherent)?;
+    importer.expect(count(tables, "tokens")?, count(tables, "leases")?);
+    let (sender, receiver) = sync_channel::<Vec<Row>>(LOTS);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            let mut lot = Vec::with_capacity(LOT);
+            rows::for_each(tables, |row| {
+                lot.push(row);
+                if lot.len() < LOT {
+                    return Ok(());
+                }
+                // Nobody takes it: the import has failed, and says why itself.
+                let full = std::mem::replace(&mut lot, Vec::with_capacity(LOT));
+                sender.send(full).map_err(|_| rusqlite::Error::QueryReturnedNoRows)
+            })?;
+            let _ = sender.send(lot);
+            Ok(())
+        });
+        for row in receiver.into_iter().flatten() {
+            importer.add(row).map_err(incoherent)?;
+        }
+        let read = reading.join().unwrap_or(Err(rusqlite::Error::InvalidQuery));
+        read.map_err(|error: rusqlite::Error| refused(format!("tables.db: {error}")))
+    })?;
+    Ok(importer.finish())
+}
+
+fn count(tables: &Connection, table: &str) -> Result<usize, Error> {
+    let sql = format!("SELECT count(*) FROM {table}");
+    let n: i64 = tables.query_row(&sql, [], |row| row.get(0)).map_err(refused)?;
+    Ok(n as usize)
 }
 
 /// The state comes from a backup: whatever was handed out since must not be handed out again.
@@ -161,27 +199,6 @@ pub(super) fn put_meta(
     schema::set(tables, "lock_time", now.as_nanos() as i64)?;
     schema::set(tables, "folded_through", folded_through as i64)?;
     last.map_or(Ok(()), |last| schema::set(tables, "moment", Record::encode(last, &[])))
-}
-
-/// Why reading rows stopped.
-enum Failed {
-    Sql(rusqlite::Error),
-    Incoherent(Incoherent),
-}
-
-impl From<rusqlite::Error> for Failed {
-    fn from(error: rusqlite::Error) -> Self {
-        Failed::Sql(error)
-    }
-}
-
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Sql(error) => refused(format!("tables.db: {error}")),
-            Failed::Incoherent(error) => incoherent(error),
-        }
-    }
 }
 
 fn incoherent(error: Incoherent) -> Error {
