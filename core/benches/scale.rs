@@ -175,6 +175,7 @@ fn acquire(n: u64) -> Acquire {
         ttl: Some(Span::from_secs(60)),
         grace: Span::ZERO,
         wait: Wait::No,
+        numbered: false,
         sticky: false,
         keep: false,
         session: None,

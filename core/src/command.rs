@@ -48,6 +48,9 @@ pub struct Acquire {
     pub lock: LockKey,
     /// For whom.
     pub owner: Owner,
+    /// The owner's instance is completed by the lease's number: for protocols in which nobody says who they
+    /// are, so that every lease has an owner of its own.
+    pub numbered: bool,
     /// Through which protocol.
     pub dialect: Dialect,
     /// With whom it may be shared.

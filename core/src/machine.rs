@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::command::Command;
 use crate::lease::{LeaseNumber, LeaseRecord};
 use crate::limits::Limits;
-use crate::name::LockKey;
+use crate::name::{Dialect, LockKey};
 use crate::outcome::Applied;
 use crate::session::{SessionDigest, SessionRecord};
 use crate::state::State;
@@ -96,6 +96,13 @@ impl Machine {
             let namespace = self.state.namespaces.get(lock.namespace);
             (slot.index(), &*namespace.name, &*lock.name)
         })
+    }
+
+    /// Every lease from the `from`th place on: place, number and dialect. In an order as [`Machine::locks`]
+    /// is in.
+    pub fn leases(&self, from: usize) -> impl Iterator<Item = (usize, LeaseNumber, Dialect)> {
+        let leases = self.state.leases.iter_from(from);
+        leases.map(|(slot, lease)| (slot.index(), lease.number, lease.dialect))
     }
 
     /// A lease by number, active, waiting or remembered.

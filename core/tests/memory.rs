@@ -57,6 +57,7 @@ fn acquire(n: usize) -> Acquire {
         ttl: Some(Span::from_secs(3600)),
         grace: Span::ZERO,
         wait: Wait::No,
+        numbered: false,
         sticky: false,
         keep: false,
         session: None,

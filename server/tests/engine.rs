@@ -42,6 +42,7 @@ fn acquire(owner: &str, wait: Wait) -> Command {
         ttl: Some(Span::from_secs(30)),
         grace: Span::ZERO,
         wait,
+        numbered: false,
         sticky: false,
         keep: false,
         session: None,

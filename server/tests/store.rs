@@ -109,6 +109,7 @@ fn acquire(name: &str) -> Command {
         ttl: Some(Span::from_secs(60)),
         grace: Span::ZERO,
         wait: Wait::No,
+        numbered: false,
         sticky: false,
         keep: false,
         session: None,

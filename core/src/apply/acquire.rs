@@ -171,11 +171,14 @@ struct Fresh {
 fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
     let number = t.state.next_lease;
     let exclusive = acquire.mode == Mode::Exclusive;
+    let Owner { principal, instance } = acquire.owner;
+    let instance =
+        if acquire.numbered { format!("{instance}{}", number.0).into() } else { instance };
     t.record(Change::LeaseAdded(Box::new(LeaseRecord {
         number,
         secret: acquire.secret,
         lock: acquire.lock,
-        owner: acquire.owner,
+        owner: Owner { principal, instance },
         session: fresh.session,
         dialect: acquire.dialect,
         mode: acquire.mode,

@@ -230,6 +230,7 @@ impl Step {
             ttl: ttl.map(Span::from_secs),
             grace: Span::from_secs(grace),
             wait,
+            numbered: false,
             sticky,
             keep,
             session: session.map(digest),

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Instant;
 
 use leasehold_core::{
-    Command, LockKey, LockView, Outcome, Rejection, SessionDigest, SessionRecord,
+    Command, Dialect, LeaseNumber, LeaseRecord, LockKey, LockView, Outcome, Rejection,
+    SessionDigest, SessionRecord,
 };
 use tokio::sync::oneshot;
 
@@ -60,6 +61,10 @@ pub enum Read {
     Locks(Filter),
     /// A session by its secret.
     Session(SessionDigest),
+    /// One lease of a dialect, by number.
+    Lease(LeaseNumber, Dialect),
+    /// Some of the leases of a dialect, from this place on.
+    Leases(Dialect, usize),
 }
 
 /// Which locks to list.
@@ -112,6 +117,10 @@ pub enum Reply {
     Locks(Page),
     /// A session, if there is one.
     Session(Option<Box<SessionRecord>>),
+    /// A lease, if there is one.
+    Lease(Option<Box<LeaseRecord>>),
+    /// Some leases, and where to go on.
+    Leases(Vec<LeaseRecord>, Option<usize>),
     /// Yes.
     Ready,
 }

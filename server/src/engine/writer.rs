@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Change, Command, Grant, GrantKind, LeaseNumber, LockKey, LockView, Machine, Notice,
-    Outcome, Phase, Proof, Rejection, Span, Timestamp, Wait,
+    Applied, Change, Command, Dialect, Grant, GrantKind, LeaseNumber, LeaseRecord, LockKey,
+    LockView, Machine, Notice, Outcome, Phase, Proof, Rejection, Span, Timestamp, Wait,
 };
 use tokio::sync::oneshot;
 
@@ -261,6 +261,10 @@ impl Writer {
             }
             Read::Locks(filter) => Reply::Locks(self.list(&filter, batch)),
             Read::Session(digest) => Reply::Session(self.machine.session(&digest).map(Box::new)),
+            Read::Lease(number, dialect) => {
+                Reply::Lease(self.settled_lease(number, dialect, batch).map(Box::new))
+            }
+            Read::Leases(dialect, from) => self.list_leases(dialect, from, batch),
         }
     }
 
@@ -289,6 +293,35 @@ impl Writer {
             }
         }
         page
+    }
+
+    fn list_leases(&mut self, dialect: Dialect, from: usize, batch: &mut Batch) -> Reply {
+        let mut next = None;
+        let mut numbers = Vec::new();
+        for (n_seen, (place, number, of)) in self.machine.leases(from).enumerate() {
+            if n_seen == SCAN_MAX {
+                next = Some(place);
+                break;
+            }
+            numbers.extend((of == dialect).then_some(number));
+        }
+        let leases = numbers.into_iter().filter_map(|n| self.settled_lease(n, dialect, batch));
+        Reply::Leases(leases.collect(), next)
+    }
+
+    /// A lease as it durably is. Nothing overdue is shown as if it were not.
+    fn settled_lease(
+        &mut self,
+        number: LeaseNumber,
+        dialect: Dialect,
+        batch: &mut Batch,
+    ) -> Option<LeaseRecord> {
+        let record = self.machine.lease_record(number)?;
+        if record.dialect != dialect {
+            return None;
+        }
+        let _ = self.apply(Command::Settle(record.lock), batch);
+        self.machine.lease_record(number)
     }
 
     /// Makes a batch durable, then tells everybody.

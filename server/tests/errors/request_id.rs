@@ -86,10 +86,10 @@ async fn an_id_whose_lease_has_ended_is_spent() {
             _ => scene.local.advance_ms(60_000),
         }
         let again = post("/v1/locks/job/acquire", first(json!({})).to_string());
-        scene.refuses(again, 409, "REQUEST_ID_SPENT", "ended").await;
+        scene.refuses(again, 409, "REQUEST_ID_SPENT", "its lease has").await;
         let renewal = scene.proof(json!({"extend_by_ms": 60_000, "request_id": "r"}));
         let renewal = post("/v1/locks/job/renew", renewal.to_string());
-        scene.refuses(renewal, 409, "REQUEST_ID_SPENT", "ended").await;
+        scene.refuses(renewal, 409, "REQUEST_ID_SPENT", "its lease has").await;
     }
 }
 

@@ -60,6 +60,7 @@ fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, R
             None | Some(0) => Wait::No,
             Some(wait_ms) => Wait::Connected(Span::from_millis(wait_ms)),
         },
+        numbered: false,
         sticky: false,
         keep: false,
         session: request.session_id.as_deref().map(wire::session_digest),
