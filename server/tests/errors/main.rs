@@ -138,8 +138,10 @@ fn check_failure(asked: &str, response: &Response, status: u16, code: &str, word
     assert!(response.text_of("error").contains(word), "names {word:?}: {said}");
     let members = ["code", "error", "may_have_taken_effect", "retryable"];
     assert_eq!(names(&response.body), BTreeSet::from(members), "{said}");
-    let is_retryable =
-        matches!(code, "BUSY" | "OVERLOADED" | "SHUTTING_DOWN" | "TIMEOUT" | "UNKNOWN");
+    let is_retryable = matches!(
+        code,
+        "BUSY" | "LIMIT_REACHED" | "OVERLOADED" | "SHUTTING_DOWN" | "TIMEOUT" | "UNKNOWN"
+    );
     assert_eq!(response.get("retryable"), is_retryable, "{said}");
     assert_eq!(response.get("may_have_taken_effect"), code == "UNKNOWN", "{said}");
     assert_eq!(response.headers["content-type"], "application/json", "{said}");
