@@ -118,3 +118,33 @@ async fn a_reader_that_comes_back_goes_on_where_it_was_or_is_told_of_a_gap() {
     local.stop().await;
     while again.next().await.is_some() {}
 }
+
+#[tokio::test]
+async fn an_event_that_has_not_happened_is_a_gap_whatever_its_number() {
+    let local = Local::ephemeral().await;
+    let mut watcher = Watcher::start(&local, "", "").await;
+    local.client.acquire("db", "a", 60_000, json!({})).await;
+    let (_, id, _) = watcher.next().await.expect("an event");
+    let generation = id.split_once('-').expect("an id").0;
+    let query = format!("?since={generation}-{}", u64::MAX);
+    let mut early = Watcher::start(&local, &query, "").await;
+    let (name, _, data) = early.next().await.expect("an event");
+    assert_eq!(
+        (name.as_str(), data["reason"].as_str()),
+        ("gap", Some("this event has not happened"))
+    );
+}
+
+#[tokio::test]
+async fn nobody_can_make_events_about_what_is_not_theirs() {
+    let local = Local::ephemeral().await;
+    let mine = local.client.acquire("mine", "a", 1_000, json!({})).await;
+    let mut watcher = Watcher::start(&local, "", "").await;
+    let forged = json!({"owner_id": "boss", "lease_id": mine.get("lease_id"), "fencing_token": 7,
+                        "extend_by_ms": 1000});
+    let refused = local.client.post("/v1/locks/victim/renew", forged).await.expect("an answer");
+    assert_eq!(refused.status, 409);
+    local.client.acquire("after", "a", 1_000, json!({})).await;
+    let (_, _, data) = watcher.next().await.expect("an event");
+    assert_eq!(data["lock_name"], "after", "the forged renewal is not told");
+}

@@ -95,3 +95,27 @@ async fn a_body_may_be_as_large_as_the_limit_and_no_larger() {
     }
     assert_eq!(scene.send(post(ACQUIRE, padded(65_536))).await.status, 200);
 }
+
+#[tokio::test]
+async fn an_array_is_not_taken_for_an_object_with_its_members_in_order() {
+    let scene = Scene::new().await;
+    for path in ["/v1/locks/free/acquire", "/v1/locks/job/renew", "/v1/sessions", "/v1/fence/check"]
+    {
+        let ask = post(path, r#"["a", 1000]"#);
+        scene.refuses(ask, 400, "INVALID_REQUEST", "must be a JSON object").await;
+    }
+}
+
+#[tokio::test]
+async fn a_mode_that_is_no_text_is_named() {
+    let scene = Scene::new().await;
+    for mode in ["5", "null_", "{\"shared\":null}", "[\"shared\"]", "\"both\""] {
+        let body = format!("{{\"owner_id\":\"b\",\"ttl_ms\":1000,\"mode\":{mode}}}");
+        let (code, word) = if mode == "null_" {
+            ("INVALID_JSON", "not JSON")
+        } else {
+            ("INVALID_REQUEST", "mode")
+        };
+        scene.refuses(post("/v1/locks/free/acquire", body), 400, code, word).await;
+    }
+}

@@ -176,3 +176,15 @@ fn proof(acquired: &Response) -> Value {
         "fencing_token": acquired.get("fencing_token"),
     })
 }
+
+#[tokio::test]
+async fn a_percent_sign_without_two_digits_is_refused() {
+    let scene = Scene::new().await;
+    for name in ["%zz", "%", "%2", "a%g0"] {
+        let ask = post(&format!("/v1/locks/{name}/acquire"), r#"{"owner_id":"b","ttl_ms":1000}"#);
+        scene.refuses(ask, 400, "INVALID_REQUEST", "%").await;
+    }
+    let long = "n".repeat(129);
+    let ask = get(&format!("/v1/namespaces/{long}/locks"));
+    scene.refuses(ask, 400, "INVALID_REQUEST", "namespace").await;
+}
