@@ -167,22 +167,9 @@ impl World {
 }
 
 fn acquire(n: u64) -> Acquire {
-    Acquire {
-        lock: LockKey::new("default", format!("orders/{n:010}")),
-        owner: owner(),
-        dialect: DIALECT,
-        mode: Mode::Exclusive,
-        ttl: Some(Span::from_secs(60)),
-        grace: Span::ZERO,
-        wait: Wait::No,
-        numbered: false,
-        sticky: false,
-        keep: false,
-        session: None,
-        metadata: None,
-        request_id: None,
-        secret: Secret([7; 16]),
-    }
+    let lock = LockKey::new("default", format!("orders/{n:010}"));
+    let ttl = Some(Span::from_secs(60));
+    Acquire { ttl, ..Acquire::new(lock, owner(), DIALECT, Secret([7; 16])) }
 }
 
 fn proof(id: LeaseId) -> Proof {

@@ -75,6 +75,28 @@ pub struct Acquire {
     pub secret: Secret,
 }
 
+impl Acquire {
+    /// The plainest there is: alone, at once or not at all, until it is given back. Change what should differ.
+    pub fn new(lock: LockKey, owner: Owner, dialect: Dialect, secret: Secret) -> Self {
+        Self {
+            lock,
+            owner,
+            numbered: false,
+            dialect,
+            mode: Mode::Exclusive,
+            ttl: None,
+            grace: Span::ZERO,
+            wait: Wait::No,
+            sticky: false,
+            keep: false,
+            session: None,
+            metadata: None,
+            request_id: None,
+            secret,
+        }
+    }
+}
+
 /// What to do if a lock is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {

@@ -20,20 +20,7 @@ fn fifty_thousand_locks_come_and_go_without_a_trace() {
 }
 
 fn acquire(n: usize) -> Acquire {
-    Acquire {
-        lock: LockKey::new("default", format!("orders/{n}")),
-        owner: Owner::new("anonymous", "worker-1"),
-        dialect: Dialect(0),
-        mode: Mode::Exclusive,
-        ttl: Some(Span::from_secs(3600)),
-        grace: Span::ZERO,
-        wait: Wait::No,
-        numbered: false,
-        sticky: false,
-        keep: false,
-        session: None,
-        metadata: None,
-        request_id: None,
-        secret: Secret([7; 16]),
-    }
+    let lock = LockKey::new("default", format!("orders/{n}"));
+    let owner = Owner::new("anonymous", "worker-1");
+    Acquire::new(lock, owner, Dialect(0), Secret([7; 16]))
 }

@@ -49,20 +49,8 @@ fn a_held_lock_is_small() {
 fn acquire(n: usize) -> Acquire {
     let name = format!("orders/{n:010}");
     assert_eq!(name.len(), NAME_BYTES);
-    Acquire {
-        lock: LockKey::new("default", name),
-        owner: Owner::new("anonymous", "worker-1"),
-        dialect: Dialect(0),
-        mode: Mode::Exclusive,
-        ttl: Some(Span::from_secs(3600)),
-        grace: Span::ZERO,
-        wait: Wait::No,
-        numbered: false,
-        sticky: false,
-        keep: false,
-        session: None,
-        metadata: None,
-        request_id: None,
-        secret: Secret([7; 16]),
-    }
+    let lock = LockKey::new("default", name);
+    let owner = Owner::new("anonymous", "worker-1");
+    let ttl = Some(Span::from_secs(3600));
+    Acquire { ttl, ..Acquire::new(lock, owner, Dialect(0), Secret([7; 16])) }
 }

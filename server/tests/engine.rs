@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Command, Dialect, LockKey, Mode, Outcome, Owner, Revoke, Secret, Span, Target, Wait,
+    Acquire, Command, Dialect, LockKey, Outcome, Owner, Revoke, Secret, Span, Target, Wait,
 };
 use leasehold_server::clock::FakeClock;
 use leasehold_server::engine::{Engine, EngineHandle, Error, Options, Read, Reply};
@@ -34,21 +34,11 @@ fn key() -> LockKey {
 }
 
 fn acquire(owner: &str, wait: Wait) -> Command {
+    let owner = Owner::new("anonymous", owner);
     Command::Acquire(Box::new(Acquire {
-        lock: key(),
-        owner: Owner::new("anonymous", owner),
-        dialect: Dialect(0),
-        mode: Mode::Exclusive,
         ttl: Some(Span::from_secs(30)),
-        grace: Span::ZERO,
         wait,
-        numbered: false,
-        sticky: false,
-        keep: false,
-        session: None,
-        metadata: None,
-        request_id: None,
-        secret: Secret([1; 16]),
+        ..Acquire::new(key(), owner, Dialect(0), Secret([1; 16]))
     }))
 }
 

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Change, Command, Dialect, Limits, LockKey, Machine, Mode, Owner, Row, Secret, Span,
-    Timestamp, Wait,
+    Acquire, Change, Command, Dialect, Limits, LockKey, Machine, Owner, Row, Secret, Span,
+    Timestamp,
 };
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, backup, restore, verify};
@@ -101,21 +101,12 @@ fn some_store(data: &Path) -> (Row, Vec<Row>) {
 }
 
 fn acquire(name: &str) -> Command {
+    let lock = LockKey::new("default", name);
+    let owner = Owner::new("anonymous", "a");
     Command::Acquire(Box::new(Acquire {
-        lock: LockKey::new("default", name),
-        owner: Owner::new("anonymous", "a"),
-        dialect: Dialect(0),
-        mode: Mode::Exclusive,
         ttl: Some(Span::from_secs(60)),
-        grace: Span::ZERO,
-        wait: Wait::No,
-        numbered: false,
-        sticky: false,
-        keep: false,
-        session: None,
-        metadata: None,
         request_id: Some("r".into()).filter(|_| name == "lock-3"),
-        secret: Secret([1; 16]),
+        ..Acquire::new(lock, owner, Dialect(0), Secret([1; 16]))
     }))
 }
 

@@ -49,10 +49,9 @@ fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, R
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
         return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
     }
+    let owner = wire::owner(&request.owner_id);
+    let secret = Secret(crate::random::bytes());
     Ok(Command::Acquire(Box::new(Acquire {
-        lock: key.clone(),
-        owner: wire::owner(&request.owner_id),
-        dialect: Dialect::Locks.number(),
         mode,
         ttl: wire::ttl(request)?,
         grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
@@ -60,13 +59,10 @@ fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, R
             None | Some(0) => Wait::No,
             Some(wait_ms) => Wait::Connected(Span::from_millis(wait_ms)),
         },
-        numbered: false,
-        sticky: false,
-        keep: false,
         session: request.session_id.as_deref().map(wire::session_digest),
         metadata: wire::metadata(request),
         request_id: request.request_id.as_deref().map(Into::into),
-        secret: Secret(crate::random::bytes()),
+        ..Acquire::new(key.clone(), owner, Dialect::Locks.number(), secret)
     })))
 }
 
