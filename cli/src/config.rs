@@ -229,6 +229,25 @@ limits! {
 }
 
 impl Args {
+    /// Says what is wrong between settings that are each fine.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.grace.0 > self.limits.grace_max.0 {
+            return Err(format!(
+                "--grace: {} is longer than --grace-max, {}",
+                self.grace, self.limits.grace_max
+            ));
+        }
+        let is_namespace = |name: &str| (1..=self.limits.namespace_bytes_max).contains(&name.len());
+        let namespaces = [
+            ("--locks-namespace", &self.locks_namespace),
+            ("--lock-namespace", &self.lock_namespace),
+        ];
+        match namespaces.into_iter().find(|(_, name)| !is_namespace(name)) {
+            Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             listen: self.listen,

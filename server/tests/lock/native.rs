@@ -86,6 +86,10 @@ async fn shared_native_holders_are_in_the_way_too() {
     check_held(&lab.post("client=laptop1").await, "reader2", "10:30:00");
 }
 
+async fn n_waiting(lab: &Homelab) -> Option<u64> {
+    lab.native().await.get("n_waiting").as_u64()
+}
+
 /// A native waiter for the lock that `laptop1` has until 30 s.
 async fn waiter(lab: &Homelab) -> tokio::task::JoinHandle<leasehold_testkit::Response> {
     check_granted(&lab.post("client=laptop1&ttl=30s").await, "acquired", 1);
@@ -93,8 +97,7 @@ async fn waiter(lab: &Homelab) -> tokio::task::JoinHandle<leasehold_testkit::Res
     let waiting = tokio::spawn(async move {
         native.acquire("default", "waiter", 60_000, json!({"wait_ms": 600_000})).await
     });
-    let n_waiting = async |lab: &Homelab| lab.native().await.number("n_waiting");
-    lab.local.until("it waits", async |_| n_waiting(lab).await == 1).await;
+    lab.local.until("it waits", async |_| n_waiting(lab).await == Some(1)).await;
     waiting
 }
 
@@ -104,7 +107,7 @@ async fn a_native_waiter_gets_the_lock_when_the_grace_is_over() {
     let waiting = waiter(&lab).await;
     for ms in [29_999, 30_000, 34_999] {
         lab.at_ms(ms);
-        assert_eq!(lab.native().await.number("n_waiting"), 1, "{ms}");
+        assert_eq!(n_waiting(&lab).await, Some(1), "{ms}");
     }
     check_grace(&lab.post("client=laptop2").await, "laptop1", "10:30:05");
     lab.at_ms(35_000);
@@ -120,7 +123,7 @@ async fn a_native_waiter_stands_behind_the_last_holder_in_grace() {
     let waiting = waiter(&lab).await;
     lab.at_s(34);
     check_granted(&lab.post("client=laptop1&ttl=30s").await, "acquired", 2);
-    assert_eq!(lab.native().await.number("n_waiting"), 1);
+    assert_eq!(n_waiting(&lab).await, Some(1));
     check_released(&lab.delete("client=laptop1").await);
     assert_eq!(waiting.await.expect("no panic").number("fencing_token"), 3);
 }
