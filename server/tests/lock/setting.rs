@@ -71,6 +71,24 @@ async fn the_grace_is_a_setting() {
 }
 
 #[tokio::test]
+async fn another_grace_is_for_locks_granted_from_then_on() {
+    let folder = folder();
+    let lab = Homelab::with(settings(Some(folder.path()))).await;
+    lab.post("client=laptop1&ttl=30s").await;
+    let clock = lab.local.clock.clone();
+    lab.local.stop().await;
+    let mut changed = settings(Some(folder.path()));
+    changed.grace = Span::from_secs(60);
+    let lab = Homelab { local: Local::start_at(changed, clock).await };
+    check_granted(&lab.post("client=laptop1&ttl=30s").await, "renewed", 1);
+    lab.at_s(31);
+    check_grace(&lab.post("client=laptop2").await, "laptop1", "10:30:05");
+    check_granted(&lab.post("client=laptop1&ttl=30s").await, "acquired", 2);
+    lab.at_s(62);
+    check_grace(&lab.post("client=laptop2").await, "laptop1", "10:31:31");
+}
+
+#[tokio::test]
 async fn without_grace_an_expired_lock_is_free_at_once() {
     let mut settings = settings(None);
     settings.grace = Span::ZERO;

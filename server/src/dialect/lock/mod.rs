@@ -3,7 +3,7 @@
 mod duration;
 mod error;
 mod extract;
-mod lock;
+mod sticky;
 mod time;
 mod wire;
 
@@ -13,5 +13,5 @@ use axum::routing::get;
 use crate::app::App;
 
 pub(super) fn routes() -> Router<App> {
-    Router::new().route("/lock", get(lock::look).post(lock::acquire).delete(lock::release))
+    Router::new().route("/lock", get(sticky::look).post(sticky::acquire).delete(sticky::release))
 }

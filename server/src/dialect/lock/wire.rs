@@ -59,20 +59,19 @@ pub(super) struct Released<'a> {
 
 /// How a lock stands.
 #[derive(Serialize)]
-pub(super) struct Status<'a> {
-    holder: &'a str,
-    #[serde(flatten)]
-    times: Option<Times>,
-    is_expired: bool,
-    job: &'a str,
-    message: &'static str,
-}
-
-/// Both are `null` if the lock never expires.
-#[derive(Serialize)]
-struct Times {
-    expires_at: Option<String>,
-    grace_until: Option<String>,
+#[serde(untagged)]
+pub(super) enum Status<'a> {
+    /// Somebody has it, or had it and may have it back. Both times are `null` if it never expires.
+    Known {
+        holder: &'a str,
+        expires_at: Option<String>,
+        is_expired: bool,
+        grace_until: Option<String>,
+        job: &'a str,
+        message: &'static str,
+    },
+    /// It is anybody's.
+    Free { holder: &'static str, is_expired: bool, job: &'a str, message: &'static str },
 }
 
 /// A lock as it is shown to whoever asked at `now`.
@@ -83,20 +82,26 @@ pub(super) fn status<'a>(
     now: Timestamp,
 ) -> Status<'a> {
     if let Some(lease) = view.holders.first() {
-        let expires_at = lease.deadline.map(|deadline| shown(app, deadline));
-        let grace_until = lease.deadline.map(|deadline| shown(app, deadline + app.grace));
-        let times = Some(Times { expires_at, grace_until });
-        let holder = &lease.owner.instance;
-        return Status { holder, times, is_expired: false, job, message: "held" };
+        return Status::Known {
+            holder: &lease.owner.instance,
+            expires_at: lease.deadline.map(|deadline| shown(app, deadline)),
+            is_expired: false,
+            grace_until: lease.deadline.map(|deadline| shown(app, deadline + app.grace)),
+            job,
+            message: "held",
+        };
     }
-    if let Some(lapse) = view.lapse.as_ref().filter(|lapse| now < lapse.grace_until) {
-        let expires_at = Some(shown(app, lapse.expired_at));
-        let grace_until = Some(shown(app, lapse.grace_until));
-        let times = Some(Times { expires_at, grace_until });
-        let holder = &lapse.owner.instance;
-        return Status { holder, times, is_expired: true, job, message: "grace period active" };
+    match view.lapse.as_ref().filter(|lapse| now < lapse.grace_until) {
+        Some(lapse) => Status::Known {
+            holder: &lapse.owner.instance,
+            expires_at: Some(shown(app, lapse.expired_at)),
+            is_expired: true,
+            grace_until: Some(shown(app, lapse.grace_until)),
+            job,
+            message: "grace period active",
+        },
+        None => Status::Free { holder: "", is_expired: true, job, message: "no lock" },
     }
-    Status { holder: "", times: None, is_expired: true, job, message: "no lock" }
 }
 
 /// A lock time as people read it.
