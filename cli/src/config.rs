@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use clap::{Args as ClapArgs, CommandFactory};
 use leasehold_core::{Limits, RetryHint};
-use leasehold_server::dialect::Dialect;
+use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
@@ -40,11 +40,14 @@ pub(crate) struct Args {
           default_value_t = false, require_equals = true)]
     pub(crate) ephemeral: bool,
     /// The protocols to speak.
-    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_value = "locks")]
+    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_values_t = dialect::ALL)]
     pub(crate) dialects: Vec<Dialect>,
     /// The namespace of `/v1/locks`.
     #[arg(long, env = "LEASEHOLD_LOCKS_NAMESPACE", default_value = "default")]
     pub(crate) locks_namespace: String,
+    /// The namespace of `/lock`.
+    #[arg(long, env = "LEASEHOLD_LOCK_NAMESPACE", default_value = "default")]
+    pub(crate) lock_namespace: String,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: Lasting,
@@ -226,6 +229,25 @@ limits! {
 }
 
 impl Args {
+    /// Says what is wrong between settings that are each fine.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.grace.0 > self.limits.grace_max.0 {
+            return Err(format!(
+                "--grace: {} is longer than --grace-max, {}",
+                self.grace, self.limits.grace_max
+            ));
+        }
+        let is_namespace = |name: &str| (1..=self.limits.namespace_bytes_max).contains(&name.len());
+        let namespaces = [
+            ("--locks-namespace", &self.locks_namespace),
+            ("--lock-namespace", &self.lock_namespace),
+        ];
+        match namespaces.into_iter().find(|(_, name)| !is_namespace(name)) {
+            Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             listen: self.listen,
@@ -252,6 +274,8 @@ impl Args {
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
             locks_namespace: Arc::from(self.locks_namespace.as_str()),
+            lock_namespace: Arc::from(self.lock_namespace.as_str()),
+            grace: self.grace.span(),
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

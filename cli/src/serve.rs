@@ -11,6 +11,7 @@ use crate::log;
 /// Runs the server until a signal ends it.
 pub(crate) fn serve(args: Args) -> Result<(), String> {
     log::init(&args.log)?;
+    args.check()?;
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -23,6 +24,7 @@ pub(crate) fn serve(args: Args) -> Result<(), String> {
 #[expect(clippy::print_stdout, reason = "this is the answer")]
 pub(crate) fn check(args: Args) -> Result<(), String> {
     println!("{args:#?}");
+    args.check()?;
     println!("these settings are fine");
     Ok(())
 }

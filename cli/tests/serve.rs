@@ -102,6 +102,23 @@ async fn a_dialect_that_is_not_on_is_not_there() {
     assert!(said.contains("there is no dialect"), "{said}");
     let server = Process::start(BINARY, &data.path().join("data"), &["--dialects=locks"]);
     assert_eq!(server.client.get("/v1/locks/db").await.status, 200);
+    assert_eq!(server.client.get("/lock").await.status, 404);
+}
+
+#[tokio::test]
+async fn every_dialect_is_on_and_the_sticky_lock_has_its_settings() {
+    let data = folder();
+    let flags = ["--grace=1h", "--lock-namespace=laptops"];
+    let server = Process::start(BINARY, &data.path().join("data"), &flags);
+    let ask = async |query: &str| {
+        let path = format!("/lock?{query}");
+        server.client.post(&path, json!(null)).await.expect("an answer")
+    };
+    assert_eq!(ask("client=a&ttl=1ns").await.status, 200);
+    let refused = ask("client=b").await;
+    assert_eq!((refused.status, refused.text_of("message")), (409, "grace period active".into()));
+    let seen = server.client.get("/v1/namespaces/laptops/locks/default").await;
+    assert_eq!(seen.text_of("grace_owner_id"), "a");
 }
 
 #[test]
@@ -147,6 +164,8 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     assert!(with_file("[listen]\nport = 1").contains("must be a text"));
     assert!(check_config(&["--config", "/nowhere.toml"], &[]).contains("/nowhere.toml"));
     assert!(check_config(&["--queue-max=-1"], &[]).contains("--queue-max"));
+    assert!(check_config(&["--grace=61m"], &[]).contains("--grace: 1h 1m is longer"));
+    assert!(check_config(&["--lock-namespace="], &[]).contains("--lock-namespace: is empty"));
     assert!(check_config(&[], &[("LEASEHOLD_TTL_MAX", "x")]).contains("--ttl-max"));
 }
 

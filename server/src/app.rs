@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use leasehold_api::{Code, Failure};
-use leasehold_core::{Limits, RetryHint};
+use leasehold_core::{Limits, RetryHint, Span};
 use serde_json::json;
 
 use crate::dialect::Dialect;
@@ -33,6 +33,10 @@ pub struct App {
     pub retry: RetryHint,
     /// The namespace of `/v1/locks`.
     pub locks_namespace: Arc<str>,
+    /// The namespace of `/lock`.
+    pub lock_namespace: Arc<str>,
+    /// How long after expiry `/lock` keeps a lock for its last holder.
+    pub grace: Span,
     /// What the machine allows.
     pub limits: Arc<Limits>,
 }

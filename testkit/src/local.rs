@@ -35,6 +35,8 @@ pub fn settings(data: Option<&Path>) -> Settings {
         http: http::Options::default(),
         retry: RetryHint::default(),
         locks_namespace: "default".into(),
+        lock_namespace: "default".into(),
+        grace: Span::from_secs(5),
         shutdown_timeout: Duration::from_secs(10),
     }
 }

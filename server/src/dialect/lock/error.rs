@@ -1,0 +1,105 @@
+//! From the engine's and the core's few kinds of "no" to a status and a body.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Limit, Rejection};
+use serde_json::json;
+
+use super::wire;
+use crate::engine;
+
+/// An error answer of this dialect.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    error: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, error: error.into() }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    /// Only the holder, and the last one during grace, can give a lock back.
+    pub(super) fn not_holder() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "client does not hold the lock")
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = wire::answer(self.status, json!({"error": self.error}));
+        let worth_retrying = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
+        if worth_retrying.contains(&self.status) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
+        let why = match error {
+            // There are no request ids here, and none are needed: asking again renews what was granted.
+            engine::Error::Unknown => "it is not known whether this was done; ask again".into(),
+            engine::Error::Busy | engine::Error::Overloaded | engine::Error::Stopping => {
+                error.to_string()
+            }
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+    }
+}
+
+/// For rejections that are not themselves the answer to the question.
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::NotOwner | Rejection::NoSuchLease | Rejection::Ended(_) => {
+                Self::not_holder()
+            }
+            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::TokensExhausted => {
+                Self::new(StatusCode::CONFLICT, "this lock has had all the tokens there are")
+            }
+            Rejection::Held(_)
+            | Rejection::Grace { .. }
+            | Rejection::QueueFull
+            | Rejection::LimitDiffers { .. }
+            | Rejection::RequestConflict
+            | Rejection::RequestSpent(_)
+            | Rejection::StillWaiting
+            | Rejection::NoSuchSession => {
+                let why = format!("this cannot be done now: {rejection:?}");
+                Self::new(StatusCode::CONFLICT, why)
+            }
+        }
+    }
+}
+
+fn of_limit(limit: Limit) -> Refusal {
+    let full = |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, why);
+    // Nothing a client says decides these: whoever runs the server has to.
+    let misconfigured = |why: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
+    match limit {
+        Limit::Ttl => Refusal::invalid("invalid ttl format"),
+        Limit::Owner => Refusal::invalid("client is too long"),
+        Limit::Name => Refusal::invalid("job is too long"),
+        Limit::Namespaces => full("there are too many namespaces"),
+        Limit::Locks => full("there are too many locks"),
+        Limit::OwnerLeases => full("this client has too many locks"),
+        Limit::Grace => misconfigured("the server's grace is longer than its grace-max"),
+        Limit::Namespace => misconfigured("the server's lock-namespace is empty or too long"),
+        Limit::RequestId
+        | Limit::Metadata
+        | Limit::Reason
+        | Limit::SessionTtl
+        | Limit::Wait
+        | Limit::Holders
+        | Limit::OwnerSessions => Refusal::invalid(format!("{limit:?} is out of bounds")),
+    }
+}

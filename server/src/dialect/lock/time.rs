@@ -1,0 +1,74 @@
+//! Wall-clock times as RFC 3339 writes them: in UTC, to the second.
+
+/// `2024-01-15T10:30:00Z`, rounded down: whoever reads it gives up sooner, never later.
+pub(super) fn rfc3339(wall_ms: i64) -> String {
+    let seconds = wall_ms.div_euclid(1000);
+    let (year, month, day) = date(seconds.div_euclid(86_400));
+    let second = seconds.rem_euclid(86_400);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+///
+/// Years are taken to begin in March, so that the leap day is their last, and come in eras of 400 with the
+/// same number of days each.
+fn date(days: i64) -> (i64, i64, i64) {
+    const ERA_DAYS: i64 = 146_097;
+    /// From 0000-03-01 to 1970-01-01.
+    const EPOCH_DAYS: i64 = 719_468;
+    let days = days + EPOCH_DAYS;
+    let (era, day_of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / (ERA_DAYS - 1);
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // From March on, every five months have 153 days.
+    let months = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * months + 2) / 5 + 1;
+    let month = if months < 10 { months + 3 } else { months - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc_whole_seconds() {
+        for (wall_ms, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (999, "1970-01-01T00:00:00Z"),
+            (1000, "1970-01-01T00:00:01Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (951_868_800_000, "2000-03-01T00:00:00Z"),
+            (1_705_314_600_000, "2024-01-15T10:30:00Z"),
+            (1_709_251_199_999, "2024-02-29T23:59:59Z"),
+            (1_735_689_599_000, "2024-12-31T23:59:59Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00Z"),
+            (253_402_300_799_000, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(rfc3339(wall_ms), text, "{wall_ms}");
+        }
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_follows_the_one_before() {
+        let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let mut expected = (1970, 1, 1);
+        for days in 0..146_097 {
+            assert_eq!(date(days), expected);
+            let (year, month, day) = expected;
+            let last = match month {
+                2 => 28 + i64::from(is_leap(year)),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            expected = match (month, day == last) {
+                (_, false) => (year, month, day + 1),
+                (12, true) => (year + 1, 1, 1),
+                (_, true) => (year, month + 1, 1),
+            };
+        }
+    }
+}

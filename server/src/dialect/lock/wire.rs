@@ -1,0 +1,110 @@
+//! The shapes on the wire.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{LockView, Timestamp};
+use serde::Serialize;
+
+use super::time::rfc3339;
+use crate::app::App;
+
+/// What is said of a lock is true for a moment: nobody may keep it.
+pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
+/// The lock is the client's.
+#[derive(Serialize)]
+pub(super) struct Acquired<'a> {
+    pub(super) success: bool,
+    pub(super) job: &'a str,
+    pub(super) holder: &'a str,
+    pub(super) message: String,
+    pub(super) expires_at: Option<String>,
+    pub(super) expires_in_ms: Option<u64>,
+    pub(super) fencing_token: u64,
+}
+
+/// The lock is somebody else's.
+#[derive(Serialize)]
+pub(super) struct Held<'a> {
+    pub(super) success: bool,
+    pub(super) job: &'a str,
+    pub(super) holder: &'a str,
+    pub(super) message: &'static str,
+    /// `null` if it never expires: not every dialect's leases do.
+    pub(super) expires_at: Option<String>,
+}
+
+/// The lock is reserved for its last holder.
+#[derive(Serialize)]
+pub(super) struct InGrace<'a> {
+    pub(super) error: &'static str,
+    pub(super) message: &'static str,
+    pub(super) success: bool,
+    pub(super) job: &'a str,
+    pub(super) holder: &'a str,
+    pub(super) grace_until: String,
+}
+
+/// The lock is nobody's any more.
+#[derive(Serialize)]
+pub(super) struct Released<'a> {
+    pub(super) success: bool,
+    pub(super) job: &'a str,
+    pub(super) holder: &'static str,
+    pub(super) message: &'static str,
+}
+
+/// How a lock stands.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Status<'a> {
+    /// Somebody has it, or had it and may have it back. Both times are `null` if it never expires.
+    Known {
+        holder: &'a str,
+        expires_at: Option<String>,
+        is_expired: bool,
+        grace_until: Option<String>,
+        job: &'a str,
+        message: &'static str,
+    },
+    /// It is anybody's.
+    Free { holder: &'static str, is_expired: bool, job: &'a str, message: &'static str },
+}
+
+/// A lock as it is shown to whoever asked at `now`.
+pub(super) fn status<'a>(
+    app: &App,
+    job: &'a str,
+    view: &'a LockView,
+    now: Timestamp,
+) -> Status<'a> {
+    if let Some(lease) = view.holders.first() {
+        return Status::Known {
+            holder: &lease.owner.instance,
+            expires_at: lease.deadline.map(|deadline| shown(app, deadline)),
+            is_expired: false,
+            grace_until: lease.deadline.map(|deadline| shown(app, deadline + app.grace)),
+            job,
+            message: "held",
+        };
+    }
+    match view.lapse.as_ref().filter(|lapse| now < lapse.grace_until) {
+        Some(lapse) => Status::Known {
+            holder: &lapse.owner.instance,
+            expires_at: Some(shown(app, lapse.expired_at)),
+            is_expired: true,
+            grace_until: Some(shown(app, lapse.grace_until)),
+            job,
+            message: "grace period active",
+        },
+        None => Status::Free { holder: "", is_expired: true, job, message: "no lock" },
+    }
+}
+
+/// A lock time as people read it.
+pub(super) fn shown(app: &App, at: Timestamp) -> String {
+    rfc3339(app.engine.wall_ms_of(at))
+}
