@@ -15,14 +15,12 @@ pub enum Command {
     Acquire(Box<Acquire>),
     /// Move a deadline.
     Renew(Renew),
-    /// Give a lease back.
+    /// Give a lease back, or the grace period that followed it.
     Release(Release),
     /// Take leases away.
     Revoke(Revoke),
     /// Change what a later grant of a lease lasts.
     Amend(Amend),
-    /// Give up the grace period one has.
-    Forgo(Forgo),
     /// The connection behind a lease is gone.
     Leave(LeaseNumber),
     /// Start a session.
@@ -176,7 +174,8 @@ pub enum Extend {
     Exactly(Span),
 }
 
-/// Give an active lease back.
+/// Give an active lease back. By the owner's name, the grace period that followed a lease can be given up the
+/// same way.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// Which lease, and by what right.
@@ -214,17 +213,6 @@ pub struct Amend {
     pub dialect: Dialect,
     /// The new ttl.
     pub ttl: Span,
-}
-
-/// Give up the grace period one has.
-#[derive(Clone, Debug)]
-pub struct Forgo {
-    /// Of this lock.
-    pub lock: LockKey,
-    /// Who held it last.
-    pub owner: Owner,
-    /// Through which protocol.
-    pub dialect: Dialect,
 }
 
 /// Start a session.

@@ -40,8 +40,8 @@ mod view;
 pub use absorb::Incoherent;
 pub use change::Change;
 pub use command::{
-    Acquire, Amend, CloseSession, Command, Extend, Forgo, KeepSession, OpenSession, Proof, Release,
-    Renew, Revoke, Target, Wait,
+    Acquire, Amend, CloseSession, Command, Extend, KeepSession, OpenSession, Proof, Release, Renew,
+    Revoke, Target, Wait,
 };
 pub use lease::{Ending, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
 pub use limits::Limits;

@@ -38,6 +38,8 @@ pub struct LeaseView {
     pub deadline: Option<Timestamp>,
     /// What a grant gives it.
     pub ttl: Option<Span>,
+    /// For how long after its expiry the lock stays reserved for its owner.
+    pub grace: Span,
     /// What its owner wants to be shown.
     pub metadata: Option<Arc<[u8]>>,
 }
@@ -104,6 +106,7 @@ pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
         renewed_at: lease.renewed_at,
         deadline: state.deadline(lease).finite(),
         ttl: lease.ttl.get(),
+        grace: lease.grace(),
         metadata: lease.extra.as_ref().and_then(|extra| extra.metadata.clone()),
     }
 }

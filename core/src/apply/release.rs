@@ -4,15 +4,19 @@ use super::proof::{check_active, prove};
 use super::renew::find;
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::command::{Forgo, Release};
+use crate::command::{Proof, Release};
 use crate::lease::{Ending, Lease};
+use crate::name::Dialect;
 use crate::outcome::{Outcome, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::transition::{End, Transition};
 
 pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outcome, Rejection> {
     t.limits.check_request_id(release.request_id.as_deref())?;
-    let slot = prove(t, &release.proof, release.dialect)?;
+    let slot = match prove(t, &release.proof, release.dialect) {
+        Err(Rejection::NotOwner) => return forgo(t, &release.proof, release.dialect),
+        proven => proven?,
+    };
     let request = release.request_id.as_ref().map(|id| request(t, slot, id));
     if let Some(request) = &request
         && find(t, slot, request)?.is_some()
@@ -28,16 +32,15 @@ pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outco
     Ok(Outcome::Released(Box::new(view)))
 }
 
-/// The last owner does not want the lock back.
-pub(crate) fn forgo(t: &mut Transition<'_>, forgo: &Forgo) -> Result<Outcome, Rejection> {
-    t.limits.check_key(&forgo.lock)?;
-    let lock = t.state.find_lock(&forgo.lock).ok_or(Rejection::NotOwner)?;
-    t.settle(lock);
+/// The last owner has no lease any more and does not want the lock back either.
+fn forgo(t: &mut Transition<'_>, proof: &Proof, dialect: Dialect) -> Result<Outcome, Rejection> {
+    let Proof::Owner { lock: key, owner } = proof else { return Err(Rejection::NotOwner) };
+    let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;
     let lapse = t.state.locks[lock].grace(t.now).ok_or(Rejection::NotOwner)?;
-    if *t.state.owner(lapse.owner) != forgo.owner || lapse.dialect != forgo.dialect {
+    if t.state.owner(lapse.owner) != owner || lapse.dialect != dialect {
         return Err(Rejection::NotOwner);
     }
-    t.record(Change::GraceForgone { lock: forgo.lock.clone() });
+    t.record(Change::GraceForgone { lock: key.clone() });
     t.promote(lock);
     Ok(Outcome::Forgone)
 }

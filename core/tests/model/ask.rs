@@ -252,7 +252,10 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, release: &Release) -> Result<String, String> {
-        let n = self.prove(&release.proof, release.dialect)?;
+        let n = match self.prove(&release.proof, release.dialect) {
+            Err(why) if why == "NotOwner" => return self.forgo(&release.proof, release.dialect),
+            proven => proven?,
+        };
         let body = self.leases[n].number.to_string();
         let owner = self.leases[n].asked.owner.clone();
         let told = format!("released {:?}", LeaseNumber(self.leases[n].number));
@@ -299,14 +302,14 @@ impl Model {
         Ok(format!("amended {:?} {:?}", LeaseNumber(self.leases[n].number), Some(amend.ttl)))
     }
 
-    pub(super) fn forgo(&mut self, forgo: &Forgo) -> Result<String, String> {
-        self.settle(&forgo.lock);
-        let lapse = self.grace(&forgo.lock).ok_or("NotOwner")?;
-        if lapse.owner != forgo.owner || lapse.dialect != forgo.dialect {
+    fn forgo(&mut self, proof: &Proof, dialect: Dialect) -> Result<String, String> {
+        let Proof::Owner { lock, owner } = proof else { return Err("NotOwner".into()) };
+        let lapse = self.grace(lock).ok_or("NotOwner")?;
+        if lapse.owner != *owner || lapse.dialect != dialect {
             return Err("NotOwner".into());
         }
-        self.lapses.remove(&forgo.lock);
-        self.promote(&forgo.lock);
+        self.lapses.remove(lock);
+        self.promote(lock);
         Ok("Forgone".into())
     }
 

@@ -166,7 +166,6 @@ impl Model {
             Command::Release(release) => self.release(release),
             Command::Revoke(revoke) => self.revoke(revoke),
             Command::Amend(amend) => self.amend(amend),
-            Command::Forgo(forgo) => self.forgo(forgo),
             Command::Leave(lease) => self.leave(lease.0),
             Command::OpenSession(open) => self.open(open),
             Command::KeepSession(keep) => self.keep(keep),

@@ -52,10 +52,6 @@ enum What {
         who: Who,
         ttl: u64,
     },
-    Forgo {
-        lock: u8,
-        who: Who,
-    },
     Leave {
         lease: u64,
     },
@@ -110,7 +106,6 @@ fn what() -> impl Strategy<Value = What> {
         1 => (0..3u8).prop_map(|lock| What::RevokeLock { lock }),
         1 => (recent(), who()).prop_map(|(lease, who)| What::RevokeLease { lease, who }),
         1 => (recent(), who(), 0..9u64).prop_map(|(lease, who, ttl)| What::Amend { lease, who, ttl }),
-        2 => (0..3u8, who()).prop_map(|(lock, who)| What::Forgo { lock, who }),
         4 => recent().prop_map(|lease| What::Leave { lease }),
         2 => (0..2u8, who(), 1..9u64).prop_map(|(session, who, ttl)| What::Open { session, who, ttl }),
         1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Keep { session, dialect }),
@@ -157,7 +152,7 @@ fn way() -> impl Strategy<Value = Way> {
     prop_oneof![
         6 => (0..20u8).prop_map(|n| Way::Id { guessed: n == 0 }),
         2 => Just(Way::Number),
-        2 => (0..3u8).prop_map(|lock| Way::Owner { lock }),
+        3 => (0..3u8).prop_map(|lock| Way::Owner { lock }),
         1 => (0..3u8, 0..2u8).prop_map(|(lock, session)| Way::Session { lock, session }),
     ]
 }
@@ -199,11 +194,6 @@ impl Step {
                 proof: Way::Number.proof(number(lease), who),
                 dialect: Dialect(who.dialect),
                 ttl: Span::from_secs(ttl),
-            }),
-            What::Forgo { lock, who } => Command::Forgo(Forgo {
-                lock: key(lock),
-                owner: owner(who),
-                dialect: Dialect(who.dialect),
             }),
             What::Leave { lease } => Command::Leave(number(lease)),
             What::Settle { lock } => Command::Settle(key(lock)),

@@ -105,7 +105,6 @@ impl<'a> Line<'a> {
                 dialect,
                 ttl: self.span("ttl")?.ok_or("amend ttl=?")?,
             }),
-            "forgo" => Command::Forgo(Forgo { lock: self.key()?, owner: self.owner()?, dialect }),
             "leave" => Command::Leave(LeaseNumber(number_of(self.target()?)?)),
             "open" => Command::OpenSession(OpenSession {
                 digest: digest(self.target()?),

@@ -4,8 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use leasehold_core::{
-    Acquire, Command, Forgo, Grant, GrantKind, Mode, Outcome, Proof, Rejection, Release, Secret,
-    Span, Timestamp, Wait,
+    Acquire, Command, Grant, GrantKind, Outcome, Proof, Rejection, Release, Secret, Span, Timestamp,
 };
 
 use super::error::Refusal;
@@ -28,21 +27,12 @@ pub(super) async fn acquire(State(app): State<App>, params: AcquireParams) -> An
 }
 
 fn acquire_command(app: &App, params: AcquireParams) -> Command {
+    let secret = Secret(crate::random::bytes());
     Command::Acquire(Box::new(Acquire {
-        lock: params.lock,
-        owner: params.owner,
-        numbered: false,
-        dialect: Dialect::Lock.number(),
-        mode: Mode::Exclusive,
         ttl: Some(params.ttl),
         grace: app.grace,
-        wait: Wait::No,
         sticky: true,
-        keep: false,
-        session: None,
-        metadata: None,
-        request_id: None,
-        secret: Secret(crate::random::bytes()),
+        ..Acquire::new(params.lock, params.owner, Dialect::Lock.number(), secret)
     }))
 }
 
@@ -96,19 +86,12 @@ fn not_acquired(app: &App, job: &str, rejection: Rejection) -> Answer {
 
 pub(super) async fn release(State(app): State<App>, params: ReleaseParams) -> Answer {
     let ReleaseParams { lock, owner } = params;
+    let job = lock.name.clone();
+    let proof = Proof::Owner { lock, owner };
     let dialect = Dialect::Lock.number();
-    let proof = Proof::Owner { lock: lock.clone(), owner: owner.clone() };
     let command = Command::Release(Release { proof, dialect, request_id: None });
     match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Released(_))) => return Ok(released(&lock.name)),
-        // What has expired cannot be released, but the grace that follows can be given up.
-        Reply::Applied(Err(Rejection::NotOwner)) => {}
-        Reply::Applied(Err(rejection)) => return Err(rejection.into()),
-        other => return Err(unexpected(&other)),
-    }
-    let command = Command::Forgo(Forgo { lock: lock.clone(), owner, dialect });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Forgone)) => Ok(released(&lock.name)),
+        Reply::Applied(Ok(Outcome::Released(_) | Outcome::Forgone)) => Ok(released(&job)),
         Reply::Applied(Err(rejection)) => Err(rejection.into()),
         other => Err(unexpected(&other)),
     }

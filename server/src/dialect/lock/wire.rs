@@ -86,7 +86,7 @@ pub(super) fn status<'a>(
             holder: &lease.owner.instance,
             expires_at: lease.deadline.map(|deadline| shown(app, deadline)),
             is_expired: false,
-            grace_until: lease.deadline.map(|deadline| shown(app, deadline + app.grace)),
+            grace_until: lease.deadline.map(|deadline| shown(app, deadline + lease.grace)),
             job,
             message: "held",
         };
