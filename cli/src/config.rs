@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use clap::{Args as ClapArgs, CommandFactory};
 use leasehold_core::{Limits, RetryHint};
-use leasehold_server::dialect::Dialect;
+use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
@@ -40,11 +40,19 @@ pub(crate) struct Args {
           default_value_t = false, require_equals = true)]
     pub(crate) ephemeral: bool,
     /// The protocols to speak.
-    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_value = "locks")]
+    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_values_t = dialect::ALL)]
     pub(crate) dialects: Vec<Dialect>,
     /// The namespace of `/v1/locks`.
     #[arg(long, env = "LEASEHOLD_LOCKS_NAMESPACE", default_value = "default")]
     pub(crate) locks_namespace: String,
+    /// The shortest ttl in `/leases`, in seconds.
+    #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MIN", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) leases_ttl_seconds_min: u64,
+    /// The longest ttl in `/leases`, in seconds.
+    #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MAX", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) leases_ttl_seconds_max: u64,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: Lasting,
@@ -226,6 +234,14 @@ limits! {
 }
 
 impl Args {
+    /// What no parser of a single setting can see.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
+            return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
+        }
+        Ok(())
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             listen: self.listen,
@@ -252,6 +268,8 @@ impl Args {
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
             locks_namespace: Arc::from(self.locks_namespace.as_str()),
+            leases_ttl_seconds_min: self.leases_ttl_seconds_min,
+            leases_ttl_seconds_max: self.leases_ttl_seconds_max,
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

@@ -10,6 +10,7 @@ use crate::log;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn serve(args: Args) -> Result<(), String> {
+    args.check()?;
     log::init(&args.log)?;
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -22,6 +23,7 @@ pub(crate) fn serve(args: Args) -> Result<(), String> {
 /// Says what the settings come to.
 #[expect(clippy::print_stdout, reason = "this is the answer")]
 pub(crate) fn check(args: Args) -> Result<(), String> {
+    args.check()?;
     println!("{args:#?}");
     println!("these settings are fine");
     Ok(())

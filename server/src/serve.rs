@@ -37,6 +37,10 @@ pub struct Settings {
     pub retry: RetryHint,
     /// The namespace of `/v1/locks`.
     pub locks_namespace: Arc<str>,
+    /// The shortest ttl in `/leases`.
+    pub leases_ttl_seconds_min: u64,
+    /// The longest ttl in `/leases`.
+    pub leases_ttl_seconds_max: u64,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -100,6 +104,8 @@ impl Server {
             http: http.clone(),
             retry: settings.retry,
             locks_namespace: settings.locks_namespace,
+            leases_ttl_seconds_min: settings.leases_ttl_seconds_min,
+            leases_ttl_seconds_max: settings.leases_ttl_seconds_max,
             limits,
         };
         let router = app::router(app, &settings.dialects);

@@ -35,6 +35,8 @@ pub fn settings(data: Option<&Path>) -> Settings {
         http: http::Options::default(),
         retry: RetryHint::default(),
         locks_namespace: "default".into(),
+        leases_ttl_seconds_min: 10,
+        leases_ttl_seconds_max: 300,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

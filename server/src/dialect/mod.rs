@@ -1,6 +1,10 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
+mod lease_id;
+mod leases;
 pub mod locks;
+mod owner;
+mod path;
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,21 +14,24 @@ use axum::Router;
 use crate::app::App;
 
 /// A protocol that can be switched on or off. The numbers are stored with every lease: they never change.
-/// 1 to 4 belong to leases, claims, lock and files.
+/// 2 to 4 belong to claims, lock and files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialect {
     /// The native one.
     Locks = 0,
+    /// LS-SPEC-001.
+    Leases = 1,
 }
 
 /// All there are.
-pub const ALL: [Dialect; 1] = [Dialect::Locks];
+pub const ALL: [Dialect; 2] = [Dialect::Locks, Dialect::Leases];
 
 impl Dialect {
     /// As it is called in settings.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Locks => "locks",
+            Dialect::Leases => "leases",
         }
     }
 
@@ -33,9 +40,10 @@ impl Dialect {
         leasehold_core::Dialect(self as u8)
     }
 
-    pub(crate) fn routes(self) -> Router<App> {
+    pub(crate) fn routes(self, app: &App) -> Router<App> {
         match self {
             Dialect::Locks => locks::routes(),
+            Dialect::Leases => leases::routes(app),
         }
     }
 }
