@@ -101,13 +101,22 @@ async fn the_query_names_the_tenant_and_nothing_else() {
 async fn other_paths_and_methods_are_refused_in_the_same_shape() {
     let scene = Scene::new().await;
     let client = &scene.local.client;
-    for path in ["/leases", "/leases/", "/leases/x/y", "/leases/x/renew/", "/locks", "/locks/a/b"] {
+    for path in [
+        "/leases",
+        "/leases/",
+        "/leases/x/y",
+        "/leases/x/renew/",
+        "/locks",
+        "/locks/",
+        "/locks/a/b",
+    ] {
         check_error(&client.get(path).await, 404, "NOT_FOUND");
     }
     for (method, path, allow) in [
         (Method::GET, "/leases/acquire", "POST"),
         (Method::DELETE, "/leases/x/release", "POST"),
         (Method::PUT, "/locks/db", "GET,HEAD"),
+        (Method::POST, "/health", "GET,HEAD"),
     ] {
         let answer = client.send(method, path, None, "").await.expect("an answer");
         check_error(&answer, 405, "INVALID_REQUEST");
