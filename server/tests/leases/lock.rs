@@ -138,3 +138,14 @@ async fn health_is_told_and_a_dialect_that_is_off_is_not_there() {
     let answer = local.client.post("/leases/acquire", asking("db", "a", "r1")).await;
     assert_eq!(answer.expect("an answer").status, 404);
 }
+
+#[tokio::test]
+async fn a_server_that_cannot_answer_says_when_to_come_back() {
+    let scene = Scene::new().await;
+    scene.local.server.engine().stop();
+    scene.local.server.engine().stopped().await;
+    let refused = scene.acquire("db", "a", "r1").await;
+    check_error(&refused, 503, "UNAVAILABLE");
+    assert_eq!(refused.headers["retry-after"], "1");
+    check_error(&scene.look("db").await, 503, "UNAVAILABLE");
+}
