@@ -48,6 +48,14 @@ pub(crate) struct Args {
     /// The namespace of `/lock`.
     #[arg(long, env = "LEASEHOLD_LOCK_NAMESPACE", default_value = "default")]
     pub(crate) lock_namespace: String,
+    /// The shortest ttl in `/leases`, in seconds.
+    #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MIN", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) leases_ttl_seconds_min: u64,
+    /// The longest ttl in `/leases`, in seconds.
+    #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MAX", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) leases_ttl_seconds_max: u64,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: Lasting,
@@ -231,13 +239,17 @@ limits! {
 impl Args {
     /// Says what is wrong between settings that are each fine.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.grace.0 > self.limits.grace_max.0 {
+        let Self { grace, limits, .. } = self;
+        if grace.0 > limits.grace_max.0 {
             return Err(format!(
-                "--grace: {} is longer than --grace-max, {}",
-                self.grace, self.limits.grace_max
+                "--grace: {grace} is longer than --grace-max, {}",
+                limits.grace_max
             ));
         }
-        let is_namespace = |name: &str| (1..=self.limits.namespace_bytes_max).contains(&name.len());
+        if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
+            return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
+        }
+        let is_namespace = |name: &str| (1..=limits.namespace_bytes_max).contains(&name.len());
         let namespaces = [
             ("--locks-namespace", &self.locks_namespace),
             ("--lock-namespace", &self.lock_namespace),
@@ -276,6 +288,8 @@ impl Args {
             locks_namespace: Arc::from(self.locks_namespace.as_str()),
             lock_namespace: Arc::from(self.lock_namespace.as_str()),
             grace: self.grace.span(),
+            leases_ttl_seconds_min: self.leases_ttl_seconds_min,
+            leases_ttl_seconds_max: self.leases_ttl_seconds_max,
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

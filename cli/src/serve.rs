@@ -10,6 +10,7 @@ use crate::log;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn serve(args: Args) -> Result<(), String> {
+    args.check()?;
     log::init(&args.log)?;
     args.check()?;
     allow_many_files();
@@ -23,6 +24,7 @@ pub(crate) fn serve(args: Args) -> Result<(), String> {
 /// Says what the settings come to.
 #[expect(clippy::print_stdout, reason = "this is the answer")]
 pub(crate) fn check(args: Args) -> Result<(), String> {
+    args.check()?;
     println!("{args:#?}");
     args.check()?;
     println!("these settings are fine");

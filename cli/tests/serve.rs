@@ -103,6 +103,7 @@ async fn a_dialect_that_is_not_on_is_not_there() {
     let server = Process::start(BINARY, &data.path().join("data"), &["--dialects=locks"]);
     assert_eq!(server.client.get("/v1/locks/db").await.status, 200);
     assert_eq!(server.client.get("/lock").await.status, 404);
+    assert_eq!(server.client.get("/locks/db?tenant_id=t").await.status, 404);
 }
 
 #[tokio::test]
@@ -119,6 +120,19 @@ async fn every_dialect_is_on_and_the_sticky_lock_has_its_settings() {
     assert_eq!((refused.status, refused.text_of("message")), (409, "grace period active".into()));
     let seen = server.client.get("/v1/namespaces/laptops/locks/default").await;
     assert_eq!(seen.text_of("grace_owner_id"), "a");
+}
+
+#[test]
+fn every_dialect_is_on_by_default_and_a_ttl_has_bounds_that_make_sense() {
+    let said = check_config(&[], &[]);
+    assert!(said.contains("Locks") && said.contains("Leases"), "{said}");
+    assert!(said.contains("leases_ttl_seconds_min: 10"), "{said}");
+    assert!(said.contains("leases_ttl_seconds_max: 300"), "{said}");
+    let said = check_config(&[], &[("LEASEHOLD_LEASES_TTL_SECONDS_MIN", "1")]);
+    assert!(said.contains("leases_ttl_seconds_min: 1,"), "{said}");
+    assert!(check_config(&["--leases-ttl-seconds-min=0"], &[]).contains("leases-ttl-seconds-min"));
+    let said = check_config(&["--leases-ttl-seconds-max=9"], &[]);
+    assert!(said.contains("is more than --leases-ttl-seconds-max"), "{said}");
 }
 
 #[test]

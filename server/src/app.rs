@@ -37,6 +37,10 @@ pub struct App {
     pub lock_namespace: Arc<str>,
     /// How long after expiry `/lock` keeps a lock for its last holder.
     pub grace: Span,
+    /// The shortest ttl in `/leases`.
+    pub leases_ttl_seconds_min: u64,
+    /// The longest ttl in `/leases`.
+    pub leases_ttl_seconds_max: u64,
     /// What the machine allows.
     pub limits: Arc<Limits>,
 }
@@ -49,7 +53,7 @@ pub fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics));
     for dialect in dialects {
-        router = router.merge(dialect.routes());
+        router = router.merge(dialect.routes(&app));
     }
     router
         .fallback(async || failure(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here"))

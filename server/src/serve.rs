@@ -41,6 +41,10 @@ pub struct Settings {
     pub lock_namespace: Arc<str>,
     /// How long after expiry `/lock` keeps a lock for its last holder.
     pub grace: Span,
+    /// The shortest ttl in `/leases`.
+    pub leases_ttl_seconds_min: u64,
+    /// The longest ttl in `/leases`.
+    pub leases_ttl_seconds_max: u64,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -106,6 +110,8 @@ impl Server {
             locks_namespace: settings.locks_namespace,
             lock_namespace: settings.lock_namespace,
             grace: settings.grace,
+            leases_ttl_seconds_min: settings.leases_ttl_seconds_min,
+            leases_ttl_seconds_max: settings.leases_ttl_seconds_max,
             limits,
         };
         let router = app::router(app, &settings.dialects);

@@ -66,10 +66,22 @@ impl Client {
         kind: Option<&str>,
         body: impl Into<Bytes>,
     ) -> Result<Response, Broken> {
+        let kind = kind.map(|kind| (CONTENT_TYPE.as_str(), kind));
+        self.send_with(method, path, kind.as_slice(), body).await
+    }
+
+    /// The same, with any headers.
+    pub async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Result<Response, Broken> {
         let uri = format!("http://{}{path}", self.address);
         let mut request = Request::builder().method(method).uri(uri);
-        if let Some(kind) = kind {
-            request = request.header(CONTENT_TYPE, kind);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let response = self.http.request(request.body(Full::new(body.into()))?).await?;
         let (status, headers) = (response.status(), response.headers().clone());

@@ -37,6 +37,8 @@ pub fn settings(data: Option<&Path>) -> Settings {
         locks_namespace: "default".into(),
         lock_namespace: "default".into(),
         grace: Span::from_secs(5),
+        leases_ttl_seconds_min: 10,
+        leases_ttl_seconds_max: 300,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

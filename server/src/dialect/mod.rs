@@ -1,7 +1,11 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
+mod lease_id;
+mod leases;
 mod lock;
 pub mod locks;
+mod owner;
+mod path;
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +15,19 @@ use axum::Router;
 use crate::app::App;
 
 /// A protocol that can be switched on or off. The numbers are stored with every lease: they never change.
-/// 1, 2 and 4 belong to leases, claims and files.
+/// 2 and 4 belong to claims and files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialect {
     /// The native one.
     Locks = 0,
+    /// LS-SPEC-001.
+    Leases = 1,
     /// The sticky lock with grace.
     Lock = 3,
 }
 
 /// All there are.
-pub const ALL: [Dialect; 2] = [Dialect::Locks, Dialect::Lock];
+pub const ALL: [Dialect; 3] = [Dialect::Locks, Dialect::Leases, Dialect::Lock];
 
 impl Dialect {
     /// As it is called in settings.
@@ -29,6 +35,7 @@ impl Dialect {
         match self {
             Dialect::Locks => "locks",
             Dialect::Lock => "lock",
+            Dialect::Leases => "leases",
         }
     }
 
@@ -37,10 +44,11 @@ impl Dialect {
         leasehold_core::Dialect(self as u8)
     }
 
-    pub(crate) fn routes(self) -> Router<App> {
+    pub(crate) fn routes(self, app: &App) -> Router<App> {
         match self {
             Dialect::Locks => locks::routes(),
             Dialect::Lock => lock::routes(),
+            Dialect::Leases => leases::routes(app),
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use leasehold_core::{Limit, LockKey, Rejection, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use crate::app::App;
+use crate::dialect::path;
 use crate::http::body;
 
 /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
@@ -23,21 +24,8 @@ impl FromRequestParts<App> for Received {
     }
 }
 
-/// The names in the path, percent-decoded.
 async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, Refusal> {
-    if !is_encoded(parts.uri.path()) {
-        return Err(Refusal::invalid("the path: a % is not followed by two hexadecimal digits"));
-    }
-    let Path(names) = Path::from_request_parts(parts, app)
-        .await
-        .map_err(|error| Refusal::invalid(format!("the path: {}", error.body_text())))?;
-    Ok(names)
-}
-
-fn is_encoded(path: &str) -> bool {
-    let is_hex =
-        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
-    path.split('%').skip(1).all(is_hex)
+    path::names(parts, app).await.map_err(Refusal::invalid)
 }
 
 /// The namespace a path is about.

@@ -17,7 +17,7 @@ use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::wire;
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{self, Read, Reply};
 
 /// How much of a queue is shown.
@@ -49,7 +49,7 @@ fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, R
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
         return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
     }
-    let owner = wire::owner(&request.owner_id);
+    let owner = owner::anonymous(&request.owner_id);
     let secret = Secret(crate::random::bytes());
     Ok(Command::Acquire(Box::new(Acquire {
         mode,
@@ -72,7 +72,7 @@ fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
         acquired: true,
         lock_name: key.name.into(),
         owner_id: lease.owner.instance.to_string(),
-        lease_id: wire::lease_id(lease.id),
+        lease_id: lease_id::render(lease.id),
         fencing_token: lease.token.get(),
         lease_expiry_ms: wire::expiry_ms(app, lease.deadline),
         expires_in_ms: lease.remaining(now).map(Span::as_millis),
@@ -219,8 +219,8 @@ fn is_not_theirs(rejection: &Rejection) -> bool {
 /// `None` if what was sent cannot be any lease's.
 fn proof(key: LockKey, owner_id: &str, lease_id: &str, token: u64) -> Option<Proof> {
     Some(Proof::Id {
-        id: wire::parse_lease_id(lease_id)?,
-        owner: wire::owner(owner_id),
+        id: lease_id::parse(lease_id)?,
+        owner: owner::anonymous(owner_id),
         token: Some(Token::new(token)?),
         lock: Some(key),
     })

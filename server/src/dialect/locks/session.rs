@@ -12,7 +12,7 @@ use super::extract::{Body, Received, SessionId};
 use super::lock::unexpected;
 use super::wire;
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, owner};
 use crate::engine::{Read, Reply};
 
 type Answer = Result<Response, Refusal>;
@@ -25,7 +25,7 @@ pub(super) async fn open(
     let session_id: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let command = Command::OpenSession(OpenSession {
         digest: wire::session_digest(&session_id),
-        owner: wire::owner(&request.owner_id),
+        owner: owner::anonymous(&request.owner_id),
         dialect: Dialect::Locks.number(),
         ttl: Span::from_millis(request.ttl_ms),
     });

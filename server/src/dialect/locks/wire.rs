@@ -3,35 +3,11 @@
 use std::sync::Arc;
 
 use leasehold_api::{AcquireRequest, Holder, LockState, Mode, Waiter};
-use leasehold_core::{
-    LeaseId, LeaseNumber, LeaseView, LockKey, LockView, Owner, Phase, Secret, SessionDigest, Span,
-    Timestamp,
-};
+use leasehold_core::{LeaseView, LockKey, LockView, Phase, SessionDigest, Span, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::error::Refusal;
 use crate::app::App;
-
-/// Without authentication everybody is this one.
-const ANONYMOUS: &str = "anonymous";
-
-pub(super) fn owner(owner_id: &str) -> Owner {
-    Owner::new(ANONYMOUS, owner_id)
-}
-
-/// `17.0f3a…`: the lease's number and its secret.
-pub(super) fn lease_id(id: LeaseId) -> String {
-    format!("{}.{:032x}", id.number.0, u128::from_be_bytes(id.secret.0))
-}
-
-/// Whatever is not such an id is the id of no lease.
-pub(super) fn parse_lease_id(text: &str) -> Option<LeaseId> {
-    let (number, secret) = text.split_once('.')?;
-    let is_hex = secret.len() == 32 && secret.bytes().all(|b| b.is_ascii_hexdigit());
-    let secret = u128::from_str_radix(secret, 16).ok().filter(|_| is_hex)?;
-    let number = number.parse().ok().filter(|_| number.bytes().all(|b| b.is_ascii_digit()))?;
-    Some(LeaseId { number: LeaseNumber(number), secret: Secret(secret.to_be_bytes()) })
-}
 
 /// Only a hash of a session's id is ever kept.
 pub(super) fn session_digest(session_id: &str) -> SessionDigest {
@@ -119,20 +95,4 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Waiter {
 
 fn shown_metadata(lease: &LeaseView) -> Option<serde_json::Value> {
     lease.metadata.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_id_comes_back_and_nothing_else_is_one() {
-        let id = LeaseId { number: LeaseNumber(17), secret: Secret([0x0F; 16]) };
-        assert_eq!(parse_lease_id(&lease_id(id)), Some(id));
-        for text in
-            ["", "17", "17.", "+17.0f", "17.0f", "x.0f", "17.+f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"]
-        {
-            assert_eq!(parse_lease_id(text), None, "{text}");
-        }
-    }
 }

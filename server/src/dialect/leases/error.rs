@@ -1,0 +1,180 @@
+//! From the engine's and the core's few kinds of "no" to a status and a body.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Ending, Limit, Rejection};
+use serde::Serialize;
+
+use super::wire;
+use crate::app::App;
+use crate::engine::{self, Reply};
+use crate::http::body::BadBody;
+
+/// An error answer of this dialect. Its body tells the time, so it is written by [`write`], on the way out.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+/// Exactly these members.
+#[derive(Serialize)]
+struct Failure {
+    code: &'static str,
+    message: String,
+    status: u16,
+    server_time: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
+    }
+
+    /// No lease lasts this long here.
+    pub(super) fn ttl(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "INVALID_TTL", message)
+    }
+
+    /// What an acquire is refused with. A repeated one whose lease is over asks for what it cannot have back,
+    /// however that lease ended.
+    pub(super) fn of_acquire(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::RequestSpent(how) => not_active(how, "the lease of this request_id"),
+            other => other.into(),
+        }
+    }
+
+    /// The engine answered another question than was asked: a bug, told as one.
+    pub(super) fn unexpected(reply: &Reply) -> Self {
+        tracing::error!(?reply, "an answer nobody expected");
+        let why = "the server made a mistake; it is not known whether this was done";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", why)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Gives a refusal its body. The other answers have theirs.
+pub(super) async fn write(State(app): State<App>, mut response: Response) -> Response {
+    let Some(Refusal { status, code, message }) = response.extensions_mut().remove() else {
+        return response;
+    };
+    let server_time = wire::server_time(&app);
+    let failure = Failure { code, message, status: status.as_u16(), server_time };
+    let (parts, body) = Json(failure).into_response().into_parts();
+    *response.body_mut() = body;
+    response.headers_mut().extend(parts.headers);
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+pub(super) async fn nothing_here() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing here")
+}
+
+pub(super) async fn wrong_method() -> Refusal {
+    let why = "this path does not know that method";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "INVALID_REQUEST", why)
+}
+
+impl From<BadBody> for Refusal {
+    fn from(bad: BadBody) -> Self {
+        let (status, code) = match &bad {
+            BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_JSON"),
+            BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_REQUEST"),
+            BadBody::Incomplete => (StatusCode::REQUEST_TIMEOUT, "INVALID_REQUEST"),
+            BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, "INVALID_JSON"),
+            BadBody::Field(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
+        };
+        Self::new(status, code, bad.to_string())
+    }
+}
+
+/// Whatever it is, the same request with the same request_id may be sent again.
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", error.to_string())
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        let conflict = |code, why: &str| Self::new(StatusCode::CONFLICT, code, why);
+        match rejection {
+            Rejection::Held(_) | Rejection::QueueFull | Rejection::LimitDiffers { .. } => {
+                conflict("LOCK_HELD", "the lock is held")
+            }
+            Rejection::Grace { .. } => {
+                conflict("LOCK_HELD", "the lock is reserved for its last owner")
+            }
+            Rejection::NoSuchLease => {
+                let why = "there is no such lease, or none any more";
+                Self::new(StatusCode::NOT_FOUND, "LEASE_NOT_FOUND", why)
+            }
+            Rejection::NotOwner => conflict("OWNER_MISMATCH", "the lease is somebody else's"),
+            Rejection::Ended(Ending::Expired) | Rejection::RequestSpent(Ending::Expired) => {
+                conflict("LEASE_EXPIRED", "the lease has expired")
+            }
+            Rejection::Ended(how) | Rejection::RequestSpent(how) => not_active(how, "the lease"),
+            Rejection::StillWaiting => conflict("LEASE_NOT_ACTIVE", "the lease is still waiting"),
+            Rejection::RequestConflict => {
+                conflict("REQUEST_ID_CONFLICT", "request_id was used for another request")
+            }
+            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::TokensExhausted => {
+                conflict("LIMIT_REACHED", "this lock has had all the tokens there are")
+            }
+            // Nobody has a session here.
+            Rejection::NoSuchSession => Self::invalid("there is no such session"),
+        }
+    }
+}
+
+fn not_active(how: Ending, what: &str) -> Refusal {
+    let how = match how {
+        Ending::Released => "been released",
+        Ending::Expired => "expired",
+        Ending::Revoked => "been released by force",
+    };
+    Refusal::new(StatusCode::CONFLICT, "LEASE_NOT_ACTIVE", format!("{what} has {how}"))
+}
+
+fn of_limit(limit: Limit) -> Refusal {
+    let invalid = |field: &str| Refusal::invalid(format!("{field}: is out of bounds"));
+    let full =
+        |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED", why.to_owned());
+    match limit {
+        Limit::Namespace => invalid("tenant_id"),
+        Limit::Name => invalid("lock_key"),
+        Limit::Owner => invalid("owner_id"),
+        Limit::RequestId => invalid("request_id"),
+        Limit::Reason => invalid("reason"),
+        Limit::Ttl => Refusal::ttl("ttl_seconds: is longer than the server allows"),
+        Limit::Namespaces => full("there are too many tenants"),
+        Limit::Locks => full("there are too many locks"),
+        Limit::OwnerLeases => full("this owner has too many leases"),
+        Limit::Metadata
+        | Limit::SessionTtl
+        | Limit::Grace
+        | Limit::Wait
+        | Limit::Holders
+        | Limit::OwnerSessions => Refusal::invalid("the request is out of bounds"),
+    }
+}

@@ -1,0 +1,97 @@
+//! What handlers take out of a request before they begin.
+
+use std::convert::Infallible;
+
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::error::Refusal;
+use crate::app::App;
+use crate::dialect::path;
+use crate::http::body;
+
+/// The lease a path is about, as it was written.
+pub(super) struct Lease(pub(super) String);
+
+impl FromRequestParts<App> for Lease {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        Ok(Self(name(parts, app, "lease").await?))
+    }
+}
+
+/// The lock a path is about. Whose it is stands elsewhere.
+pub(super) struct Lock(pub(super) String);
+
+impl FromRequestParts<App> for Lock {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        Ok(Self(name(parts, app, "lock").await?))
+    }
+}
+
+async fn name(parts: &mut Parts, app: &App, which: &str) -> Result<String, Refusal> {
+    let mut names = path::names(parts, app).await.map_err(Refusal::invalid)?;
+    Ok(names.remove(which).unwrap_or_default())
+}
+
+/// Who asks, as far as the headers say. Without authentication they stand in for a credential.
+pub(super) struct Caller(HeaderMap);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(Self(parts.headers.clone()))
+    }
+}
+
+impl Caller {
+    /// Whoever says who they are can only speak for themselves.
+    pub(super) fn must_be(&self, owner_id: &str) -> Result<(), Refusal> {
+        let mut named = self.0.get_all("x-owner-id").iter();
+        if named.all(|named| named.as_bytes() == owner_id.as_bytes()) {
+            return Ok(());
+        }
+        let why = "owner_id: is not who x-owner-id says is asking";
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, "OWNER_TOKEN_MISMATCH", why))
+    }
+
+    pub(super) fn must_be_admin(&self) -> Result<(), Refusal> {
+        if self.0.get("x-role").is_some_and(|role| role == "ADMIN") {
+            return Ok(());
+        }
+        let why = "only an admin may do this (x-role: ADMIN)";
+        Err(Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", why))
+    }
+}
+
+/// The parameters of a query, all of them known.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let Query(params) = Query::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
+        Ok(Self(params))
+    }
+}
+
+/// A JSON body.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send> FromRequest<App> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let options = &app.http;
+        Ok(Self(body::json(request, options.body_bytes_max, options.body_timeout).await?))
+    }
+}

@@ -1,0 +1,126 @@
+//! One lease: acquire, renew, release.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{
+    Acquire, Command, Extend, LeaseNumber, Mode, Operation, Outcome, Proof, Rejection, Release,
+    Renew, Secret, Span, Wait,
+};
+
+use super::error::Refusal;
+use super::extract::{Body, Caller, Lease};
+use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
+use crate::app::App;
+use crate::dialect::{Dialect, lease_id, owner};
+use crate::engine::{Read, Reply};
+
+pub(super) type Answer = Result<Response, Refusal>;
+
+pub(super) async fn acquire(
+    State(app): State<App>,
+    caller: Caller,
+    Body(request): Body<AcquireRequest>,
+) -> Answer {
+    let key = wire::key(&app, &request.tenant_id, &request.lock_key)?;
+    wire::check_owner(&app, &request.owner_id, &request.request_id)?;
+    let ttl = wire::ttl(&app, &request.ttl_seconds)?;
+    caller.must_be(&request.owner_id)?;
+    let command = Command::Acquire(Box::new(Acquire {
+        lock: key.clone(),
+        owner: owner::anonymous(&request.owner_id),
+        numbered: false,
+        dialect: Dialect::Leases.number(),
+        mode: Mode::Exclusive,
+        ttl: Some(ttl),
+        grace: Span::ZERO,
+        wait: Wait::No,
+        sticky: false,
+        // Terminal states are answered with 409, so they have to be known for a while.
+        keep: true,
+        session: None,
+        metadata: None,
+        request_id: Some(request.request_id.as_str().into()),
+        secret: Secret(crate::random::bytes()),
+    }));
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Granted(grant))) => {
+            let origin = Origin { key, idempotency_key: Some(request.request_id) };
+            let body = wire::lease(&app, origin, &grant.lease);
+            Ok((StatusCode::CREATED, Json(body)).into_response())
+        }
+        Reply::Applied(Err(rejection)) => Err(Refusal::of_acquire(rejection)),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+pub(super) async fn renew(
+    State(app): State<App>,
+    Lease(id): Lease,
+    caller: Caller,
+    Body(request): Body<RenewRequest>,
+) -> Answer {
+    wire::check_owner(&app, &request.owner_id, &request.request_id)?;
+    let ttl = wire::ttl(&app, &request.ttl_seconds)?;
+    caller.must_be(&request.owner_id)?;
+    let (proof, origin) = proof(&app, &id, &request.owner_id).await?;
+    let command = Command::Renew(Renew {
+        proof,
+        dialect: Dialect::Leases.number(),
+        extend: Extend::Exactly(ttl),
+        request_id: Some(request.request_id.into()),
+    });
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Renewed(lease))) => {
+            Ok(Json(wire::lease(&app, origin, &lease)).into_response())
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+pub(super) async fn release(
+    State(app): State<App>,
+    Lease(id): Lease,
+    caller: Caller,
+    Body(request): Body<ReleaseRequest>,
+) -> Answer {
+    wire::check_owner(&app, &request.owner_id, &request.request_id)?;
+    caller.must_be(&request.owner_id)?;
+    let (proof, origin) = proof(&app, &id, &request.owner_id).await?;
+    let command = Command::Release(Release {
+        proof,
+        dialect: Dialect::Leases.number(),
+        request_id: Some(request.request_id.into()),
+    });
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Released(lease))) => {
+            Ok(Json(wire::lease(&app, origin, &lease)).into_response())
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+/// The proof a request offers, and what its answer will need to know besides the outcome. That is read before
+/// anything is done: a read that failed afterwards would make an error of what has happened.
+async fn proof(app: &App, id: &str, owner_id: &str) -> Result<(Proof, Origin), Refusal> {
+    let id = lease_id::parse(id).ok_or(Rejection::NoSuchLease)?;
+    let origin = origin(app, id.number).await?.ok_or(Rejection::NoSuchLease)?;
+    let owner = owner::anonymous(owner_id);
+    Ok((Proof::Id { id, owner, token: None, lock: None }, origin))
+}
+
+/// Where a lease of this dialect came from, if it is still known.
+pub(super) async fn origin(app: &App, number: LeaseNumber) -> Result<Option<Origin>, Refusal> {
+    match app.engine.read(Read::Lease(number, Dialect::Leases.number())).await? {
+        Reply::Lease(record) => Ok(record.map(|record| {
+            let is_acquire = |operation| operation == Operation::Acquire;
+            let mut requests = record.requests.into_iter();
+            let acquire = requests.find(|request| is_acquire(request.operation));
+            Origin { key: record.lock, idempotency_key: acquire.map(|request| request.id.into()) }
+        })),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}

@@ -1,0 +1,80 @@
+//! One lock: look at it, take it away from whoever has it. And whether the server is well.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Command, LeaseView, LockKey, Outcome, Revoke, Target};
+use serde_json::json;
+
+use super::error::Refusal;
+use super::extract::{Body, Caller, Lock, Params};
+use super::lease::{Answer, origin};
+use super::wire::{self, ForceReleaseRequest, LockState, LookParams, Origin};
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::engine::{Read, Reply};
+
+pub(super) async fn look(
+    State(app): State<App>,
+    Lock(lock_key): Lock,
+    Params(params): Params<LookParams>,
+) -> Answer {
+    let key = wire::key(&app, &params.tenant_id, &lock_key)?;
+    match app.engine.read(Read::Lock { key: key.clone(), n_queue_max: 0 }).await? {
+        Reply::Lock(view) => {
+            let lease = view.holders.first();
+            Ok(Json(state(&app, key, lease, lease.is_some()).await).into_response())
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+pub(super) async fn force_release(
+    State(app): State<App>,
+    Lock(lock_key): Lock,
+    caller: Caller,
+    Body(request): Body<ForceReleaseRequest>,
+) -> Answer {
+    let key = wire::key(&app, &request.tenant_id, &lock_key)?;
+    let reason = wire::reason(&app, &request)?;
+    caller.must_be_admin()?;
+    let target = Target::Lock(key.clone());
+    let command = Command::Revoke(Revoke { target, reason: reason.as_str().into() });
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Revoked(leases))) => {
+            tracing::warn!(lock = ?key, reason, n = leases.len(), "released by force");
+            Ok(Json(state(&app, key, leases.first(), false).await).into_response())
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+/// A lock with the lease that is or was on it.
+async fn state(app: &App, key: LockKey, lease: Option<&LeaseView>, is_active: bool) -> LockState {
+    let active_lease = match lease {
+        Some(lease) => Some(wire::lease(app, of(app, &key, lease).await, lease)),
+        None => None,
+    };
+    LockState {
+        tenant_id: key.namespace.to_string(),
+        lock_key: key.name.to_string(),
+        has_active_lease: is_active,
+        active_lease,
+        server_time: wire::server_time(app),
+    }
+}
+
+/// Where a lease came from. What cannot be read is left out: the lock has been seen, or freed, already.
+async fn of(app: &App, key: &LockKey, lease: &LeaseView) -> Origin {
+    let unknown = Origin { key: key.clone(), idempotency_key: None };
+    if lease.dialect != Dialect::Leases.number() {
+        return unknown;
+    }
+    origin(app, lease.id.number).await.ok().flatten().unwrap_or(unknown)
+}
+
+pub(super) async fn health(State(app): State<App>) -> Response {
+    Json(json!({"status": "ok", "server_time": wire::server_time(&app)})).into_response()
+}

@@ -1,0 +1,39 @@
+//! LS-SPEC-001: `/leases`, `/locks` and `/health`. The namespace is the tenant.
+
+mod error;
+mod extract;
+mod lease;
+mod lock;
+mod time;
+mod wire;
+
+use axum::routing::{any, get, post};
+use axum::{Router, middleware};
+
+use crate::app::App;
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    let leases = Router::new()
+        .route("/acquire", post(lease::acquire))
+        .route("/{lease}/renew", post(lease::renew))
+        .route("/{lease}/release", post(lease::release));
+    let locks = Router::new()
+        .route("/{lock}", get(lock::look))
+        .route("/{lock}/force-release", post(lock::force_release));
+    // A nest answers for everything below it but its own name with a slash.
+    let edge = Router::new()
+        .route("/leases/", any(error::nothing_here))
+        .route("/locks/", any(error::nothing_here))
+        .route("/health", get(lock::health));
+    Router::new()
+        .nest("/leases", ours(leases.fallback(error::nothing_here), app))
+        .nest("/locks", ours(locks.fallback(error::nothing_here), app))
+        .merge(ours(edge, app))
+}
+
+/// Whatever is wrong with these paths is said in this dialect's shape, which tells the time.
+fn ours(router: Router<App>, app: &App) -> Router<App> {
+    router
+        .method_not_allowed_fallback(error::wrong_method)
+        .layer(middleware::map_response_with_state(app.clone(), error::write))
+}

@@ -1,0 +1,155 @@
+//! The shapes on the wire, and between them and the core's.
+
+use leasehold_core::{Ending, LeaseView, LockKey, Phase, Span, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::error::Refusal;
+use super::time::iso;
+use crate::app::App;
+use crate::dialect::{Dialect, lease_id};
+
+/// `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AcquireRequest {
+    pub(super) tenant_id: String,
+    pub(super) request_id: String,
+    pub(super) lock_key: String,
+    pub(super) owner_id: String,
+    pub(super) ttl_seconds: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RenewRequest {
+    pub(super) request_id: String,
+    pub(super) owner_id: String,
+    pub(super) ttl_seconds: Box<RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReleaseRequest {
+    pub(super) request_id: String,
+    pub(super) owner_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForceReleaseRequest {
+    pub(super) tenant_id: String,
+    pub(super) actor: String,
+    pub(super) reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LookParams {
+    pub(super) tenant_id: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct LockState {
+    pub(super) tenant_id: String,
+    pub(super) lock_key: String,
+    pub(super) has_active_lease: bool,
+    pub(super) active_lease: Option<Lease>,
+    pub(super) server_time: String,
+}
+
+/// Exactly these members, always. What is null belongs to another dialect.
+#[derive(Serialize)]
+pub(super) struct Lease {
+    lease_id: Option<String>,
+    tenant_id: String,
+    lock_key: String,
+    owner_id: String,
+    status: Status,
+    acquired_at: String,
+    expires_at: Option<String>,
+    last_renewed_at: String,
+    fencing_token: u64,
+    idempotency_key: Option<String>,
+    version: u32,
+    server_time: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Status {
+    Active,
+    Released,
+    Expired,
+}
+
+/// What is true of a lease from its first moment to its last.
+pub(super) struct Origin {
+    pub(super) key: LockKey,
+    /// The request id of its acquire.
+    pub(super) idempotency_key: Option<String>,
+}
+
+/// A lease as it is shown. Its id is its proof in the dialect that gave it, and of no use in this one.
+pub(super) fn lease(app: &App, origin: Origin, lease: &LeaseView) -> Lease {
+    let wall = |at: Timestamp| iso(app.engine.wall_ms_of(at));
+    let is_ours = lease.dialect == Dialect::Leases.number();
+    Lease {
+        lease_id: is_ours.then(|| lease_id::render(lease.id)),
+        tenant_id: origin.key.namespace.to_string(),
+        lock_key: origin.key.name.to_string(),
+        owner_id: lease.owner.instance.to_string(),
+        status: match lease.phase {
+            Phase::Waiting | Phase::Parked | Phase::Active => Status::Active,
+            Phase::Ended(Ending::Expired) => Status::Expired,
+            Phase::Ended(Ending::Released | Ending::Revoked) => Status::Released,
+        },
+        acquired_at: wall(lease.granted_at),
+        expires_at: lease.deadline.map(wall),
+        last_renewed_at: wall(lease.renewed_at),
+        fencing_token: lease.token.get(),
+        idempotency_key: origin.idempotency_key,
+        version: lease.version,
+        server_time: server_time(app),
+    }
+}
+
+pub(super) fn server_time(app: &App) -> String {
+    iso(app.engine.wall_ms_of(app.engine.now()))
+}
+
+/// The core checks this as well, but only after the question of who asks, which comes second here.
+fn check(field: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
+    if (1..=bytes_max).contains(&text.len()) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(format!("{field}: must have 1 to {bytes_max} bytes")))
+}
+
+pub(super) fn check_owner(app: &App, owner_id: &str, request_id: &str) -> Result<(), Refusal> {
+    check("owner_id", owner_id, app.limits.owner_bytes_max)?;
+    check("request_id", request_id, app.limits.request_id_bytes_max)
+}
+
+pub(super) fn key(app: &App, tenant_id: &str, lock_key: &str) -> Result<LockKey, Refusal> {
+    check("tenant_id", tenant_id, app.limits.namespace_bytes_max)?;
+    check("lock_key", lock_key, app.limits.name_bytes_max)?;
+    Ok(LockKey { namespace: tenant_id.into(), name: lock_key.into() })
+}
+
+/// On whose word a lease is taken away, and why.
+pub(super) fn reason(app: &App, request: &ForceReleaseRequest) -> Result<String, Refusal> {
+    check("actor", &request.actor, app.limits.owner_bytes_max)?;
+    let given = request.reason.as_deref().filter(|reason| !reason.is_empty());
+    let reason =
+        given.map_or_else(|| request.actor.clone(), |why| format!("{}: {why}", request.actor));
+    check("actor and reason together", &reason, app.limits.reason_bytes_max)?;
+    Ok(reason)
+}
+
+pub(super) fn ttl(app: &App, ttl_seconds: &RawValue) -> Result<Span, Refusal> {
+    let (min, max) = (app.leases_ttl_seconds_min, app.leases_ttl_seconds_max);
+    let seconds = ttl_seconds.get().parse().ok().filter(|seconds| (min..=max).contains(seconds));
+    let why = || Refusal::ttl(format!("ttl_seconds: must be a whole number from {min} to {max}"));
+    seconds.map(Span::from_secs).ok_or_else(why)
+}

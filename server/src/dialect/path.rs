@@ -1,0 +1,25 @@
+//! The names in a path. Each dialect says in its own shape what is wrong with them.
+
+use std::collections::HashMap;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+
+use crate::app::App;
+
+/// The names in the path, percent-decoded; or what is wrong with it, in words.
+pub(super) async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String, String>, String> {
+    if !is_encoded(parts.uri.path()) {
+        return Err("the path: a % is not followed by two hexadecimal digits".into());
+    }
+    let Path(names) = Path::from_request_parts(parts, app)
+        .await
+        .map_err(|error| format!("the path: {}", error.body_text()))?;
+    Ok(names)
+}
+
+fn is_encoded(path: &str) -> bool {
+    let is_hex =
+        |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit());
+    path.split('%').skip(1).all(is_hex)
+}
