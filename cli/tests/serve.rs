@@ -100,7 +100,7 @@ async fn a_dialect_that_is_not_on_is_not_there() {
     let data = folder();
     let said = check_config(&["--dialects", "nonsense"], &[]);
     assert!(said.contains("there is no dialect"), "{said}");
-    let server = Process::start(BINARY, &data.path().join("data"), &["--dialects=locks"]);
+    let server = Process::start(BINARY, &data.path().join("data"), &["--dialects=locks,locks"]);
     assert_eq!(server.client.get("/v1/locks/db").await.status, 200);
     assert_eq!(server.client.get("/lock").await.status, 404);
     assert_eq!(server.client.get("/locks/db?tenant_id=t").await.status, 404);

@@ -1,5 +1,6 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
+mod calendar;
 mod lease_id;
 mod leases;
 mod lock;

@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{
-    Acquire, Command, Extend, LeaseNumber, Mode, Operation, Outcome, Proof, Rejection, Release,
-    Renew, Secret, Span, Wait,
+    Acquire, Command, Extend, LeaseNumber, Operation, Outcome, Proof, Rejection, Release, Renew,
+    Secret,
 };
 
 use super::error::Refusal;
@@ -27,22 +27,13 @@ pub(super) async fn acquire(
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
     caller.must_be(&request.owner_id)?;
+    let (owner, secret) = (owner::anonymous(&request.owner_id), Secret(crate::random::bytes()));
     let command = Command::Acquire(Box::new(Acquire {
-        lock: key.clone(),
-        owner: owner::anonymous(&request.owner_id),
-        numbered: false,
-        dialect: Dialect::Leases.number(),
-        mode: Mode::Exclusive,
         ttl: Some(ttl),
-        grace: Span::ZERO,
-        wait: Wait::No,
-        sticky: false,
         // Terminal states are answered with 409, so they have to be known for a while.
         keep: true,
-        session: None,
-        metadata: None,
         request_id: Some(request.request_id.as_str().into()),
-        secret: Secret(crate::random::bytes()),
+        ..Acquire::new(key.clone(), owner, Dialect::Leases.number(), secret)
     }));
     match app.engine.apply(command).await? {
         Reply::Applied(Ok(Outcome::Granted(grant))) => {

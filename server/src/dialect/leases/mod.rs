@@ -4,7 +4,6 @@ mod error;
 mod extract;
 mod lease;
 mod lock;
-mod time;
 mod wire;
 
 use axum::routing::{any, get, post};

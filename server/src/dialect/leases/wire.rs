@@ -5,9 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::error::Refusal;
-use super::time::iso;
 use crate::app::App;
-use crate::dialect::{Dialect, lease_id};
+use crate::dialect::{Dialect, calendar, lease_id};
 
 /// `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own.
 #[derive(Deserialize)]
@@ -92,7 +91,7 @@ pub(super) struct Origin {
 
 /// A lease as it is shown. Its id is its proof in the dialect that gave it, and of no use in this one.
 pub(super) fn lease(app: &App, origin: Origin, lease: &LeaseView) -> Lease {
-    let wall = |at: Timestamp| iso(app.engine.wall_ms_of(at));
+    let wall = |at: Timestamp| calendar::to_millis(app.engine.wall_ms_of(at));
     let is_ours = lease.dialect == Dialect::Leases.number();
     Lease {
         lease_id: is_ours.then(|| lease_id::render(lease.id)),
@@ -115,7 +114,7 @@ pub(super) fn lease(app: &App, origin: Origin, lease: &LeaseView) -> Lease {
 }
 
 pub(super) fn server_time(app: &App) -> String {
-    iso(app.engine.wall_ms_of(app.engine.now()))
+    calendar::to_millis(app.engine.wall_ms_of(app.engine.now()))
 }
 
 /// The core checks this as well, but only after the question of who asks, which comes second here.

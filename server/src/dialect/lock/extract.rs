@@ -16,8 +16,6 @@ use crate::app::App;
 const DEFAULT_JOB: &str = "default";
 /// How long a lock lasts if nobody says.
 const DEFAULT_TTL: Span = Span::from_secs(30);
-/// Without authentication everybody is this one.
-const ANONYMOUS: &str = "anonymous";
 
 /// Take or renew a lock.
 pub(super) struct AcquireParams {
@@ -125,7 +123,7 @@ fn owner(app: &App, client: &str) -> Result<Owner, Refusal> {
     if client.len() > app.limits.owner_bytes_max {
         return Err(Rejection::Limit(Limit::Owner).into());
     }
-    Ok(Owner::new(ANONYMOUS, client))
+    Ok(crate::dialect::owner::anonymous(client))
 }
 
 fn lock(app: &App, job: String) -> LockKey {

@@ -4,7 +4,6 @@ mod duration;
 mod error;
 mod extract;
 mod sticky;
-mod time;
 mod wire;
 
 use axum::Router;

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use leasehold_core::{LockView, Timestamp};
 use serde::Serialize;
 
-use super::time::rfc3339;
 use crate::app::App;
+use crate::dialect::calendar;
 
 /// What is said of a lock is true for a moment: nobody may keep it.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
@@ -106,5 +106,5 @@ pub(super) fn status<'a>(
 
 /// A lock time as people read it.
 pub(super) fn shown(app: &App, at: Timestamp) -> String {
-    rfc3339(app.engine.wall_ms_of(at))
+    calendar::to_seconds(app.engine.wall_ms_of(at))
 }

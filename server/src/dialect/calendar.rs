@@ -1,19 +1,29 @@
-//! Wall-clock times as RFC 3339 writes them: in UTC, to the second.
+//! Wall-clock times as text. For display only, in UTC.
+
+const DAY_MS: i64 = 86_400_000;
 
 /// `2024-01-15T10:30:00Z`, rounded down: whoever reads it gives up sooner, never later.
-pub(super) fn rfc3339(wall_ms: i64) -> String {
-    let seconds = wall_ms.div_euclid(1000);
-    let (year, month, day) = date(seconds.div_euclid(86_400));
-    let second = seconds.rem_euclid(86_400);
+pub(super) fn to_seconds(wall_ms: i64) -> String {
+    format!("{}Z", without_zone(wall_ms))
+}
+
+/// `2024-01-15T10:30:00.000Z`.
+pub(super) fn to_millis(wall_ms: i64) -> String {
+    format!("{}.{:03}Z", without_zone(wall_ms), wall_ms.rem_euclid(1000))
+}
+
+fn without_zone(wall_ms: i64) -> String {
+    let (year, month, day) = date(wall_ms.div_euclid(DAY_MS));
+    let second = wall_ms.rem_euclid(DAY_MS) / 1000;
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
 /// Year, month and day of a day counted from 1970-01-01.
 ///
 /// Years are taken to begin in March, so that the leap day is their last, and come in eras of 400 with the
 /// same number of days each.
-fn date(days: i64) -> (i64, i64, i64) {
+pub(super) fn date(days: i64) -> (i64, i64, i64) {
     const ERA_DAYS: i64 = 146_097;
     /// From 0000-03-01 to 1970-01-01.
     const EPOCH_DAYS: i64 = 719_468;
@@ -34,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_in_utc_whole_seconds() {
+    fn times_are_written_in_utc() {
         for (wall_ms, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (999, "1970-01-01T00:00:00Z"),
@@ -48,8 +58,10 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00Z"),
             (253_402_300_799_000, "9999-12-31T23:59:59Z"),
         ] {
-            assert_eq!(rfc3339(wall_ms), text, "{wall_ms}");
+            assert_eq!(to_seconds(wall_ms), text, "{wall_ms}");
         }
+        assert_eq!(to_millis(-1), "1969-12-31T23:59:59.999Z");
+        assert_eq!(to_millis(1_771_144_200_001), "2026-02-15T08:30:00.001Z");
     }
 
     #[test]
