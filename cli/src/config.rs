@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use clap::{Args as ClapArgs, CommandFactory};
 use leasehold_core::{Limits, RetryHint};
-use leasehold_server::dialect::Dialect;
+use leasehold_server::dialect::{ALL, Dialect};
 use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
@@ -40,11 +40,17 @@ pub(crate) struct Args {
           default_value_t = false, require_equals = true)]
     pub(crate) ephemeral: bool,
     /// The protocols to speak.
-    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_value = "locks")]
+    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_values_t = ALL)]
     pub(crate) dialects: Vec<Dialect>,
     /// The namespace of `/v1/locks`.
     #[arg(long, env = "LEASEHOLD_LOCKS_NAMESPACE", default_value = "default")]
     pub(crate) locks_namespace: String,
+    /// The namespace of `/v1/claims`.
+    #[arg(long, env = "LEASEHOLD_CLAIMS_NAMESPACE", default_value = "default")]
+    pub(crate) claims_namespace: String,
+    /// How long a claim may wait before it expires.
+    #[arg(long, env = "LEASEHOLD_CLAIMS_WAIT_MAX", default_value = "24h")]
+    pub(crate) claims_wait_max: Lasting,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: Lasting,
@@ -252,6 +258,8 @@ impl Args {
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
             locks_namespace: Arc::from(self.locks_namespace.as_str()),
+            claims_namespace: Arc::from(self.claims_namespace.as_str()),
+            claims_wait_max: self.claims_wait_max.span(),
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

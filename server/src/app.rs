@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use leasehold_api::{Code, Failure};
-use leasehold_core::{Limits, RetryHint};
+use leasehold_core::{Limits, RetryHint, Span};
 use serde_json::json;
 
 use crate::dialect::Dialect;
@@ -33,6 +33,10 @@ pub struct App {
     pub retry: RetryHint,
     /// The namespace of `/v1/locks`.
     pub locks_namespace: Arc<str>,
+    /// The namespace of `/v1/claims`.
+    pub claims_namespace: Arc<str>,
+    /// How long a claim may wait before it expires.
+    pub claims_wait_max: Span,
     /// What the machine allows.
     pub limits: Arc<Limits>,
 }

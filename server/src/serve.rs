@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::RetryHint;
+use leasehold_core::{RetryHint, Span};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -37,6 +37,10 @@ pub struct Settings {
     pub retry: RetryHint,
     /// The namespace of `/v1/locks`.
     pub locks_namespace: Arc<str>,
+    /// The namespace of `/v1/claims`.
+    pub claims_namespace: Arc<str>,
+    /// How long a claim may wait before it expires.
+    pub claims_wait_max: Span,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -100,6 +104,8 @@ impl Server {
             http: http.clone(),
             retry: settings.retry,
             locks_namespace: settings.locks_namespace,
+            claims_namespace: settings.claims_namespace,
+            claims_wait_max: settings.claims_wait_max,
             limits,
         };
         let router = app::router(app, &settings.dialects);

@@ -35,6 +35,8 @@ pub fn settings(data: Option<&Path>) -> Settings {
         http: http::Options::default(),
         retry: RetryHint::default(),
         locks_namespace: "default".into(),
+        claims_namespace: "default".into(),
+        claims_wait_max: Span::from_secs(24 * 3600),
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -1,5 +1,6 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
+mod claims;
 pub mod locks;
 
 use std::fmt;
@@ -10,21 +11,24 @@ use axum::Router;
 use crate::app::App;
 
 /// A protocol that can be switched on or off. The numbers are stored with every lease: they never change.
-/// 1 to 4 belong to leases, claims, lock and files.
+/// 1, 3 and 4 belong to leases, lock and files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialect {
     /// The native one.
     Locks = 0,
+    /// A queue of claims for each resource.
+    Claims = 2,
 }
 
 /// All there are.
-pub const ALL: [Dialect; 1] = [Dialect::Locks];
+pub const ALL: [Dialect; 2] = [Dialect::Locks, Dialect::Claims];
 
 impl Dialect {
     /// As it is called in settings.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Locks => "locks",
+            Dialect::Claims => "claims",
         }
     }
 
@@ -36,6 +40,7 @@ impl Dialect {
     pub(crate) fn routes(self) -> Router<App> {
         match self {
             Dialect::Locks => locks::routes(),
+            Dialect::Claims => claims::routes(),
         }
     }
 }
