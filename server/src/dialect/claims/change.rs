@@ -1,5 +1,6 @@
 //! Changing a claim.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
@@ -83,9 +84,11 @@ async fn set(app: &App, base: &str, number: LeaseNumber, command: Command) -> An
     // What the command leaves behind does not say which resource it is about, and may be over before it
     // could be read again.
     let Claim { lock, .. } = read(app, number).await?;
+    // From before the command, so that a ttl is answered as it was asked for.
+    let now = app.engine.now();
     match app.engine.apply(command).await? {
         Reply::Applied(Ok(Outcome::Renewed(view) | Outcome::Amended(view))) => {
-            Ok(shown(app, base, &Claim::of(lock, *view)))
+            Ok(Json(Claim::of(lock, *view).show(app, base, now)).into_response())
         }
         Reply::Applied(Err(rejection)) => Err(refusal(app, number, rejection).await),
         other => Err(Refusal::unexpected(&other)),

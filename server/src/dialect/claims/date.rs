@@ -31,8 +31,7 @@ fn parse_rfc2822(text: &str) -> Option<f64> {
     };
     let words: Vec<_> = rest.split_whitespace().collect();
     let [day, month, year, clock, zone] = words[..] else { return None };
-    let is_month = |known: &&str| known.eq_ignore_ascii_case(month);
-    let month = MONTHS.iter().position(|known| is_month(&known))? as i64 + 1;
+    let month = MONTHS.iter().position(|known| known.eq_ignore_ascii_case(month))? as i64 + 1;
     let year = digits(year, 4, 4)?;
     let days = days(year, month, digits(day, 1, 2)?)?;
     let expected = WEEKDAYS[days.rem_euclid(7) as usize];

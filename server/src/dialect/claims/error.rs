@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_core::{Ending, Limit, Rejection};
 use serde_json::{Value, json};
 
+use crate::dialect::Dialect;
 use crate::engine::{self, Reply};
 use crate::http::body::BadBody;
 
@@ -104,9 +105,11 @@ impl From<Rejection> for Refusal {
             Rejection::Limit(limit) => of_limit(limit),
             Rejection::Ended(how) => Self::conflict(ended(how), None),
             Rejection::StillWaiting => Self::conflict(STILL_WAITING, None),
-            Rejection::Held(_) | Rejection::Grace { .. } => {
-                Self::conflict("The resource is taken, and no claim may wait", None)
+            Rejection::Held(holding) => {
+                let claim = holding.lease.filter(|(of, _)| *of == Dialect::Claims.number());
+                Self::conflict(NO_WAITING, claim.map(|(_, number)| number.0))
             }
+            Rejection::Grace { .. } => Self::conflict(NO_WAITING, None),
             Rejection::TokensExhausted => {
                 Self::conflict("This resource has had all the tokens there are", None)
             }
@@ -121,6 +124,7 @@ impl From<Rejection> for Refusal {
 }
 
 pub(super) const STILL_WAITING: &str = "The claim is still waiting";
+const NO_WAITING: &str = "The resource is taken, and no claim may wait";
 
 pub(super) fn ended(how: Ending) -> &'static str {
     match how {
