@@ -42,11 +42,7 @@ async fn invalid_values_are_400_by_name_and_change_nothing() {
         let answer = scene.send(Method::POST, "/v1/claims/", body).await;
         assert_eq!(named(&answer), expected, "{body}");
     }
-    let deep = format!(
-        r#"{{"resource":"r","timeout":1,"metadata":{}{}}}"#,
-        "[".repeat(125),
-        "]".repeat(125)
-    );
+    let deep = nested(125);
     assert_eq!(named(&scene.send(Method::POST, "/v1/claims/", &deep).await), ["metadata"]);
     for (name, length) in [("resource", 513), ("metadata", 20_000)] {
         let mut body = json!({"resource": "r", "timeout": 1});
@@ -54,6 +50,19 @@ async fn invalid_values_are_400_by_name_and_change_nothing() {
         assert_eq!(named(&scene.post(body).await), [name]);
     }
     assert!(scene.list("").await.is_empty());
+}
+
+/// A claim whose metadata is so deep.
+fn nested(n: usize) -> String {
+    let (before, after) = ("[".repeat(n), "]".repeat(n));
+    format!(r#"{{"resource":"deep","timeout":1,"metadata":{before}{after}}}"#)
+}
+
+#[tokio::test]
+async fn metadata_that_is_accepted_can_be_read_back_in_a_list() {
+    let scene = Scene::start().await;
+    assert_eq!(scene.send(Method::POST, "/v1/claims/", &nested(124)).await.status, 201);
+    assert_eq!(scene.list("").await, [1]);
 }
 
 #[tokio::test]
