@@ -56,6 +56,12 @@ pub(crate) struct Args {
     #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MAX", default_value_t = 300,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) leases_ttl_seconds_max: u64,
+    /// The namespace of `/v1/claims`.
+    #[arg(long, env = "LEASEHOLD_CLAIMS_NAMESPACE", default_value = "default")]
+    pub(crate) claims_namespace: String,
+    /// How long a claim may wait before it expires.
+    #[arg(long, env = "LEASEHOLD_CLAIMS_WAIT_MAX", default_value = "24h")]
+    pub(crate) claims_wait_max: Lasting,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: Lasting,
@@ -246,6 +252,12 @@ impl Args {
                 limits.grace_max
             ));
         }
+        if self.claims_wait_max.0 > limits.wait_max.0 {
+            return Err(format!(
+                "--claims-wait-max is longer than --wait-max, {}",
+                limits.wait_max
+            ));
+        }
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
         }
@@ -253,6 +265,7 @@ impl Args {
         let namespaces = [
             ("--locks-namespace", &self.locks_namespace),
             ("--lock-namespace", &self.lock_namespace),
+            ("--claims-namespace", &self.claims_namespace),
         ];
         match namespaces.into_iter().find(|(_, name)| !is_namespace(name)) {
             Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
@@ -285,11 +298,15 @@ impl Args {
                 min: self.engine.retry_min.span(),
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
-            locks_namespace: Arc::from(self.locks_namespace.as_str()),
-            lock_namespace: Arc::from(self.lock_namespace.as_str()),
-            grace: self.grace.span(),
-            leases_ttl_seconds_min: self.leases_ttl_seconds_min,
-            leases_ttl_seconds_max: self.leases_ttl_seconds_max,
+            dialect: dialect::Options {
+                locks_namespace: Arc::from(self.locks_namespace.as_str()),
+                leases_ttl_seconds_min: self.leases_ttl_seconds_min,
+                leases_ttl_seconds_max: self.leases_ttl_seconds_max,
+                claims_namespace: Arc::from(self.claims_namespace.as_str()),
+                claims_wait_max: self.claims_wait_max.span(),
+                lock_namespace: Arc::from(self.lock_namespace.as_str()),
+                grace: self.grace.span(),
+            },
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

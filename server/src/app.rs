@@ -10,10 +10,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
 use leasehold_api::{Code, Failure};
-use leasehold_core::{Limits, RetryHint, Span};
+use leasehold_core::{Limits, RetryHint};
 use serde_json::json;
 
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
 use crate::engine::EngineHandle;
 use crate::http;
 use crate::metrics::Metrics;
@@ -32,16 +32,8 @@ pub struct App {
     pub http: http::Options,
     /// When to tell a refused client to come back.
     pub retry: RetryHint,
-    /// The namespace of `/v1/locks`.
-    pub locks_namespace: Arc<str>,
-    /// The namespace of `/lock`.
-    pub lock_namespace: Arc<str>,
-    /// How long after expiry `/lock` keeps a lock for its last holder.
-    pub grace: Span,
-    /// The shortest ttl in `/leases`.
-    pub leases_ttl_seconds_min: u64,
-    /// The longest ttl in `/leases`.
-    pub leases_ttl_seconds_max: u64,
+    /// What the dialects were told.
+    pub dialect: Arc<dialect::Options>,
     /// What the machine allows.
     pub limits: Arc<Limits>,
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{RetryHint, Span};
+use leasehold_core::RetryHint;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{self, App};
 use crate::clock::{Clock, SystemClock};
-use crate::dialect::Dialect;
+use crate::dialect::{self, Dialect};
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http;
 use crate::metrics::Metrics;
@@ -35,16 +35,8 @@ pub struct Settings {
     pub http: http::Options,
     /// When to tell a refused client to come back.
     pub retry: RetryHint,
-    /// The namespace of `/v1/locks`.
-    pub locks_namespace: Arc<str>,
-    /// The namespace of `/lock`.
-    pub lock_namespace: Arc<str>,
-    /// How long after expiry `/lock` keeps a lock for its last holder.
-    pub grace: Span,
-    /// The shortest ttl in `/leases`.
-    pub leases_ttl_seconds_min: u64,
-    /// The longest ttl in `/leases`.
-    pub leases_ttl_seconds_max: u64,
+    /// What the dialects are told.
+    pub dialect: dialect::Options,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -107,11 +99,7 @@ impl Server {
             metrics: metrics.clone(),
             http: http.clone(),
             retry: settings.retry,
-            locks_namespace: settings.locks_namespace,
-            lock_namespace: settings.lock_namespace,
-            grace: settings.grace,
-            leases_ttl_seconds_min: settings.leases_ttl_seconds_min,
-            leases_ttl_seconds_max: settings.leases_ttl_seconds_max,
+            dialect: Arc::new(settings.dialect),
             limits,
         };
         let router = app::router(app, &settings.dialects);

@@ -34,11 +34,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         engine: engine::Options::default(),
         http: http::Options::default(),
         retry: RetryHint::default(),
-        locks_namespace: "default".into(),
-        lock_namespace: "default".into(),
-        grace: Span::from_secs(5),
-        leases_ttl_seconds_min: 10,
-        leases_ttl_seconds_max: 300,
+        dialect: dialect::Options::default(),
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -1,6 +1,7 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
 mod calendar;
+mod claims;
 mod lease_id;
 mod leases;
 mod lock;
@@ -10,25 +11,63 @@ mod path;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::Router;
+use leasehold_core::Span;
 
 use crate::app::App;
 
 /// A protocol that can be switched on or off. The numbers are stored with every lease: they never change.
-/// 2 and 4 belong to claims and files.
+/// 4 belongs to files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialect {
     /// The native one.
     Locks = 0,
     /// LS-SPEC-001.
     Leases = 1,
+    /// A queue of claims for each resource.
+    Claims = 2,
     /// The sticky lock with grace.
     Lock = 3,
 }
 
 /// All there are.
-pub const ALL: [Dialect; 3] = [Dialect::Locks, Dialect::Leases, Dialect::Lock];
+pub const ALL: [Dialect; 4] = [Dialect::Locks, Dialect::Leases, Dialect::Claims, Dialect::Lock];
+
+/// What the dialects can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of `/v1/locks`.
+    pub locks_namespace: Arc<str>,
+    /// The shortest ttl in `/leases`.
+    pub leases_ttl_seconds_min: u64,
+    /// The longest ttl in `/leases`.
+    pub leases_ttl_seconds_max: u64,
+    /// The namespace of `/v1/claims`.
+    pub claims_namespace: Arc<str>,
+    /// How long a claim may wait before it expires.
+    pub claims_wait_max: Span,
+    /// The namespace of `/lock`.
+    pub lock_namespace: Arc<str>,
+    /// How long after expiry `/lock` keeps a lock for its last holder.
+    pub grace: Span,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let default: Arc<str> = "default".into();
+        Self {
+            locks_namespace: default.clone(),
+            leases_ttl_seconds_min: 10,
+            leases_ttl_seconds_max: 300,
+            claims_namespace: default.clone(),
+            claims_wait_max: Span::from_secs(24 * 3600),
+            lock_namespace: default,
+            grace: Span::from_secs(5),
+        }
+    }
+}
 
 impl Dialect {
     /// As it is called in settings.
@@ -37,6 +76,7 @@ impl Dialect {
             Dialect::Locks => "locks",
             Dialect::Lock => "lock",
             Dialect::Leases => "leases",
+            Dialect::Claims => "claims",
         }
     }
 
@@ -50,6 +90,7 @@ impl Dialect {
             Dialect::Locks => locks::routes(),
             Dialect::Lock => lock::routes(),
             Dialect::Leases => leases::routes(app),
+            Dialect::Claims => claims::routes(),
         }
     }
 }

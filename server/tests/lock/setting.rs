@@ -60,7 +60,7 @@ async fn a_restart_keeps_that_the_grace_was_given_up() {
 #[tokio::test]
 async fn the_grace_is_a_setting() {
     let mut settings = settings(None);
-    settings.grace = Span::from_secs(60);
+    settings.dialect.grace = Span::from_secs(60);
     let lab = Homelab::with(settings).await;
     lab.post("client=laptop1&ttl=30s").await;
     assert_eq!(lab.get("").await.text_of("grace_until"), time("10:31:00"));
@@ -78,7 +78,7 @@ async fn another_grace_is_for_locks_granted_from_then_on() {
     let clock = lab.local.clock.clone();
     lab.local.stop().await;
     let mut changed = settings(Some(folder.path()));
-    changed.grace = Span::from_secs(60);
+    changed.dialect.grace = Span::from_secs(60);
     let lab = Homelab { local: Local::start_at(changed, clock).await };
     check_granted(&lab.post("client=laptop1&ttl=30s").await, "renewed", 1);
     lab.at_s(31);
@@ -91,7 +91,7 @@ async fn another_grace_is_for_locks_granted_from_then_on() {
 #[tokio::test]
 async fn without_grace_an_expired_lock_is_free_at_once() {
     let mut settings = settings(None);
-    settings.grace = Span::ZERO;
+    settings.dialect.grace = Span::ZERO;
     let lab = Homelab::with(settings).await;
     lab.post("client=laptop1&ttl=30s").await;
     assert_eq!(lab.get("").await.text_of("grace_until"), time("10:30:00"));
@@ -112,7 +112,7 @@ async fn the_default_ttl_is_never_more_than_the_server_allows() {
 #[tokio::test]
 async fn the_namespace_is_a_setting() {
     let mut settings = settings(None);
-    settings.lock_namespace = "laptops".into();
+    settings.dialect.lock_namespace = "laptops".into();
     let lab = Homelab::with(settings).await;
     lab.post("client=laptop1").await;
     assert_eq!(lab.native().await.get("held"), &json!(false));

@@ -147,7 +147,7 @@ pub(super) fn reason(app: &App, request: &ForceReleaseRequest) -> Result<String,
 }
 
 pub(super) fn ttl(app: &App, ttl_seconds: &RawValue) -> Result<Span, Refusal> {
-    let (min, max) = (app.leases_ttl_seconds_min, app.leases_ttl_seconds_max);
+    let (min, max) = (app.dialect.leases_ttl_seconds_min, app.dialect.leases_ttl_seconds_max);
     let seconds = ttl_seconds.get().parse().ok().filter(|seconds| (min..=max).contains(seconds));
     let why = || Refusal::ttl(format!("ttl_seconds: must be a whole number from {min} to {max}"));
     seconds.map(Span::from_secs).ok_or_else(why)

@@ -128,7 +128,7 @@ fn owner(app: &App, client: &str) -> Result<Owner, Refusal> {
 
 fn lock(app: &App, job: String) -> LockKey {
     let name = if job.is_empty() { DEFAULT_JOB.into() } else { job };
-    LockKey::new(app.lock_namespace.clone(), name)
+    LockKey::new(app.dialect.lock_namespace.clone(), name)
 }
 
 fn ttl(app: &App, text: &str) -> Result<Span, Refusal> {

@@ -30,7 +30,7 @@ fn acquire_command(app: &App, params: AcquireParams) -> Command {
     let secret = Secret(crate::random::bytes());
     Command::Acquire(Box::new(Acquire {
         ttl: Some(params.ttl),
-        grace: app.grace,
+        grace: app.dialect.grace,
         sticky: true,
         ..Acquire::new(params.lock, params.owner, Dialect::Lock.number(), secret)
     }))

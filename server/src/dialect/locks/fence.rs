@@ -16,7 +16,8 @@ pub(super) async fn check(
     State(app): State<App>,
     Body(request): Body<FenceCheck>,
 ) -> Result<Response, Refusal> {
-    let namespace = request.namespace.map_or_else(|| app.locks_namespace.clone(), Into::into);
+    let namespace =
+        request.namespace.map_or_else(|| app.dialect.locks_namespace.clone(), Into::into);
     let key = LockKey { namespace, name: request.lock_name.into() };
     match app.engine.read(Read::Lock { key, n_queue_max: 0 }).await? {
         Reply::Lock(view) => {

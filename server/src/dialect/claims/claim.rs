@@ -1,0 +1,137 @@
+//! One claim: make it, look at it, wait for it.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Acquire, Command, LeaseNumber, LockKey, Outcome, Phase, Secret, Span, Wait};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+
+use super::error::Refusal;
+use super::extract::{Base, Body, Id, Pairs};
+use super::parameter::{NewClaim, to_span};
+use super::wire::{self, Claim};
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::engine::{Read, Reply};
+
+/// Longest a look may wait for a claim to stop waiting.
+const WAIT_MAX: Span = Span::from_secs(300);
+/// A claim that ends while it waits makes no event: whoever waits for it looks again this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) type Answer = Result<Response, Refusal>;
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Base(base): Base,
+    Body(parameters): Body,
+) -> Answer {
+    let now = app.engine.now();
+    let NewClaim { resource, timeout, metadata } = parameters.new_claim(&app.limits)?;
+    let lock = LockKey { namespace: app.dialect.claims_namespace.clone(), name: resource.into() };
+    let secret = Secret(crate::random::bytes());
+    let command = Command::Acquire(Box::new(Acquire {
+        numbered: true,
+        ttl: Some(timeout),
+        wait: Wait::Unattended(app.dialect.claims_wait_max.min(app.limits.wait_max)),
+        keep: true,
+        metadata: metadata.clone(),
+        ..Acquire::new(lock.clone(), wire::owner(), Dialect::Claims.number(), secret)
+    }));
+    let claim = match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Granted(grant))) => Claim::of(lock, grant.lease),
+        Reply::Applied(Ok(Outcome::Queued(number))) => {
+            // It is in the queue now, whatever else goes wrong: its client must be told its id.
+            let read = read(&app, number).await;
+            read.unwrap_or_else(|_| Claim::queued(number, lock, now, timeout, metadata))
+        }
+        Reply::Applied(Err(rejection)) => return Err(rejection.into()),
+        other => return Err(Refusal::unexpected(&other)),
+    };
+    // A claim can be promoted between being queued and being read: then it is active, and told so.
+    let is_active = claim.phase == Phase::Active;
+    let status = if is_active { StatusCode::CREATED } else { StatusCode::ACCEPTED };
+    let mut response = (status, Json(claim.show(&app, &base, now))).into_response();
+    if let Ok(location) = HeaderValue::try_from(claim.url(&base)) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+pub(super) async fn look(
+    State(app): State<App>,
+    Base(base): Base,
+    Id(number): Id,
+    Pairs(pairs): Pairs,
+) -> Answer {
+    let claim = match patience(&pairs)? {
+        None => read(&app, number).await?,
+        Some(patience) => wait(&app, number, patience).await?,
+    };
+    Ok(shown(&app, &base, &claim))
+}
+
+pub(super) fn shown(app: &App, base: &str, claim: &Claim) -> Response {
+    Json(claim.show(app, base, app.engine.now())).into_response()
+}
+
+/// A claim as it durably is.
+pub(super) async fn read(app: &App, number: LeaseNumber) -> Result<Claim, Refusal> {
+    match app.engine.read(Read::Lease(number, Dialect::Claims.number())).await? {
+        Reply::Lease(Some(record)) => Ok(Claim::from(*record)),
+        Reply::Lease(None) => Err(Refusal::no_such_claim()),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+/// `?wait=SECONDS`, and nothing else.
+fn patience(pairs: &[(String, String)]) -> Result<Option<Duration>, Refusal> {
+    let mut patience = None;
+    for (name, value) in pairs {
+        if name != "wait" {
+            return Err(Refusal::parameter(name, "Unknown parameter"));
+        }
+        if patience.is_some() {
+            return Err(Refusal::parameter(name, "Given twice"));
+        }
+        let seconds: f64 = value.parse().unwrap_or(f64::NAN);
+        // Asking for more than the longest wait is asking for the longest.
+        let capped =
+            if seconds.is_finite() { seconds.min(wire::seconds(WAIT_MAX)) } else { seconds };
+        let span = to_span(capped, WAIT_MAX).map_err(|why| Refusal::parameter(name, why))?;
+        patience = Some(Duration::from_nanos(span.as_nanos()));
+    }
+    Ok(patience)
+}
+
+/// Returns when the claim does not wait any more, or when the time is over.
+async fn wait(app: &App, number: LeaseNumber, patience: Duration) -> Result<Claim, Refusal> {
+    let over_at = Instant::now() + patience;
+    // Before the first look, so that nothing can happen between the two unseen.
+    let mut events = app.engine.events().since(None).live;
+    loop {
+        let claim = read(app, number).await?;
+        let now = Instant::now();
+        if !claim.phase.is_queued() || now >= over_at {
+            return Ok(claim);
+        }
+        let its_event = async {
+            loop {
+                match events.recv().await {
+                    Ok(event) if event.lock == claim.lock && event.owner == claim.owner => return,
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_) | RecvError::Closed) => return,
+                }
+            }
+        };
+        tokio::select! {
+            () = its_event => {}
+            () = tokio::time::sleep_until(over_at.min(now + LOOK_AGAIN)) => {}
+            () = app.engine.stopped() => {}
+        }
+    }
+}

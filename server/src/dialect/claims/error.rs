@@ -1,0 +1,155 @@
+//! From the engine's and the core's few kinds of "no" to a status and a body.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Ending, Limit, Rejection};
+use serde_json::{Value, json};
+
+use crate::dialect::Dialect;
+use crate::engine::{self, Reply};
+use crate::http::body::BadBody;
+
+/// An error answer of this dialect.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    body: Value,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, body: json!({ "message": message.into() }) }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// These parameters make no sense, each for its reason.
+    pub(super) fn parameters(faults: BTreeMap<String, String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, body: json!(faults) }
+    }
+
+    /// This one parameter makes no sense.
+    pub(super) fn parameter(name: &str, why: impl Into<String>) -> Self {
+        Self::parameters(BTreeMap::from([(name.into(), why.into())]))
+    }
+
+    pub(super) fn no_such_claim() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "There is no such claim")
+    }
+
+    /// The claim or its resource is in the wrong state; `active_claim_id` has the resource now.
+    pub(super) fn conflict(message: impl Into<String>, active_claim_id: Option<u64>) -> Self {
+        let body = json!({"message": message.into(), "active_claim_id": active_claim_id});
+        Self { status: StatusCode::CONFLICT, body }
+    }
+
+    /// The engine answered another question than was asked: a bug, told as one.
+    pub(super) fn unexpected(reply: &Reply) -> Self {
+        tracing::error!(?reply, "an answer nobody expected");
+        engine::Error::Unknown.into()
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let is_retryable =
+            matches!(self.status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
+        let mut response = (self.status, Json(self.body)).into_response();
+        if is_retryable {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<BadBody> for Refusal {
+    fn from(bad: BadBody) -> Self {
+        let status = match &bad {
+            BadBody::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            BadBody::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            BadBody::Incomplete => StatusCode::REQUEST_TIMEOUT,
+            BadBody::Syntax(_) | BadBody::Field(_) => StatusCode::BAD_REQUEST,
+        };
+        Self::new(status, bad.to_string())
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
+        let message = match error {
+            // This protocol has no request ids to repeat it with.
+            engine::Error::Unknown => {
+                "It is not known whether this was done; look at the claims before repeating it"
+                    .into()
+            }
+            known => known.to_string(),
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+}
+
+/// For rejections that are not about the state of the claim the request names.
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        let full = |why: &str| Self::new(StatusCode::TOO_MANY_REQUESTS, why);
+        match rejection {
+            // Whose claim it is, is nobody else's business.
+            Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
+            Rejection::QueueFull => full("Too many claims wait for this resource"),
+            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::Ended(how) => Self::conflict(ended(how), None),
+            Rejection::StillWaiting => Self::conflict(STILL_WAITING, None),
+            Rejection::Held(holding) => {
+                let claim = holding.lease.filter(|(of, _)| *of == Dialect::Claims.number());
+                Self::conflict(NO_WAITING, claim.map(|(_, number)| number.0))
+            }
+            Rejection::Grace { .. } => Self::conflict(NO_WAITING, None),
+            Rejection::TokensExhausted => {
+                Self::conflict("This resource has had all the tokens there are", None)
+            }
+            Rejection::LimitDiffers { .. }
+            | Rejection::RequestConflict
+            | Rejection::RequestSpent(_)
+            | Rejection::NoSuchSession => {
+                Self::conflict(format!("This cannot be done now: {rejection:?}"), None)
+            }
+        }
+    }
+}
+
+pub(super) const STILL_WAITING: &str = "The claim is still waiting";
+const NO_WAITING: &str = "The resource is taken, and no claim may wait";
+
+pub(super) fn ended(how: Ending) -> &'static str {
+    match how {
+        Ending::Released => "The claim has been released",
+        Ending::Expired => "The claim has expired",
+        Ending::Revoked => "The claim has been revoked, aborted or withdrawn",
+    }
+}
+
+fn of_limit(limit: Limit) -> Refusal {
+    let full = |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, why);
+    match limit {
+        Limit::Name => Refusal::parameter("resource", "Is empty or too long"),
+        Limit::Metadata => Refusal::parameter("metadata", "Is too large"),
+        Limit::Ttl => Refusal::parameter("timeout", "Is longer than the server allows"),
+        Limit::Namespaces => full("There are too many namespaces"),
+        Limit::Locks => full("There are too many resources"),
+        Limit::OwnerLeases | Limit::OwnerSessions => full("There are too many claims"),
+        Limit::Namespace
+        | Limit::Owner
+        | Limit::RequestId
+        | Limit::Reason
+        | Limit::SessionTtl
+        | Limit::Grace
+        | Limit::Wait
+        | Limit::Holders => Refusal::invalid(format!("{limit:?} is out of bounds")),
+    }
+}

@@ -1,0 +1,71 @@
+//! What handlers take out of a request before they begin.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::HOST;
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use leasehold_core::LeaseNumber;
+
+use super::error::Refusal;
+use super::parameter::Parameters;
+use crate::app::App;
+use crate::http::body;
+
+/// The claim a path is about. What cannot be the id of a claim is the id of none.
+pub(super) struct Id(pub(super) LeaseNumber);
+
+impl FromRequestParts<App> for Id {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let path = Path::<String>::from_request_parts(parts, app).await;
+        let text = path.map_err(|_| Refusal::no_such_claim())?.0;
+        let number: Option<u64> = text.parse().ok();
+        // One claim has one address: no sign, no leading zeros.
+        let number = number.filter(|number| number.to_string() == text);
+        number.map(|number| Self(LeaseNumber(number))).ok_or_else(Refusal::no_such_claim)
+    }
+}
+
+/// How the client reached us: `http://host:port`, or nothing if it did not say, which makes addresses
+/// relative.
+pub(super) struct Base(pub(super) String);
+
+impl FromRequestParts<App> for Base {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let named = named.and_then(|host| host.parse::<Authority>().ok());
+        // HTTP/2 names it in the request itself.
+        let authority = named.or_else(|| parts.uri.authority().cloned());
+        let authority = authority.filter(|authority| !authority.as_str().contains('@'));
+        Ok(Self(authority.map_or_else(String::new, |authority| format!("http://{authority}"))))
+    }
+}
+
+/// The parameters of a query, in their order.
+pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+
+impl FromRequestParts<App> for Pairs {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let query = Query::from_request_parts(parts, app).await;
+        let Query(pairs) =
+            query.map_err(|error| Refusal::invalid(format!("The query: {}", error.body_text())))?;
+        Ok(Self(pairs))
+    }
+}
+
+/// The parameters in a JSON body.
+pub(super) struct Body(pub(super) Parameters);
+
+impl FromRequest<App> for Body {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let options = &app.http;
+        Ok(Self(body::json(request, options.body_bytes_max, options.body_timeout).await?))
+    }
+}

@@ -1,0 +1,64 @@
+//! Many claims.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderValue, header};
+use axum::response::IntoResponse;
+use leasehold_core::LeaseRecord;
+
+use super::claim::Answer;
+use super::error::Refusal;
+use super::extract::{Base, Pairs};
+use super::filter::Filter;
+use super::wire::Claim;
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::engine::{Read, Reply};
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Base(base): Base,
+    Pairs(pairs): Pairs,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let filter = Filter::parse(&pairs)?;
+    let now = app.engine.now();
+    let mut claims = Vec::new();
+    let mut from = Some(0);
+    while let Some(place) = from {
+        let (records, next) = page(&app, place).await?;
+        let found = records.into_iter().map(Claim::from);
+        claims.extend(found.filter(|claim| filter.admits(&app, claim, now)));
+        from = next;
+    }
+    claims.sort_unstable_by_key(|claim| claim.number);
+    // A place that was left and taken again between two pages shows nothing twice, but to be sure of it:
+    claims.dedup_by_key(|claim| claim.number);
+    let end = filter.offset.saturating_add(filter.limit);
+    let shown = claims.iter().skip(filter.offset).take(filter.limit);
+    let shown: Vec<_> = shown.map(|claim| claim.show(&app, &base, now)).collect();
+    let mut response = Json(shown).into_response();
+    if claims.len() > end {
+        let link = next_link(&base, query.as_deref().unwrap_or_default(), end);
+        if let Ok(link) = HeaderValue::from_bytes(link.as_bytes()) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+    }
+    Ok(response)
+}
+
+/// One turn of the engine: it looks at a bounded number of leases, so a list can take several.
+async fn page(app: &App, from: usize) -> Result<(Vec<LeaseRecord>, Option<usize>), Refusal> {
+    match app.engine.read(Read::Leases(Dialect::Claims.number(), from)).await? {
+        Reply::Leases(records, next) => Ok((records, next)),
+        other => Err(Refusal::unexpected(&other)),
+    }
+}
+
+/// The same question, from another offset on.
+fn next_link(base: &str, query: &str, offset: usize) -> String {
+    let is_kept = |pair: &&str| !pair.is_empty() && !pair.starts_with("offset=");
+    let mut pairs: Vec<_> = query.split('&').filter(is_kept).map(str::to_owned).collect();
+    pairs.push(format!("offset={offset}"));
+    format!("<{base}/v1/claims/?{}>; rel=\"next\"", pairs.join("&"))
+}
