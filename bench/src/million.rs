@@ -52,6 +52,7 @@ pub(crate) fn run(args: &Args) {
         println!("  {} bytes of memory per held lock", resident_bytes(server.id()) / N as u64);
         server.kill();
     }
+    let _ = std::fs::remove_dir_all(&args.data);
 }
 
 fn fill(address: SocketAddr) {
