@@ -200,6 +200,16 @@ fn verify_says_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
+fn nobody_else_can_read_what_a_new_store_keeps() {
+    use std::os::unix::fs::PermissionsExt;
+    let parent = folder();
+    let data = parent.path().join("data");
+    drop(open(&data).expect("new"));
+    let mode = std::fs::metadata(&data).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
 fn a_second_server_on_one_folder_is_refused() {
     let data = folder();
     let _first = open(data.path()).expect("new");

@@ -1,7 +1,8 @@
 //! One data folder, one server.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -18,7 +19,8 @@ impl Claim {
     /// Makes the folder if need be and claims it.
     pub(super) fn take(data: &Path) -> Result<Self, Error> {
         let why = |error: std::io::Error| refused(format!("{}: {error}", data.display()));
-        std::fs::create_dir_all(data).map_err(why)?;
+        // Lease ids are in there, and they are proofs.
+        DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(why)?;
         let path = data.join("lock");
         let mut options = OpenOptions::new();
         let mut file =
