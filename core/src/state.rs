@@ -9,7 +9,7 @@ use crate::arena::{Arena, Slot};
 use crate::deadline::Deadlines;
 use crate::idle::IdleLocks;
 use crate::index::{Filed, Index, NameHash, number_hash};
-use crate::lease::{Ending, Lease, LeaseNumber, Mode, Phase};
+use crate::lease::{Ending, Lease, LeaseNumber, Mode};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::name::{Dialect, LockKey, Owner};
@@ -216,7 +216,7 @@ impl State {
     }
 
     pub(crate) fn is_queued(&self, slot: Slot<Lease>) -> bool {
-        matches!(self.leases[slot].phase, Phase::Waiting | Phase::Parked)
+        self.leases[slot].phase.is_queued()
     }
 }
 

@@ -7,6 +7,7 @@
 mod event;
 mod handle;
 mod message;
+mod read;
 mod waiters;
 mod writer;
 

@@ -6,15 +6,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Change, Command, Dialect, Grant, GrantKind, LeaseNumber, LeaseRecord, LockKey,
-    LockView, Machine, Notice, Outcome, Phase, Proof, Rejection, Span, Timestamp, Wait,
+    Applied, Change, Command, Grant, GrantKind, LeaseNumber, LockKey, Machine, Notice, Outcome,
+    Phase, Proof, Rejection, Span, Timestamp, Wait,
 };
 use tokio::sync::oneshot;
 
 use super::Options;
 use super::event::EventLog;
 use super::handle::{Gone, Shared};
-use super::message::{Ask, Error, Filter, Message, Page, Question, Read, Reply, Standing};
+use super::message::{Ask, Error, Message, Question, Reply};
 use super::waiters::{Waiter, Waiters};
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
@@ -24,13 +24,11 @@ use crate::store::{self, Permit, Store};
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The loop goes round at least this often, so that it can be seen to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(1);
-/// Locks looked at for one page of a list before others get their turn.
-const SCAN_MAX: usize = 1024;
 
 pub(super) struct Writer {
     options: Options,
     store: Box<dyn Store>,
-    machine: Machine,
+    pub(super) machine: Machine,
     clock: LockClock,
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
@@ -43,7 +41,7 @@ pub(super) struct Writer {
 
 /// What a batch did and whom to tell, held back until it is durable.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     changes: Vec<Change>,
     answers: Vec<Answer>,
     wakeups: Vec<LeaseNumber>,
@@ -242,86 +240,17 @@ impl Writer {
         batch.answers.push(Answer { reply, content, op, sent_at });
     }
 
-    fn apply(&mut self, command: Command, batch: &mut Batch) -> Result<Outcome, Rejection> {
+    pub(super) fn apply(
+        &mut self,
+        command: Command,
+        batch: &mut Batch,
+    ) -> Result<Outcome, Rejection> {
         let Applied { outcome, changes, wakeups, notices } =
             self.machine.apply(self.clock.now(), command);
         batch.changes.extend(changes);
         batch.wakeups.extend(wakeups);
         batch.notices.extend(notices);
         outcome
-    }
-
-    fn read(&mut self, read: Read, batch: &mut Batch) -> Reply {
-        match read {
-            Read::Lock { key, n_queue_max } => {
-                if let Err(rejection) = self.apply(Command::Settle(key.clone()), batch) {
-                    return Reply::Applied(Err(rejection));
-                }
-                Reply::Lock(Box::new(self.machine.lock(&key, n_queue_max)))
-            }
-            Read::Locks(filter) => Reply::Locks(self.list(&filter, batch)),
-            Read::Session(digest) => Reply::Session(self.machine.session(&digest).map(Box::new)),
-            Read::Lease(number, dialect) => {
-                Reply::Lease(self.settled_lease(number, dialect, batch).map(Box::new))
-            }
-            Read::Leases(dialect, from) => self.list_leases(dialect, from, batch),
-        }
-    }
-
-    fn list(&mut self, filter: &Filter, batch: &mut Batch) -> Page {
-        let mut page = Page::default();
-        let mut candidates = Vec::new();
-        for (n_seen, (place, namespace, name)) in self.machine.locks(filter.from).enumerate() {
-            if n_seen == SCAN_MAX {
-                page.next = Some(place);
-                break;
-            }
-            if *namespace == *filter.namespace && name.starts_with(&*filter.prefix) {
-                candidates.push((place, LockKey::new(namespace, name)));
-            }
-        }
-        for (place, key) in candidates {
-            if page.locks.len() == filter.n_max {
-                page.next = Some(place);
-                break;
-            }
-            // Nothing is shown as over that is not durably over.
-            let _ = self.apply(Command::Settle(key.clone()), batch);
-            let view = self.machine.lock(&key, SCAN_MAX);
-            if matches(&view, filter) {
-                page.locks.push((key, view));
-            }
-        }
-        page
-    }
-
-    fn list_leases(&mut self, dialect: Dialect, from: usize, batch: &mut Batch) -> Reply {
-        let mut next = None;
-        let mut numbers = Vec::new();
-        for (n_seen, (place, number, of)) in self.machine.leases(from).enumerate() {
-            if n_seen == SCAN_MAX {
-                next = Some(place);
-                break;
-            }
-            numbers.extend((of == dialect).then_some(number));
-        }
-        let leases = numbers.into_iter().filter_map(|n| self.settled_lease(n, dialect, batch));
-        Reply::Leases(leases.collect(), next)
-    }
-
-    /// A lease as it durably is. Nothing overdue is shown as if it were not.
-    fn settled_lease(
-        &mut self,
-        number: LeaseNumber,
-        dialect: Dialect,
-        batch: &mut Batch,
-    ) -> Option<LeaseRecord> {
-        let record = self.machine.lease_record(number)?;
-        if record.dialect != dialect {
-            return None;
-        }
-        let _ = self.apply(Command::Settle(record.lock), batch);
-        self.machine.lease_record(number)
     }
 
     /// Makes a batch durable, then tells everybody.
@@ -430,19 +359,6 @@ fn renewal(command: &Command) -> Option<Proof> {
         Command::Renew(renew) => Some(renew.proof.clone()),
         _ => None,
     }
-}
-
-fn matches(view: &LockView, filter: &Filter) -> bool {
-    let is_held = !view.holders.is_empty();
-    let stands = match filter.standing {
-        None => true,
-        Some(Standing::Held) => is_held,
-        Some(Standing::Waiting) => view.n_waiting > 0,
-        Some(Standing::Free) => !is_held,
-    };
-    let mut leases = view.holders.iter().chain(&view.queue);
-    let owner = filter.owner.as_deref();
-    stands && owner.is_none_or(|owner| leases.any(|lease| *lease.owner.instance == *owner))
 }
 
 fn nanos(span: Span) -> Duration {
