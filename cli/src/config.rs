@@ -4,6 +4,8 @@
 //! file says becomes flags before the ones on the command line, unless the environment says otherwise, so
 //! that there is one parser and one set of error messages.
 
+mod files;
+
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -18,6 +20,7 @@ use leasehold_server::http;
 use leasehold_server::serve::Settings;
 
 use crate::duration::Lasting;
+use files::FilesArgs;
 
 /// Every setting of a server. Its defaults need no file.
 #[derive(ClapArgs, Clone, Debug)]
@@ -74,6 +77,8 @@ pub(crate) struct Args {
     /// What to log: error, warn, info, debug, trace, or a filter.
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
     pub(crate) log: String,
+    #[command(flatten)]
+    files: FilesArgs,
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
@@ -220,6 +225,8 @@ limits! {
     owner_leases_max: small, "LEASEHOLD_OWNER_LEASES_MAX";
     /// Most sessions of one owner.
     owner_sessions_max: small, "LEASEHOLD_OWNER_SESSIONS_MAX";
+    /// Most sessions.
+    sessions_max: number, "LEASEHOLD_SESSIONS_MAX";
     /// Most waiters for one lock.
     queue_max: number, "LEASEHOLD_QUEUE_MAX";
     /// Most holders of one lock.
@@ -258,6 +265,15 @@ impl Args {
                 limits.wait_max
             ));
         }
+        if self.files.files_lock_ttl.0 > limits.ttl_max.0 {
+            return Err(format!("--files-lock-ttl is longer than --ttl-max, {}", limits.ttl_max));
+        }
+        if self.files.files_session_ttl.0 > limits.session_ttl_max.0 {
+            return Err(format!(
+                "--files-session-ttl is longer than --session-ttl-max, {}",
+                limits.session_ttl_max
+            ));
+        }
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
         }
@@ -266,6 +282,7 @@ impl Args {
             ("--locks-namespace", &self.locks_namespace),
             ("--lock-namespace", &self.lock_namespace),
             ("--claims-namespace", &self.claims_namespace),
+            ("--files-namespace", &self.files.files_namespace),
         ];
         match namespaces.into_iter().find(|(_, name)| !is_namespace(name)) {
             Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
@@ -277,6 +294,7 @@ impl Args {
         Settings {
             listen: self.listen,
             data: (!self.ephemeral).then(|| self.data.clone()),
+            files: self.files.files_folder.clone(),
             fold_interval: self.fold_interval.0,
             dialects: self.dialects.clone(),
             engine: engine::Options {
@@ -306,6 +324,11 @@ impl Args {
                 claims_wait_max: self.claims_wait_max.span(),
                 lock_namespace: Arc::from(self.lock_namespace.as_str()),
                 grace: self.grace.span(),
+                files_namespace: Arc::from(self.files.files_namespace.as_str()),
+                files_lock_ttl: self.files.files_lock_ttl.span(),
+                files_session_ttl: self.files.files_session_ttl.span(),
+                files_bytes_max: self.files.files_bytes_max,
+                files_public: self.files.is_public(self.listen),
             },
             shutdown_timeout: self.shutdown_timeout.0,
         }

@@ -38,6 +38,8 @@ pub struct Limits {
     pub owner_leases_max: u32,
     /// Most sessions of one owner.
     pub owner_sessions_max: u32,
+    /// Most sessions.
+    pub sessions_max: usize,
     /// Most waiters for one lock.
     pub queue_max: usize,
     /// Most holders of one lock, and so the largest count of a counted one.
@@ -80,6 +82,7 @@ impl Default for Limits {
             locks_max: 10_000_000,
             owner_leases_max: 2_000_000,
             owner_sessions_max: 10_000,
+            sessions_max: 1_000_000,
             queue_max: 100_000,
             holders_max: 10_000,
             lease_requests_max: 64,

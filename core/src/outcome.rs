@@ -179,4 +179,5 @@ pub enum Limit {
     Locks,
     OwnerLeases,
     OwnerSessions,
+    Sessions,
 }

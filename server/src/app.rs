@@ -13,6 +13,7 @@ use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 use serde_json::json;
 
+use crate::dialect::files::content::Content;
 use crate::dialect::{self, Dialect};
 use crate::engine::EngineHandle;
 use crate::http;
@@ -36,6 +37,8 @@ pub struct App {
     pub dialect: Arc<dialect::Options>,
     /// What the machine allows.
     pub limits: Arc<Limits>,
+    /// Where files are, if that dialect is spoken.
+    pub(crate) content: Option<Arc<dyn Content>>,
 }
 
 /// Everything the server answers.
@@ -50,13 +53,18 @@ pub fn router(app: App, dialects: &[Dialect]) -> Router {
         router = router.merge(dialect.routes(&app));
     }
     router
-        .fallback(async || failure(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here"))
+        .fallback(nothing_here)
         .method_not_allowed_fallback(async || {
             let why = "this path does not know that method";
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, why)
         })
         .layer(middleware::from_fn(http::echo_request_id))
         .with_state(app)
+}
+
+/// For paths that are nobody's.
+pub(crate) async fn nothing_here() -> Response {
+    failure(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here")
 }
 
 fn failure(status: StatusCode, code: Code, why: &str) -> Response {

@@ -1,7 +1,7 @@
 //! Putting it all together: from settings to a running server, and back to nothing in good order.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::app::{self, App};
 use crate::clock::{Clock, SystemClock};
+use crate::dialect::files::content::{Content, Local};
 use crate::dialect::{self, Dialect};
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http;
@@ -25,6 +26,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where to keep the data; `None` keeps it in memory only.
     pub data: Option<PathBuf>,
+    /// Where files are kept; `None` keeps them beside the data, or as long as the data.
+    pub files: Option<PathBuf>,
     /// How often the journal is folded into the tables.
     pub fold_interval: Duration,
     /// The protocols to speak.
@@ -46,6 +49,8 @@ pub struct Settings {
 pub enum Error {
     /// It could not listen.
     Listen(SocketAddr, std::io::Error),
+    /// It cannot keep files.
+    Files(std::io::Error),
     /// Its store could not go on.
     Store(store::Error),
 }
@@ -54,6 +59,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            Error::Files(error) => write!(f, "cannot keep files: {error}"),
             Error::Store(error) => error.fmt(f),
         }
     }
@@ -83,6 +89,8 @@ impl Server {
         let cannot = |error| Error::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
+        let speaks_files = settings.dialects.contains(&Dialect::Files);
+        let files = settings.files.or(settings.data.as_ref().map(|data| data.join("files")));
         let store: Box<dyn Store> = match settings.data {
             Some(data) => {
                 let options = sqlite::Options { data, fold_interval: settings.fold_interval };
@@ -90,6 +98,8 @@ impl Server {
             }
             None => Box::new(MemoryStore::default()),
         };
+        // The store has made sure that nobody else uses the folder.
+        let content = speaks_files.then(|| content(files.as_deref())).transpose()?;
         let metrics = Arc::new(Metrics::new());
         let limits = Arc::new(settings.engine.limits.clone());
         let (engine, handle) =
@@ -101,6 +111,7 @@ impl Server {
             retry: settings.retry,
             dialect: Arc::new(settings.dialect),
             limits,
+            content,
         };
         let router = app::router(app, &settings.dialects);
         let (stop, stopping) = watch::channel(false);
@@ -135,4 +146,10 @@ impl Server {
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
     }
+}
+
+/// Files in `folder`, or in one that is gone with the server.
+fn content(folder: Option<&Path>) -> Result<Arc<dyn Content>, Error> {
+    let local = folder.map_or_else(Local::temporary, Local::open);
+    Ok(Arc::new(local.map_err(Error::Files)?))
 }

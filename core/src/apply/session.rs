@@ -12,6 +12,7 @@ use crate::transition::Transition;
 
 pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<Outcome, Rejection> {
     t.limits.check_session(&open)?;
+    within(Limit::Sessions, t.state.sessions.len() < t.limits.sessions_max)?;
     let owner = t.state.owners.find(&open.owner);
     let n_sessions = owner.map_or(0, |owner| t.state.owners.get(owner).n_sessions);
     within(Limit::OwnerSessions, n_sessions < t.limits.owner_sessions_max)?;

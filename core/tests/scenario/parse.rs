@@ -59,6 +59,7 @@ impl<'a> Line<'a> {
                 "reason_bytes_max" => limits.reason_bytes_max = number()?,
                 "holders_max" => limits.holders_max = number()? as u32,
                 "owner_leases_max" => limits.owner_leases_max = number()? as u32,
+                "sessions_max" => limits.sessions_max = number()?,
                 "owner_sessions_max" => limits.owner_sessions_max = number()? as u32,
                 "ttl_max" => limits.ttl_max = span(value)?,
                 "grace_max" => limits.grace_max = span(value)?,

@@ -2,6 +2,7 @@
 
 mod calendar;
 mod claims;
+pub(crate) mod files;
 mod lease_id;
 mod leases;
 mod lock;
@@ -19,7 +20,6 @@ use leasehold_core::Span;
 use crate::app::App;
 
 /// A protocol that can be switched on or off. The numbers are stored with every lease: they never change.
-/// 4 belongs to files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialect {
     /// The native one.
@@ -30,10 +30,13 @@ pub enum Dialect {
     Claims = 2,
     /// The sticky lock with grace.
     Lock = 3,
+    /// Files with locks.
+    Files = 4,
 }
 
 /// All there are.
-pub const ALL: [Dialect; 4] = [Dialect::Locks, Dialect::Leases, Dialect::Claims, Dialect::Lock];
+pub const ALL: [Dialect; 5] =
+    [Dialect::Locks, Dialect::Leases, Dialect::Claims, Dialect::Lock, Dialect::Files];
 
 /// What the dialects can be told.
 #[derive(Clone, Debug)]
@@ -52,6 +55,16 @@ pub struct Options {
     pub lock_namespace: Arc<str>,
     /// How long after expiry `/lock` keeps a lock for its last holder.
     pub grace: Span,
+    /// The namespace of files.
+    pub files_namespace: Arc<str>,
+    /// How long a file stays locked.
+    pub files_lock_ttl: Span,
+    /// How long a session of the files lasts.
+    pub files_session_ttl: Span,
+    /// Largest file, in bytes.
+    pub files_bytes_max: u64,
+    /// May anybody read files, without a session?
+    pub files_public: bool,
 }
 
 impl Default for Options {
@@ -65,6 +78,11 @@ impl Default for Options {
             claims_wait_max: Span::from_secs(24 * 3600),
             lock_namespace: default,
             grace: Span::from_secs(5),
+            files_namespace: "files".into(),
+            files_lock_ttl: Span::from_secs(30 * 60),
+            files_session_ttl: Span::from_secs(7 * 24 * 3600),
+            files_bytes_max: 16 << 30,
+            files_public: true,
         }
     }
 }
@@ -77,6 +95,7 @@ impl Dialect {
             Dialect::Lock => "lock",
             Dialect::Leases => "leases",
             Dialect::Claims => "claims",
+            Dialect::Files => "files",
         }
     }
 
@@ -91,6 +110,7 @@ impl Dialect {
             Dialect::Lock => lock::routes(),
             Dialect::Leases => leases::routes(app),
             Dialect::Claims => claims::routes(),
+            Dialect::Files => files::routes(app),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
 
 use crate::app::App;
 
@@ -16,6 +17,12 @@ pub(super) async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String
         .await
         .map_err(|error| format!("the path: {}", error.body_text()))?;
     Ok(names)
+}
+
+/// A path percent-decoded, once; `None` if it is not percent-encoded UTF-8.
+pub(super) fn decode(path: &str) -> Option<String> {
+    let decoded = percent_decode_str(path).decode_utf8().ok().filter(|_| is_encoded(path))?;
+    Some(decoded.into_owned())
 }
 
 fn is_encoded(path: &str) -> bool {

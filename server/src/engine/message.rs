@@ -59,8 +59,8 @@ pub enum Read {
     },
     /// Some of the locks.
     Locks(Filter),
-    /// A session by its secret.
-    Session(SessionDigest),
+    /// A session of a dialect, by its secret.
+    Session(SessionDigest, Dialect),
     /// One lease of a dialect, by number.
     Lease(LeaseNumber, Dialect),
     /// Some of the leases of a dialect, from this place on.

@@ -18,7 +18,11 @@ impl Writer {
                 Reply::Lock(Box::new(self.machine.lock(&key, n_queue_max)))
             }
             Read::Locks(filter) => Reply::Locks(self.list(&filter, batch)),
-            Read::Session(digest) => Reply::Session(self.machine.session(&digest).map(Box::new)),
+            Read::Session(digest, dialect) => {
+                let session = self.machine.session(&digest);
+                let session = session.filter(|session| session.dialect == dialect);
+                Reply::Session(session.map(Box::new))
+            }
             Read::Lease(number, dialect) => {
                 Reply::Lease(self.settled_lease(number, dialect, batch).map(Box::new))
             }

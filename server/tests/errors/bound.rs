@@ -144,7 +144,8 @@ async fn one_more_than_there_may_be_is_refused() {
         (Limits { owner_leases_max: 1, ..default() }, lock.clone(), "leases"),
         (Limits { locks_max: 1, ..default() }, lock, "locks"),
         (Limits { namespaces_max: 1, ..default() }, namespace, "namespaces"),
-        (Limits { owner_sessions_max: 1, ..default() }, session, "sessions"),
+        (Limits { owner_sessions_max: 1, ..default() }, session.clone(), "sessions"),
+        (Limits { sessions_max: 1, ..default() }, session, "sessions"),
     ];
     for (limits, (path, body), word) in cases {
         let scene = Scene::of(Local::start(with_limits(limits)).await).await;

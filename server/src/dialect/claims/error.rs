@@ -142,7 +142,9 @@ fn of_limit(limit: Limit) -> Refusal {
         Limit::Ttl => Refusal::parameter("timeout", "Is longer than the server allows"),
         Limit::Namespaces => full("There are too many namespaces"),
         Limit::Locks => full("There are too many resources"),
-        Limit::OwnerLeases | Limit::OwnerSessions => full("There are too many claims"),
+        Limit::OwnerLeases | Limit::OwnerSessions | Limit::Sessions => {
+            full("There are too many claims")
+        }
         Limit::Namespace
         | Limit::Owner
         | Limit::RequestId

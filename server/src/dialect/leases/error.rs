@@ -175,6 +175,7 @@ fn of_limit(limit: Limit) -> Refusal {
         | Limit::Grace
         | Limit::Wait
         | Limit::Holders
-        | Limit::OwnerSessions => Refusal::invalid("the request is out of bounds"),
+        | Limit::OwnerSessions
+        | Limit::Sessions => Refusal::invalid("the request is out of bounds"),
     }
 }

@@ -100,6 +100,7 @@ fn of_limit(limit: Limit) -> Refusal {
         | Limit::SessionTtl
         | Limit::Wait
         | Limit::Holders
-        | Limit::OwnerSessions => Refusal::invalid(format!("{limit:?} is out of bounds")),
+        | Limit::OwnerSessions
+        | Limit::Sessions => Refusal::invalid(format!("{limit:?} is out of bounds")),
     }
 }

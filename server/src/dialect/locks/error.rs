@@ -127,6 +127,7 @@ fn of_limit(limit: Limit) -> Refusal {
         Limit::Namespaces => full("there are too many namespaces"),
         Limit::Locks => full("there are too many locks"),
         Limit::OwnerLeases => full("this owner has too many leases"),
+        Limit::Sessions => full("there are too many sessions"),
         Limit::OwnerSessions => full("this owner has too many sessions"),
     }
 }

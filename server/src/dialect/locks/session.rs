@@ -45,7 +45,8 @@ pub(super) async fn look(
     Received(now): Received,
     SessionId(id): SessionId,
 ) -> Answer {
-    match app.engine.read(Read::Session(wire::session_digest(&id))).await? {
+    let read = Read::Session(wire::session_digest(&id), Dialect::Locks.number());
+    match app.engine.read(read).await? {
         Reply::Session(Some(session)) => {
             let expires_in_ms = session.deadline.since(now).as_millis();
             let owner_id = session.owner.instance.to_string();

@@ -1,0 +1,84 @@
+//! All locks of files, and taking one away.
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use leasehold_core::{Command, LeaseView, LockKey, LockView, Outcome, Revoke, Target};
+use serde::Deserialize;
+
+use super::error::Refusal;
+use super::path::FilePath;
+use super::wire::{self, Done, LockShown, Locks};
+use super::{Files, folder, unexpected};
+use crate::engine::{Filter, Read, Reply, Standing};
+
+type Answer = Result<Response, Refusal>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+pub(super) async fn list(State(files): State<Files>, uri: Uri) -> Answer {
+    let Query(Params { limit, cursor }) = Query::try_from_uri(&uri)
+        .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
+    let limit = folder::page(limit.as_deref())?;
+    let mut from = match cursor.map(|cursor| cursor.parse()) {
+        None => Some(0),
+        Some(Ok(place)) => Some(place),
+        Some(Err(_)) => return Err(Refusal::invalid("cursor: is not one of ours")),
+    };
+    let mut locks = Vec::new();
+    while let Some(place) = from
+        && locks.len() < limit
+    {
+        let read = Read::Locks(filter(&files, limit - locks.len(), place));
+        let Reply::Locks(page) = files.app.engine.read(read).await? else {
+            return Err(Refusal::from(crate::engine::Error::Unknown));
+        };
+        locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
+        from = page.next;
+    }
+    let next_cursor = from.map(|place| place.to_string());
+    let body = Locks { locks, has_more: next_cursor.is_some(), next_cursor };
+    Ok(wire::answer(StatusCode::OK, body))
+}
+
+fn filter(files: &Files, n_max: usize, from: usize) -> Filter {
+    Filter {
+        namespace: (*files.app.dialect.files_namespace).into(),
+        prefix: "/".into(),
+        owner: None,
+        standing: Some(Standing::Held),
+        n_max,
+        from,
+    }
+}
+
+fn shown(files: &Files, key: &LockKey, view: &LockView) -> Option<LockShown> {
+    let lease: &LeaseView = view.holders.first()?;
+    // Of a path too long for a lock's name, the lease has the whole.
+    let whole = lease.metadata.as_deref().and_then(|path| std::str::from_utf8(path).ok());
+    let whole = whole.filter(|path| path.len() > files.app.limits.name_bytes_max);
+    Some(LockShown::new(&files.app, whole.unwrap_or(&key.name), lease))
+}
+
+pub(super) async fn revoke(State(files): State<Files>, uri: Uri) -> Answer {
+    let raw = uri.path().strip_prefix("/admin/locks").unwrap_or_default();
+    let path = FilePath::parse(raw)?;
+    let target = Target::Lock(path.lock(&files.app));
+    let command = Command::Revoke(Revoke { target, reason: "taken away by an admin".into() });
+    match files.app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Revoked(leases))) if leases.is_empty() => {
+            Err(Refusal::no_lock())
+        }
+        Reply::Applied(Ok(Outcome::Revoked(_))) => {
+            let body = Done { message: "Lock revoked", path: path.as_str() };
+            Ok(wire::answer(StatusCode::OK, body))
+        }
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(unexpected(&other)),
+    }
+}

@@ -1,0 +1,239 @@
+//! Files in a folder of this machine.
+//!
+//! A draft is a file in `.leasehold/incoming`; publishing it is one rename, so a reader has the old content or
+//! the new. The drafts of a server that did not get that far are removed at the next start.
+
+use std::collections::BTreeSet;
+use std::fs::{DirBuilder, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
+use tempfile::TempDir;
+
+use super::{Content, Draft, Entry, Error, Facts, Found, Listing, walk};
+use crate::dialect::files::path::{FilePath, OWN_FOLDER};
+
+/// How often publishing begins anew if somebody removes the folders it just made.
+const PUBLISH_TRIES: usize = 3;
+/// Where desktops, too, keep what a file is said to be. Not every file system can; then its name decides.
+const KIND_ATTRIBUTE: &str = "user.mime_type";
+const KIND_BYTES_MAX: usize = 255;
+
+/// A folder.
+pub(crate) struct Local {
+    root: Arc<OwnedFd>,
+    incoming: Arc<OwnedFd>,
+    n_drafts: AtomicU64,
+    /// Removed with everything in it at the end.
+    _temporary: Option<TempDir>,
+}
+
+impl Local {
+    /// Makes the folder if need be, and removes what an earlier server left unfinished.
+    pub(crate) fn open(root: &Path) -> std::io::Result<Self> {
+        let drafts = root.join(OWN_FOLDER).join("incoming");
+        DirBuilder::new().recursive(true).create(&drafts)?;
+        for entry in std::fs::read_dir(&drafts)? {
+            std::fs::remove_file(entry?.path())?;
+        }
+        let (root, incoming) = (File::open(root)?.into(), File::open(drafts)?.into());
+        Ok(Self {
+            root: Arc::new(root),
+            incoming: Arc::new(incoming),
+            n_drafts: AtomicU64::new(0),
+            _temporary: None,
+        })
+    }
+
+    /// A folder that is gone with the server.
+    pub(crate) fn temporary() -> std::io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut local = Self::open(folder.path())?;
+        local._temporary = Some(folder);
+        Ok(local)
+    }
+}
+
+impl Content for Local {
+    fn find(&self, path: &FilePath) -> Result<Option<Found>, Error> {
+        if path.segments().next().is_none() {
+            return Ok(Some(Found::Folder));
+        }
+        let found =
+            walk::to_parent(&self.root, path).and_then(|(folder, name)| open(&folder, name));
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Error::Missing | Error::NotFolder) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self, folder: &FilePath, after: Option<&str>, n_max: usize) -> Result<Listing, Error> {
+        let is_root = folder.segments().next().is_none();
+        let folder = walk::to_folder(&self.root, folder)?;
+        let mut names = BTreeSet::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_ours = is_root && name == OWN_FOLDER;
+            if is_ours || after.is_some_and(|after| name <= after) || !can_be_asked_for(&entry) {
+                continue;
+            }
+            names.insert(name.to_owned());
+            // One more than asked for, to know whether there is more.
+            if names.len() > n_max.saturating_add(1) {
+                names.pop_last();
+            }
+        }
+        let has_more = names.len() > n_max;
+        let shown = names.iter().take(n_max);
+        // Whatever was removed since is not there.
+        let entries = shown.filter_map(|name| describe(&folder, name).ok()).collect();
+        Ok(Listing { entries, has_more })
+    }
+
+    fn draft(&self) -> Result<Box<dyn Draft>, Error> {
+        let name = format!("{}", self.n_drafts.fetch_add(1, Relaxed));
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o666);
+        let file = File::from(fs::openat(&self.incoming, &name, flags, mode)?);
+        let (root, incoming) = (self.root.clone(), self.incoming.clone());
+        Ok(Box::new(LocalDraft { root, incoming, name: Some(name), file }))
+    }
+
+    fn remove(&self, path: &FilePath) -> Result<(), Error> {
+        let (folder, name) = walk::to_parent(&self.root, path)?;
+        let is_folder = match FileType::from_raw_mode(walk::look(&folder, name)?.st_mode) {
+            FileType::Directory => true,
+            FileType::RegularFile if path.is_folder() => return Err(Error::NotFolder),
+            FileType::RegularFile => false,
+            _ => return Err(Error::Missing),
+        };
+        let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        fs::unlinkat(&folder, name, flags)?;
+        Ok(fs::fsync(&folder)?)
+    }
+
+    fn make_folder(&self, folder: &FilePath) -> Result<bool, Error> {
+        walk::make(&self.root, folder.segments()).map(|(_, is_new)| is_new)
+    }
+}
+
+struct LocalDraft {
+    root: Arc<OwnedFd>,
+    incoming: Arc<OwnedFd>,
+    /// `None` once it has become a file.
+    name: Option<String>,
+    file: File,
+}
+
+impl Draft for LocalDraft {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    fn seal(&mut self, kind: Option<&str>) -> Result<(), Error> {
+        if let Some(kind) = kind.filter(|kind| kind.len() <= KIND_BYTES_MAX) {
+            let _ = fs::fsetxattr(&self.file, KIND_ATTRIBUTE, kind.as_bytes(), XattrFlags::empty());
+        }
+        Ok(self.file.sync_all()?)
+    }
+
+    fn publish(mut self: Box<Self>, path: &FilePath) -> Result<(Facts, bool), Error> {
+        for _ in 1..PUBLISH_TRIES {
+            match self.rename(path) {
+                Err(Error::Missing) => {}
+                published => return published,
+            }
+        }
+        self.rename(path)
+    }
+}
+
+impl LocalDraft {
+    fn rename(&mut self, path: &FilePath) -> Result<(Facts, bool), Error> {
+        let names: Vec<_> = path.segments().collect();
+        let Some((name, around)) = names.split_last() else { return Err(Error::IsFolder) };
+        let (folder, _) = walk::make(&self.root, around.iter().copied())?;
+        let is_new = match walk::look(&folder, name) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {
+                return Err(Error::IsFolder);
+            }
+            Ok(_) => false,
+            Err(Errno::NOENT) => true,
+            Err(error) => return Err(error.into()),
+        };
+        let draft = self.name.as_deref().ok_or(Error::Missing)?;
+        fs::renameat(&self.incoming, draft, &folder, *name)?;
+        self.name = None;
+        fs::fsync(&folder)?;
+        Ok((facts(&self.file, name)?, is_new))
+    }
+}
+
+impl Drop for LocalDraft {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = fs::unlinkat(&self.incoming, name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+fn open(folder: &OwnedFd, name: &str) -> Result<Found, Error> {
+    // Opening a pipe would wait for its other end.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(fs::openat(folder, name, flags, Mode::empty())?);
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Ok(Found::Folder);
+    }
+    if !kind.is_file() {
+        return Err(Error::Missing);
+    }
+    Ok(Found::File(facts(&file, name)?, Box::new(file)))
+}
+
+/// Links and pipes cannot, so they are not shown either; nor can names no request can spell.
+fn can_be_asked_for(entry: &DirEntry) -> bool {
+    let name = entry.file_name().to_bytes();
+    let kinds = [FileType::RegularFile, FileType::Directory, FileType::Unknown];
+    let is_spelt = !name.iter().any(u8::is_ascii_control) && name != b"." && name != b"..";
+    is_spelt && kinds.contains(&entry.file_type())
+}
+
+fn describe(folder: &OwnedFd, name: &str) -> Result<Entry, Error> {
+    let (facts, modified_ms) = match open(folder, name)? {
+        Found::File(facts, _) => (Some(facts.clone()), facts.modified_ms),
+        Found::Folder => (None, walk::look(folder, name)?.st_mtime * 1000),
+    };
+    Ok(Entry { name: name.into(), facts, modified_ms })
+}
+
+fn facts(file: &File, name: &str) -> Result<Facts, Error> {
+    let data = file.metadata()?;
+    let (seconds, nanos) = (data.mtime(), data.mtime_nsec());
+    Ok(Facts {
+        size: data.len(),
+        modified_ms: seconds * 1000 + nanos / 1_000_000,
+        // Every content is a file of its own, so even the same size at the same instant is another version.
+        version: format!("{:x}-{seconds:x}{nanos:08x}-{:x}", data.ino(), data.len()),
+        kind: said_kind(file).unwrap_or_else(|| kind_of(name)),
+    })
+}
+
+fn said_kind(file: &File) -> Option<String> {
+    let mut kind = [0; KIND_BYTES_MAX];
+    let length = fs::fgetxattr(file, KIND_ATTRIBUTE, &mut kind).ok()?;
+    let kind = std::str::from_utf8(&kind[..length]).ok()?;
+    kind.bytes().all(|byte| matches!(byte, b' '..=b'~')).then(|| kind.into())
+}
+
+fn kind_of(name: &str) -> String {
+    mime_guess::from_path(name).first_or_octet_stream().to_string()
+}

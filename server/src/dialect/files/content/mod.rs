@@ -1,0 +1,106 @@
+//! What is in the files: a small trait, so that another kind of storage is another implementation.
+//!
+//! Everything here blocks and is called where that is allowed; a remote storage can wait for its network there.
+//! Who may write when is not decided here: the lock is taken before anything is published.
+
+mod local;
+mod walk;
+
+use std::io::{self, Read, Seek};
+
+pub(crate) use local::Local;
+
+use super::path::FilePath;
+
+/// A place for files.
+pub(crate) trait Content: Send + Sync {
+    /// What is at a path, if anything.
+    fn find(&self, path: &FilePath) -> Result<Option<Found>, Error>;
+
+    /// Some of what is in a folder: by name, after the name `after`, at most `n_max`.
+    fn list(&self, folder: &FilePath, after: Option<&str>, n_max: usize) -> Result<Listing, Error>;
+
+    /// A file that is not one yet.
+    fn draft(&self) -> Result<Box<dyn Draft>, Error>;
+
+    /// Removes a file or an empty folder, durably.
+    fn remove(&self, path: &FilePath) -> Result<(), Error>;
+
+    /// Makes a folder and those around it, durably. Was it not there before?
+    fn make_folder(&self, folder: &FilePath) -> Result<bool, Error>;
+}
+
+/// Bytes on their way to becoming a file. Dropped, it leaves nothing behind.
+pub(crate) trait Draft: Send {
+    /// Adds bytes.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Makes its bytes durable, with what they are said to be.
+    fn seal(&mut self, kind: Option<&str>) -> Result<(), Error>;
+
+    /// Becomes the file of this path at once and durably, in place of what was there. Was there none?
+    fn publish(self: Box<Self>, path: &FilePath) -> Result<(Facts, bool), Error>;
+}
+
+/// What is at a path.
+pub(crate) enum Found {
+    /// A file, open.
+    File(Facts, Box<dyn Readable>),
+    /// A folder.
+    Folder,
+}
+
+/// Where a file's bytes come from.
+pub(crate) trait Readable: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> Readable for T {}
+
+/// What is known of a file without reading it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Facts {
+    /// In bytes.
+    pub(crate) size: u64,
+    /// When it was written, in milliseconds since 1970.
+    pub(crate) modified_ms: i64,
+    /// Differs between any two contents of a path.
+    pub(crate) version: String,
+    /// What it is, as a media type.
+    pub(crate) kind: String,
+}
+
+/// Some of what is in a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// In the order of their names.
+    pub(crate) entries: Vec<Entry>,
+    /// Is there more?
+    pub(crate) has_more: bool,
+}
+
+/// One thing in a folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    /// Its name.
+    pub(crate) name: String,
+    /// Of a file; `None` for a folder.
+    pub(crate) facts: Option<Facts>,
+    /// When it was written, in milliseconds since 1970.
+    pub(crate) modified_ms: i64,
+}
+
+/// Why not. Each kind asks for another answer.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// There is nothing.
+    Missing,
+    /// It is a folder, and a file was meant.
+    IsFolder,
+    /// Something on the way is no folder, or is no file.
+    NotFolder,
+    /// The folder has something in it.
+    NotEmpty,
+    /// There is no room.
+    Full,
+    /// Something else went wrong.
+    Broken(io::Error),
+}

@@ -1,0 +1,90 @@
+//! Walking a path without ever leaving the folder it begins in.
+//!
+//! Each folder is opened by its name in the one before, and never through a symbolic link. So nothing leads out,
+//! whatever others do to the folders meanwhile; and no file has two paths, which would be two locks.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::Error;
+use crate::dialect::files::path::FilePath;
+
+/// Opens the folder named `name` in `folder`.
+pub(super) fn enter(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    fs::openat(folder, name, flags, Mode::empty())
+}
+
+/// The folder a path ends in, and the path's last name.
+pub(super) fn to_parent<'a>(
+    root: &OwnedFd,
+    path: &'a FilePath,
+) -> Result<(OwnedFd, &'a str), Error> {
+    let mut folder = root.try_clone()?;
+    let mut segments = path.segments().peekable();
+    while let Some(name) = segments.next() {
+        if segments.peek().is_none() {
+            return Ok((folder, name));
+        }
+        folder = enter(&folder, name)?;
+    }
+    Err(Error::IsFolder)
+}
+
+/// The folder a path names.
+pub(super) fn to_folder(root: &OwnedFd, path: &FilePath) -> Result<OwnedFd, Error> {
+    let mut folder = root.try_clone()?;
+    for name in path.segments() {
+        folder = enter(&folder, name)?;
+    }
+    Ok(folder)
+}
+
+/// The same, making what is missing, durably. Was the last one made just now?
+pub(super) fn make<'a>(
+    root: &OwnedFd,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(OwnedFd, bool), Error> {
+    let mut folder = root.try_clone()?;
+    let mut is_new = false;
+    for name in names {
+        is_new = match fs::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let inner = enter(&folder, name)?;
+        if is_new {
+            fs::fsync(&folder)?;
+        }
+        folder = inner;
+    }
+    Ok((folder, is_new))
+}
+
+/// What a name in a folder is, without following it anywhere.
+pub(super) fn look(folder: &OwnedFd, name: &str) -> Result<fs::Stat, Errno> {
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+impl From<Errno> for Error {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOENT => Error::Missing,
+            // A symbolic link where a folder should be is either, depending on the system.
+            Errno::NOTDIR | Errno::LOOP => Error::NotFolder,
+            Errno::ISDIR => Error::IsFolder,
+            Errno::NOTEMPTY => Error::NotEmpty,
+            Errno::NOSPC | Errno::DQUOT => Error::Full,
+            other => Error::Broken(other.into()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Errno::from_io_error(&error).map_or(Error::Broken(error), Into::into)
+    }
+}

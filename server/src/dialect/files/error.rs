@@ -1,0 +1,164 @@
+//! From every kind of "no" to a status and a body.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Limit, Rejection};
+use serde_json::json;
+
+use super::content;
+use super::path::NoPath;
+use super::wire::Locked;
+use crate::engine;
+
+/// An error answer of this dialect.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Somebody else has the file's lock.
+    Locked(Box<Locked>),
+    /// Anything else.
+    Plain { status: StatusCode, error: String, message: String },
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, error: &str, message: impl Into<String>) -> Self {
+        Self::Plain { status, error: error.into(), message: message.into() }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "Bad request", message)
+    }
+
+    /// Nobody asks.
+    pub(super) fn no_session() -> Self {
+        let message = "send a session: POST /auth/session gives one";
+        Self::new(StatusCode::UNAUTHORIZED, "Authentication required", message)
+    }
+
+    /// Somebody asks whom nobody knows.
+    pub(super) fn bad_session() -> Self {
+        let message = "this session is unknown or has ended";
+        Self::new(StatusCode::UNAUTHORIZED, "Invalid session", message)
+    }
+
+    /// There is no such file or folder.
+    pub(super) fn missing() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "Not found", "there is no such file or folder")
+    }
+
+    /// Neither this session nor any other has the lock.
+    pub(super) fn no_lock() -> Self {
+        let error = "No lock found or not owned by this session";
+        Self::new(StatusCode::NOT_FOUND, error, "nothing was changed")
+    }
+
+    /// The file is not what the client thought it was.
+    pub(super) fn precondition() -> Self {
+        let message = "the file is not as the request's condition says; nothing was changed";
+        Self::new(StatusCode::PRECONDITION_FAILED, "Precondition failed", message)
+    }
+
+    /// The body is larger than a file may be.
+    pub(super) fn too_large(bytes_max: u64) -> Self {
+        let message = format!("a file may have at most {bytes_max} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", message)
+    }
+
+    /// The lock is another's, or in another's way.
+    fn conflict(message: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "Conflict", message)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let (status, body) = match self {
+            Refusal::Locked(locked) => (StatusCode::LOCKED, Json(*locked).into_response()),
+            Refusal::Plain { status, error, message } => {
+                (status, Json(json!({"error": error, "message": message})).into_response())
+            }
+        };
+        let mut response = (status, [(header::CACHE_CONTROL, "no-store")], body).into_response();
+        let headers = response.headers_mut();
+        match status {
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<NoPath> for Refusal {
+    fn from(why: NoPath) -> Self {
+        match why {
+            NoPath::Reserved => {
+                Self::new(StatusCode::NOT_FOUND, "Not found", "there is nothing here")
+            }
+            NoPath::Bad(message) => Self::invalid(message),
+        }
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(error: engine::Error) -> Self {
+        let message = match error {
+            engine::Error::Unknown => "it is not known whether this was done; look, then ask again",
+            engine::Error::Busy => "another process holds the database; nothing was done",
+            engine::Error::Overloaded => "too many requests are waiting; nothing was done",
+            engine::Error::Stopping => "the server is stopping; nothing was done",
+        };
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
+    }
+}
+
+impl From<content::Error> for Refusal {
+    fn from(error: content::Error) -> Self {
+        match error {
+            content::Error::Missing => Self::missing(),
+            content::Error::IsFolder => Self::conflict("there is a folder of this name"),
+            content::Error::NotFolder => Self::conflict("a part of the path is not a folder"),
+            content::Error::NotEmpty => Self::conflict("the folder is not empty"),
+            content::Error::Full => {
+                let message = "there is no room left; nothing was changed";
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "Insufficient storage", message)
+            }
+            content::Error::Broken(error) => {
+                tracing::error!(%error, "a file could not be used");
+                let message = "the file could not be read or written";
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Storage failed", message)
+            }
+        }
+    }
+}
+
+/// For rejections that say nothing of who has the lock.
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::NoSuchSession => Self::bad_session(),
+            Rejection::NotOwner | Rejection::NoSuchLease | Rejection::Ended(_) => Self::no_lock(),
+            Rejection::Limit(limit) => of_limit(limit),
+            other => Self::conflict(&format!("this cannot be done now: {other:?}")),
+        }
+    }
+}
+
+fn of_limit(limit: Limit) -> Refusal {
+    let many = |what: &str| {
+        let message = format!("there are too many {what}");
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many", message)
+    };
+    match limit {
+        Limit::Locks => many("locks"),
+        Limit::OwnerLeases => many("locks of this session"),
+        Limit::Sessions | Limit::OwnerSessions => many("sessions"),
+        Limit::Namespaces => many("namespaces"),
+        other => Refusal::invalid(format!("{other:?} is out of bounds")),
+    }
+}

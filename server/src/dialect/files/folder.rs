@@ -1,0 +1,63 @@
+//! Folders: what is in them, and making them.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::Files;
+use super::content::Entry;
+use super::error::Refusal;
+use super::path::FilePath;
+use super::session::Session;
+use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
+
+/// Most on one page, and the default.
+const PAGE_MAX: usize = 1000;
+
+type Answer = Result<Response, Refusal>;
+
+/// How many entries a request wants.
+pub(super) fn page(limit: Option<&str>) -> Result<usize, Refusal> {
+    let Some(limit) = limit else { return Ok(PAGE_MAX) };
+    let wanted = limit.parse().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
+    wanted.ok_or_else(|| Refusal::invalid("limit: must be a number from 1 to 1000"))
+}
+
+pub(super) async fn list(
+    files: &Files,
+    folder: FilePath,
+    limit: usize,
+    cursor: Option<String>,
+) -> Answer {
+    let folder = folder.into_folder();
+    let asked = folder.clone();
+    let listing =
+        files.blocking(move |content| content.list(&asked, cursor.as_deref(), limit)).await?;
+    let last = listing.entries.last().map(|entry| entry.name.clone());
+    let body = FolderShown {
+        next_cursor: last.filter(|_| listing.has_more),
+        has_more: listing.has_more,
+        entries: listing.entries.into_iter().map(|entry| shown(&folder, entry)).collect(),
+    };
+    Ok(wire::answer(StatusCode::OK, body))
+}
+
+fn shown(folder: &FilePath, entry: Entry) -> EntryShown {
+    let Entry { name, facts, modified_ms } = entry;
+    let (kind, slash) =
+        if facts.is_some() { (EntryKind::File, "") } else { (EntryKind::Folder, "/") };
+    EntryShown {
+        path: format!("{folder}{name}{slash}"),
+        kind,
+        size: facts.as_ref().map(|facts| facts.size),
+        content_type: facts.map(|facts| facts.kind),
+        last_modified: modified_ms,
+    }
+}
+
+pub(super) async fn make(files: &Files, session: &Session, folder: FilePath) -> Answer {
+    session.look(files).await?;
+    let asked = folder.clone();
+    let created = files.blocking(move |content| content.make_folder(&asked)).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(wire::answer(status, FolderMade { path: folder.as_str(), created }))
+}

@@ -1,0 +1,177 @@
+//! The lock on a file while it is being written.
+
+use leasehold_core::{
+    Acquire, Command, Extend, Grant, GrantKind, LeaseView, LockKey, LockView, Outcome, Proof,
+    Rejection, Release, Renew, Secret, Span, Timestamp,
+};
+
+use super::error::Refusal;
+use super::path::FilePath;
+use super::session::Session;
+use super::wire::Locked;
+use super::{Files, unexpected};
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::engine::{Read, Reply};
+
+/// A lock must last at least this long from right before the content is published.
+const PUBLISH_TIME: Span = Span::from_secs(30);
+
+/// A session's lock on a file. Dropped, it is given back if this write took it.
+pub(super) struct Hold {
+    files: Files,
+    lock: LockKey,
+    lease: LeaseView,
+    /// This write took it, so this write gives it back however it ends.
+    is_ours: bool,
+}
+
+impl Hold {
+    /// Takes the lock, or goes on with the one the session has.
+    pub(super) async fn take(
+        files: &Files,
+        session: &Session,
+        path: &FilePath,
+    ) -> Result<Self, Refusal> {
+        let Grant { lease, kind, .. } = acquire(files, session, path).await?;
+        let is_ours = kind == GrantKind::New;
+        Ok(Self { files: files.clone(), lock: path.lock(&files.app), lease, is_ours })
+    }
+
+    /// Makes sure that the lock lasts long enough to publish what was written. If it was lost meanwhile,
+    /// somebody else may have written, and this write must not.
+    pub(super) async fn secure(&mut self) -> Result<(), Refusal> {
+        let command = Command::Renew(Renew {
+            proof: self.proof(),
+            dialect: Dialect::Files.number(),
+            extend: Extend::AtLeast(PUBLISH_TIME),
+            request_id: None,
+        });
+        match self.files.app.engine.apply(command).await? {
+            Reply::Applied(Ok(Outcome::Renewed(lease))) => {
+                self.lease = *lease;
+                Ok(())
+            }
+            Reply::Applied(Err(_)) => Err(self.lost().await),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Tells at any moment whether it is certain that nobody else has the lock: whoever asks may have slept.
+    pub(super) fn watch(&self) -> impl Fn() -> bool + Send + 'static {
+        let (engine, deadline) = (self.files.app.engine.clone(), self.lease.deadline);
+        move || deadline.is_none_or(|deadline| engine.now() < deadline)
+    }
+
+    /// The lock was lost; to whom, if to anybody.
+    pub(super) async fn lost(&mut self) -> Refusal {
+        self.is_ours = false;
+        let app = &self.files.app;
+        match look(&self.files, self.lock.clone()).await {
+            Ok(view) => match holder(app, &view) {
+                Some(locked) => Refusal::Locked(Box::new(locked)),
+                None => {
+                    let mut locked = Locked::by(app, &self.lease);
+                    locked.message = "The lock was lost before the write was complete";
+                    Refusal::Locked(Box::new(locked))
+                }
+            },
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// The write is done, and so is the lock, also one that was taken before.
+    pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
+        self.is_ours = false;
+        match self.files.app.engine.apply(self.release()).await? {
+            // Whoever took it away meanwhile was later than the write.
+            Reply::Applied(_) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The lock stays with the session if it was taken before this write.
+    pub(super) async fn leave(self) -> Result<(), Refusal> {
+        if self.is_ours { self.give_back().await } else { Ok(()) }
+    }
+
+    fn release(&self) -> Command {
+        let dialect = Dialect::Files.number();
+        Command::Release(Release { proof: self.proof(), dialect, request_id: None })
+    }
+
+    /// This very lease: the session may have another one on this file by now.
+    fn proof(&self) -> Proof {
+        let LeaseView { id, owner, token, .. } = &self.lease;
+        Proof::Id { id: *id, owner: owner.clone(), token: Some(*token), lock: None }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !self.is_ours {
+            return;
+        }
+        let call = self.files.app.engine.apply(self.release());
+        // Without a runtime the server is ending, and the lock expires.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(call);
+        }
+    }
+}
+
+/// Takes a file's lock for a session, or renews it if the session has it.
+pub(super) async fn acquire(
+    files: &Files,
+    session: &Session,
+    path: &FilePath,
+) -> Result<Grant, Refusal> {
+    let app = &files.app;
+    let lock = path.lock(app);
+    // The lock of a long path goes by another name; the path itself is kept with the lease.
+    let metadata = (*lock.name != *path.as_str()).then(|| path.as_str().as_bytes().into());
+    let secret = Secret(crate::random::bytes());
+    let command = Command::Acquire(Box::new(Acquire {
+        ttl: Some(app.dialect.files_lock_ttl),
+        sticky: true,
+        session: Some(session.digest),
+        metadata,
+        ..Acquire::new(lock, session.owner(), Dialect::Files.number(), secret)
+    }));
+    match app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Granted(grant))) => Ok(*grant),
+        Reply::Applied(Err(rejection)) => Err(refused(app, rejection)),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn refused(app: &App, rejection: Rejection) -> Refusal {
+    let locked = match rejection {
+        Rejection::Held(holding) => Locked::by_holding(app, &holding),
+        Rejection::Grace { owner, expired_at, grace_until } => {
+            in_grace(app, &owner.instance, expired_at, grace_until)
+        }
+        other => return other.into(),
+    };
+    Refusal::Locked(Box::new(locked))
+}
+
+fn in_grace(app: &App, owner: &str, expired_at: Timestamp, grace_until: Timestamp) -> Locked {
+    let mut locked = Locked::new(app, owner, expired_at, Some(grace_until));
+    locked.message = "This file is kept for the session that edited it last";
+    locked
+}
+
+/// A lock as it durably is.
+pub(super) async fn look(files: &Files, key: LockKey) -> Result<LockView, Refusal> {
+    match files.app.engine.read(Read::Lock { key, n_queue_max: 0 }).await? {
+        Reply::Lock(view) => Ok(*view),
+        Reply::Applied(Err(rejection)) => Err(rejection.into()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Who is in the way, if anybody.
+pub(super) fn holder(app: &App, view: &LockView) -> Option<Locked> {
+    view.holders.first().map(|lease| Locked::by(app, lease))
+}

@@ -1,0 +1,121 @@
+//! A file's lock by itself: `?lock=acquire`, `release`, `refresh`, `status`.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use leasehold_core::{Command, Extend, Outcome, Proof, Rejection, Release, Renew};
+
+use super::error::Refusal;
+use super::hold::{self, holder};
+use super::path::FilePath;
+use super::session::Session;
+use super::wire::{self, Acquired, Done, LockShown, Status};
+use super::{Files, unexpected};
+use crate::dialect::Dialect;
+use crate::engine::Reply;
+
+type Answer = Result<Response, Refusal>;
+
+/// What to do with a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operation {
+    Acquire,
+    Release,
+    Refresh,
+    Status,
+}
+
+impl Operation {
+    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
+        match text {
+            "acquire" => Ok(Self::Acquire),
+            "release" => Ok(Self::Release),
+            "refresh" => Ok(Self::Refresh),
+            "status" => Ok(Self::Status),
+            _ => Err(Refusal::invalid("lock: must be acquire, release, refresh or status")),
+        }
+    }
+}
+
+pub(super) async fn operate(
+    files: &Files,
+    session: &Session,
+    path: &FilePath,
+    operation: Operation,
+) -> Answer {
+    // Even of what cannot be locked, only those are told who may ask.
+    session.look(files).await?;
+    if files.is_folder(path).await? {
+        return Err(Refusal::invalid("locks apply to individual files, not to folders"));
+    }
+    match operation {
+        Operation::Acquire => acquire(files, session, path).await,
+        Operation::Release => release(files, session, path).await,
+        Operation::Refresh => refresh(files, session, path).await,
+        Operation::Status => status(files, session, path).await,
+    }
+}
+
+async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
+    hold::acquire(files, session, path).await?;
+    let body =
+        Acquired { message: "Lock acquired", path: path.as_str(), session_id: &session.short() };
+    Ok(wire::answer(StatusCode::OK, body))
+}
+
+async fn release(files: &Files, session: &Session, path: &FilePath) -> Answer {
+    let proof = proof(files, session, path);
+    let dialect = Dialect::Files.number();
+    let command = Command::Release(Release { proof, dialect, request_id: None });
+    match files.app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Released(_))) => Ok(done("Lock released", path)),
+        Reply::Applied(Err(rejection)) => Err(not_ours(files, path, rejection).await),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn refresh(files: &Files, session: &Session, path: &FilePath) -> Answer {
+    let command = Command::Renew(Renew {
+        proof: proof(files, session, path),
+        dialect: Dialect::Files.number(),
+        extend: Extend::Exactly(files.app.dialect.files_lock_ttl),
+        request_id: None,
+    });
+    match files.app.engine.apply(command).await? {
+        Reply::Applied(Ok(Outcome::Renewed(_))) => Ok(done("Lock refreshed", path)),
+        Reply::Applied(Err(rejection)) => Err(not_ours(files, path, rejection).await),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn status(files: &Files, session: &Session, path: &FilePath) -> Answer {
+    let view = hold::look(files, path.lock(&files.app)).await?;
+    let lease = view.holders.first();
+    let owned_by_this_session = lease.is_some_and(|lease| {
+        lease.owner == session.owner() && lease.dialect == Dialect::Files.number()
+    });
+    let lock = lease.map(|lease| LockShown::new(&files.app, path.as_str(), lease));
+    let body = Status { locked: lock.is_some(), lock, owned_by_this_session };
+    Ok(wire::answer(StatusCode::OK, body))
+}
+
+fn proof(files: &Files, session: &Session, path: &FilePath) -> Proof {
+    Proof::Session { lock: path.lock(&files.app), session: session.digest }
+}
+
+fn done(message: &'static str, path: &FilePath) -> Response {
+    wire::answer(StatusCode::OK, Done { message, path: path.as_str() })
+}
+
+/// Nothing of this session's is there: somebody else's, or nothing at all.
+async fn not_ours(files: &Files, path: &FilePath, rejection: Rejection) -> Refusal {
+    if rejection != Rejection::NotOwner {
+        return rejection.into();
+    }
+    match hold::look(files, path.lock(&files.app)).await {
+        Ok(view) => match holder(&files.app, &view) {
+            Some(locked) => Refusal::Locked(Box::new(locked)),
+            None => Refusal::no_lock(),
+        },
+        Err(refusal) => refusal,
+    }
+}

@@ -1,0 +1,195 @@
+//! A small file store with locks: `/auth/session`, `/admin/locks`, `/files/...`, and every path that is nobody else's.
+//!
+//! Whoever writes a file has its lock, in a session. The content is published under the lock and durably, or not
+//! at all.
+
+mod admin;
+mod condition;
+pub(crate) mod content;
+mod error;
+mod folder;
+mod hold;
+mod lock;
+mod path;
+mod range;
+mod read;
+mod session;
+mod upload;
+mod wire;
+mod write;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, delete, get};
+use serde::Deserialize;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::app::{self, App};
+use crate::engine::{self, Reply};
+use content::{Content, Found};
+use error::Refusal;
+use lock::Operation;
+use path::{FilePath, NoPath};
+use session::Session;
+
+/// What a file's path can be asked with.
+const METHODS: &str = "GET,HEAD,PUT,DELETE,POST";
+/// How many publish at once at most. Two files may share a turn; they wait a little, that is all.
+const N_TURNS: usize = 64;
+
+type Answer = Result<Response, Refusal>;
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    let Some(content) = app.content.clone() else { return Router::new() };
+    let turns = (0..N_TURNS).map(|_| Arc::default()).collect();
+    let files = Files { app: app.clone(), content, turns };
+    Router::new()
+        .route("/auth/session", get(session::look).post(session::open).delete(session::close))
+        .route("/auth/sessions", get(session::list))
+        .route("/admin/locks", get(admin::list))
+        .route("/admin/locks/{*path}", delete(admin::revoke))
+        .method_not_allowed_fallback(wrong_method)
+        .route("/", any(serve))
+        .route("/{*path}", any(serve))
+        .with_state(files)
+}
+
+/// What the handlers of this dialect share.
+#[derive(Clone)]
+pub(super) struct Files {
+    app: App,
+    content: Arc<dyn Content>,
+    turns: Arc<[Arc<Mutex<()>>]>,
+}
+
+impl Files {
+    /// Runs what blocks where that is allowed.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let content = self.content.clone();
+        match tokio::task::spawn_blocking(move || work(&*content)).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(engine::Error::Unknown.into()),
+        }
+    }
+
+    async fn find(&self, path: &FilePath) -> Result<Option<Found>, Refusal> {
+        let path = path.clone();
+        self.blocking(move |content| content.find(&path)).await
+    }
+
+    /// Does it say so, or is it one?
+    async fn is_folder(&self, path: &FilePath) -> Result<bool, Refusal> {
+        Ok(path.is_folder() || matches!(self.find(path).await?, Some(Found::Folder)))
+    }
+
+    /// Waits until nobody else publishes at this path, and lets nobody until dropped.
+    async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
+        let mut hasher = DefaultHasher::new();
+        path.as_str().hash(&mut hasher);
+        self.turns[hasher.finish() as usize % N_TURNS].clone().lock_owned().await
+    }
+}
+
+/// What a query may say. A misspelt `lock` must not look like a read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    lock: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Any path that may be a file's.
+async fn serve(State(files): State<Files>, request: Request) -> Response {
+    let path = match FilePath::of(request.uri()) {
+        Ok(path) => path,
+        // Not ours, so not in our shape.
+        Err(NoPath::Reserved) => return app::nothing_here().await,
+        Err(bad) => return Refusal::from(bad).into_response(),
+    };
+    answer(&files, path, request).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
+    let Query(params) = Query::<Params>::try_from_uri(request.uri())
+        .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
+    let (parts, body) = request.into_parts();
+    let (method, headers) = (parts.method, parts.headers);
+    let is_read = method == Method::GET || method == Method::HEAD;
+    if !is_read && (params.limit.is_some() || params.cursor.is_some()) {
+        return Err(Refusal::invalid("limit and cursor are for reading a folder"));
+    }
+    let session = Session::of(&headers)?;
+    if let Some(operation) = &params.lock {
+        if method != Method::GET && method != Method::POST {
+            return Err(Refusal::invalid("lock: only with GET or POST"));
+        }
+        let operation = Operation::parse(operation)?;
+        let session = session.ok_or_else(Refusal::no_session)?;
+        return lock::operate(files, &session, &path, operation).await;
+    }
+    if is_read {
+        return read(files, session, path, params, &headers, method == Method::HEAD).await;
+    }
+    if ![Method::PUT, Method::DELETE, Method::POST].contains(&method) {
+        return Ok(([(header::ALLOW, METHODS)], wrong_method().await).into_response());
+    }
+    let session = session.ok_or_else(Refusal::no_session)?;
+    match method {
+        Method::PUT => write::put(files, &session, path, headers, body).await,
+        Method::DELETE => write::delete(files, &session, path, headers).await,
+        _ if path.is_folder() => folder::make(files, &session, path).await,
+        _ => Err(Refusal::invalid("POST makes a folder (the path ends with /) or asks for ?lock=")),
+    }
+}
+
+async fn read(
+    files: &Files,
+    session: Option<Session>,
+    path: FilePath,
+    params: Params,
+    headers: &HeaderMap,
+    is_head: bool,
+) -> Answer {
+    match session {
+        Some(session) => {
+            session.look(files).await?;
+        }
+        None if files.app.dialect.files_public => {}
+        None => return Err(Refusal::no_session()),
+    }
+    let limit = folder::page(params.limit.as_deref())?;
+    match files.find(&path).await?.ok_or_else(Refusal::missing)? {
+        Found::Folder => folder::list(files, path, limit, params.cursor).await,
+        Found::File(..) if path.is_folder() => Err(Refusal::missing()),
+        Found::File(..) if params.limit.is_some() || params.cursor.is_some() => {
+            Err(Refusal::invalid("limit and cursor are for reading a folder"))
+        }
+        Found::File(facts, content) => read::answer(headers, &facts, content, is_head),
+    }
+}
+
+async fn wrong_method() -> Refusal {
+    let message = "this path does not know that method";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", message)
+}
+
+/// Goes on to the end even if whoever asked goes away: what is half done would be worse.
+async fn lasting(work: impl Future<Output = Answer> + Send + 'static) -> Answer {
+    let unknown = |_| Err(engine::Error::Unknown.into());
+    tokio::spawn(work).await.unwrap_or_else(unknown)
+}
+
+/// The engine answered another question than was asked: a bug, told as one.
+fn unexpected(reply: &Reply) -> Refusal {
+    tracing::error!(?reply, "an answer nobody expected");
+    engine::Error::Unknown.into()
+}

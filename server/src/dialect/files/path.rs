@@ -1,0 +1,243 @@
+//! The path of a file or folder, and the lock that belongs to it.
+
+use std::fmt;
+use std::fmt::Write;
+
+use axum::http::Uri;
+use leasehold_core::LockKey;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::dialect::path::decode;
+
+/// Longest path, in bytes, decoded.
+const PATH_BYTES_MAX: usize = 4096;
+/// Longest name in a path: what file systems take.
+const SEGMENT_BYTES_MAX: usize = 255;
+/// In the files folder, for what is not a file yet.
+pub(super) const OWN_FOLDER: &str = ".leasehold";
+
+/// First segments that are something else at the root. Below `/files` they are names like any other.
+const RESERVED: [&str; 19] = [
+    "v1",
+    "lock",
+    "locks",
+    "leases",
+    "auth",
+    "admin",
+    "files",
+    "metrics",
+    "livez",
+    "readyz",
+    "healthz",
+    "health",
+    "console",
+    "openapi.json",
+    "docs",
+    "terraform",
+    "lfs",
+    "dav",
+    OWN_FOLDER,
+];
+
+/// `/documents/file.txt`, `/documents/`, `/`: decoded, safe to walk, never outside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct FilePath {
+    text: String,
+}
+
+/// Why a request names no file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NoPath {
+    /// The path belongs to another part of the server.
+    Reserved,
+    /// The path makes no sense.
+    Bad(&'static str),
+}
+
+impl FilePath {
+    /// The path a request is about: below `/files`, or at the root where nothing else is.
+    pub(super) fn of(uri: &Uri) -> Result<Self, NoPath> {
+        let raw = uri.path();
+        if let Some(raw) = raw.strip_prefix("/files/") {
+            return Self::parse(&format!("/{raw}"));
+        }
+        let path = Self::parse(raw)?;
+        if path.is_reserved() { Err(NoPath::Reserved) } else { Ok(path) }
+    }
+
+    /// A path as it comes, percent-encoded.
+    pub(super) fn parse(raw: &str) -> Result<Self, NoPath> {
+        let text = decode(raw).ok_or(NoPath::Bad("the path is not percent-encoded UTF-8"))?;
+        check(&text).map_err(NoPath::Bad)?;
+        Ok(Self { text })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Does it say of itself that it is a folder?
+    pub(super) fn is_folder(&self) -> bool {
+        self.text.ends_with('/')
+    }
+
+    /// The same path as a folder's.
+    pub(super) fn into_folder(mut self) -> Self {
+        if !self.is_folder() {
+            self.text.push('/');
+        }
+        self
+    }
+
+    /// The names on the way, outermost first.
+    pub(super) fn segments(&self) -> impl Iterator<Item = &str> {
+        self.text.split('/').filter(|segment| !segment.is_empty())
+    }
+
+    fn is_reserved(&self) -> bool {
+        self.segments().next().is_some_and(|first| RESERVED.contains(&first))
+    }
+
+    /// Where it can be asked for.
+    pub(super) fn location(&self) -> String {
+        let mut location = String::from(if self.is_reserved() { "/files" } else { "" });
+        for byte in self.text.bytes() {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                    location.push(char::from(byte));
+                }
+                _ => {
+                    let _ = write!(location, "%{byte:02X}");
+                }
+            }
+        }
+        location
+    }
+
+    /// The lock of the file of this path. A path too long for a lock's name goes by its beginning and a hash.
+    pub(super) fn lock(&self, app: &App) -> LockKey {
+        let namespace = app.dialect.files_namespace.clone();
+        let bytes_max = app.limits.name_bytes_max;
+        if self.text.len() <= bytes_max {
+            return LockKey::new(namespace, self.text.as_str());
+        }
+        let hash: [u8; 32] = Sha256::digest(&self.text).into();
+        let hash = hash.iter().fold(String::from("#"), |mut hash, byte| {
+            let _ = write!(hash, "{byte:02x}");
+            hash
+        });
+        let n_kept = self.text.floor_char_boundary(bytes_max.saturating_sub(hash.len()));
+        LockKey::new(namespace, self.text[..n_kept].to_owned() + &hash)
+    }
+}
+
+impl fmt::Display for FilePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn check(path: &str) -> Result<(), &'static str> {
+    let Some(rest) = path.strip_prefix('/') else { return Err("the path does not begin with /") };
+    if path.len() > PATH_BYTES_MAX {
+        return Err("the path is longer than 4096 bytes");
+    }
+    if path.chars().any(char::is_control) {
+        return Err("the path has a control character");
+    }
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    if path == "/" {
+        return Ok(());
+    }
+    for segment in rest.split('/') {
+        match segment {
+            "" => return Err("the path has an empty segment"),
+            "." | ".." => return Err("the path has a segment . or .."),
+            _ if segment.len() > SEGMENT_BYTES_MAX => {
+                return Err("the path has a name longer than 255 bytes");
+            }
+            _ => {}
+        }
+    }
+    if rest.split('/').next() == Some(OWN_FOLDER) {
+        return Err("the path begins with .leasehold, which is the server's own");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(raw: &str) -> Result<String, NoPath> {
+        let uri: Uri = raw.parse().expect("a uri");
+        FilePath::of(&uri).map(|path| path.text)
+    }
+
+    #[test]
+    fn paths_are_decoded_once() {
+        for (raw, path) in [
+            ("/", "/"),
+            ("/a", "/a"),
+            ("/a/", "/a/"),
+            ("/a%20b/%C3%A9", "/a b/é"),
+            ("/a%2Fb", "/a/b"),
+            ("/%252e%252e/x", "/%2e%2e/x"),
+            ("/...", "/..."),
+            ("/files/docs/a", "/docs/a"),
+            ("/files/", "/"),
+            ("/files/files/x", "/files/x"),
+        ] {
+            assert_eq!(of(raw).as_deref(), Ok(path), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_is_none() {
+        let long = format!("/{}", "a".repeat(256));
+        let deep = "/abc".repeat(1025);
+        for raw in [
+            "/..",
+            "/../etc/passwd",
+            "/a/../b",
+            "/%2e%2e/x",
+            "/a%2f..%2fb",
+            "/.",
+            "/a/./b",
+            "//",
+            "//a",
+            "/a//b",
+            "/a//",
+            "/a%00b",
+            "/a%0Ab",
+            "/a%7F",
+            "/%FF",
+            "/%zz",
+            "/%",
+            "/.leasehold/x",
+            "/files/.leasehold",
+            "/files/%2e%2e/x",
+            "/files//x",
+            &long,
+            &deep,
+        ] {
+            assert!(matches!(of(raw), Err(NoPath::Bad(_))), "{raw}: {:?}", of(raw));
+        }
+    }
+
+    #[test]
+    fn a_reserved_name_is_no_file_at_the_root_however_it_is_written() {
+        for raw in ["/v1/x", "/%76%31/x", "/lock", "/docs/", "/files", "/console%2Fx", "/dav"] {
+            assert_eq!(of(raw), Err(NoPath::Reserved), "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_location_leads_back() {
+        for path in ["/a b/é%.txt", "/docs/x", "/a#b?c", "/x/"] {
+            let location = FilePath { text: path.into() }.location();
+            assert_eq!(of(&location).as_deref(), Ok(path), "{location}");
+        }
+    }
+}

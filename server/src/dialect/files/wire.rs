@@ -1,0 +1,183 @@
+//! The shapes on the wire. Times are wall-clock milliseconds since 1970, to be shown to people.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Holding, LeaseView, Owner, Timestamp};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::dialect::Dialect;
+
+/// What is said of locks and sessions is true for a moment: nobody may keep it.
+pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
+/// The file is somebody else's for now.
+#[derive(Serialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Locked {
+    pub(super) error: &'static str,
+    pub(super) message: &'static str,
+    pub(super) locked_by: String,
+    pub(super) locked_at: i64,
+    /// `null` if it never expires: not every dialect's leases do.
+    pub(super) expires_at: Option<i64>,
+}
+
+impl Locked {
+    pub(super) fn new(
+        app: &App,
+        owner: &str,
+        since: Timestamp,
+        deadline: Option<Timestamp>,
+    ) -> Self {
+        Self {
+            error: "File is locked",
+            message: "This file is currently being edited by another session",
+            locked_by: owner.into(),
+            locked_at: app.engine.wall_ms_of(since),
+            expires_at: deadline.map(|deadline| app.engine.wall_ms_of(deadline)),
+        }
+    }
+
+    pub(super) fn by(app: &App, lease: &LeaseView) -> Self {
+        Self::new(app, &shown(&lease.owner, lease.dialect), lease.granted_at, lease.deadline)
+    }
+
+    pub(super) fn by_holding(app: &App, holding: &Holding) -> Self {
+        let dialect = holding.lease.map(|(dialect, _)| dialect);
+        let owner = match (&holding.owner, dialect) {
+            (Some(owner), Some(dialect)) => shown(owner, dialect),
+            (Some(owner), None) => owner.instance.to_string(),
+            // Nobody has it, but somebody waits for it and is next.
+            (None, _) => "the next in the queue".into(),
+        };
+        Self::new(app, &owner, holding.granted_at, holding.deadline)
+    }
+}
+
+/// Who has a lock, as others see it: of a session, only the part of its id that proves nothing.
+pub(super) fn shown(owner: &Owner, dialect: leasehold_core::Dialect) -> String {
+    let dots = if dialect == Dialect::Files.number() { "..." } else { "" };
+    format!("{}{dots}", owner.instance)
+}
+
+/// A lock was taken.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Acquired<'a> {
+    pub(super) message: &'static str,
+    pub(super) path: &'a str,
+    pub(super) session_id: &'a str,
+}
+
+/// A lock was refreshed or given back.
+#[derive(Serialize)]
+pub(super) struct Done<'a> {
+    pub(super) message: &'static str,
+    pub(super) path: &'a str,
+}
+
+/// How a file's lock stands.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status {
+    pub(super) locked: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) lock: Option<LockShown>,
+    pub(super) owned_by_this_session: bool,
+}
+
+/// A lock that is held.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LockShown {
+    pub(super) path: String,
+    pub(super) locked_by: String,
+    pub(super) locked_at: i64,
+    pub(super) expires_at: Option<i64>,
+}
+
+impl LockShown {
+    pub(super) fn new(app: &App, path: &str, lease: &LeaseView) -> Self {
+        let Locked { locked_by, locked_at, expires_at, .. } = Locked::by(app, lease);
+        Self { path: path.into(), locked_by, locked_at, expires_at }
+    }
+}
+
+/// Some of the locks.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Locks {
+    pub(super) locks: Vec<LockShown>,
+    pub(super) next_cursor: Option<String>,
+    pub(super) has_more: bool,
+}
+
+/// A session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SessionShown {
+    /// Whole only in the answer that hands it out.
+    pub(super) session_id: String,
+    pub(super) permissions: [&'static str; 2],
+    pub(super) expires_at: i64,
+}
+
+/// The sessions of whoever asks.
+#[derive(Serialize)]
+pub(super) struct Sessions {
+    pub(super) sessions: Vec<SessionShown>,
+}
+
+/// A file was written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Written<'a> {
+    pub(super) path: &'a str,
+    pub(super) size: u64,
+    pub(super) content_type: &'a str,
+    /// SHA-256 of the content, in hexadecimal.
+    pub(super) hash: &'a str,
+    pub(super) timestamp: i64,
+    pub(super) created: bool,
+}
+
+/// A folder was made, or was there.
+#[derive(Serialize)]
+pub(super) struct FolderMade<'a> {
+    pub(super) path: &'a str,
+    pub(super) created: bool,
+}
+
+/// Some of what is in a folder.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FolderShown {
+    pub(super) entries: Vec<EntryShown>,
+    pub(super) next_cursor: Option<String>,
+    pub(super) has_more: bool,
+}
+
+/// One thing in a folder.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EntryShown {
+    pub(super) path: String,
+    #[serde(rename = "type")]
+    pub(super) kind: EntryKind,
+    /// `null` for a folder, as is the content type.
+    pub(super) size: Option<u64>,
+    pub(super) content_type: Option<String>,
+    pub(super) last_modified: i64,
+}
+
+/// What is in a folder.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum EntryKind {
+    File,
+    Folder,
+}

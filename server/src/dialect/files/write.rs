@@ -1,0 +1,153 @@
+//! Writing and removing files. The lock is taken first, and what is published is published under it.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::condition::{self, Verdict};
+use super::content::{self, Content, Found};
+use super::error::Refusal;
+use super::hold::Hold;
+use super::path::FilePath;
+use super::session::Session;
+use super::upload::{self, Upload};
+use super::wire::{self, Written};
+use super::{Files, lasting};
+
+type Answer = Result<Response, Refusal>;
+
+pub(super) async fn put(
+    files: &Files,
+    session: &Session,
+    path: FilePath,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    if path.is_folder() {
+        return Err(Refusal::invalid("a path that ends with / is a folder; POST makes one"));
+    }
+    if headers.contains_key(header::CONTENT_RANGE) {
+        return Err(Refusal::invalid("Content-Range: a file is written as a whole"));
+    }
+    let kind = upload::kind(&headers)?;
+    upload::check_size(files, &body)?;
+    let hold = Hold::take(files, session, &path).await?;
+    match receive(files, &path, &headers, body, kind).await {
+        Ok(upload) => lasting(publish(files.clone(), hold, path, headers, upload)).await,
+        Err(refusal) => {
+            hold.leave().await?;
+            Err(refusal)
+        }
+    }
+}
+
+async fn receive(
+    files: &Files,
+    path: &FilePath,
+    headers: &HeaderMap,
+    body: Body,
+    kind: Option<String>,
+) -> Result<Upload, Refusal> {
+    // Whoever would be refused anyway is spared the upload.
+    check(files, path, headers).await?;
+    upload::receive(files, body, kind).await
+}
+
+/// The content becomes the file's and the lock is given back; or neither.
+async fn publish(
+    files: Files,
+    mut hold: Hold,
+    path: FilePath,
+    headers: HeaderMap,
+    upload: Upload,
+) -> Answer {
+    let Upload { draft, hash, size } = upload;
+    let target = path.clone();
+    let published =
+        under_lock(&files, &mut hold, &path, &headers, move |_| draft.publish(&target)).await;
+    let (facts, is_new) = match published {
+        Ok(published) => published,
+        Err(refusal) => {
+            hold.leave().await?;
+            return Err(refusal);
+        }
+    };
+    hold.give_back().await?;
+    let body = Written {
+        path: path.as_str(),
+        size,
+        content_type: &facts.kind,
+        hash: &hash,
+        timestamp: facts.modified_ms,
+        created: is_new,
+    };
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let headers = [
+        (header::ETAG, condition::tag(&facts)),
+        (header::LAST_MODIFIED, condition::date(&facts)),
+        (header::LOCATION, path.location()),
+    ];
+    Ok((headers, wire::answer(status, body)).into_response())
+}
+
+pub(super) async fn delete(
+    files: &Files,
+    session: &Session,
+    path: FilePath,
+    headers: HeaderMap,
+) -> Answer {
+    session.look(files).await?;
+    if files.is_folder(&path).await? {
+        files.blocking(move |content| content.remove(&path)).await?;
+        return Ok(removed());
+    }
+    let hold = Hold::take(files, session, &path).await?;
+    lasting(remove(files.clone(), hold, path, headers)).await
+}
+
+async fn remove(files: Files, mut hold: Hold, path: FilePath, headers: HeaderMap) -> Answer {
+    let target = path.clone();
+    let gone =
+        under_lock(&files, &mut hold, &path, &headers, move |content| content.remove(&target));
+    let gone = gone.await;
+    hold.leave().await?;
+    gone.map(|()| removed())
+}
+
+/// Changes a file if the lock still is what it was. From here on nobody waits for the client any more.
+async fn under_lock<T: Send + 'static>(
+    files: &Files,
+    hold: &mut Hold,
+    path: &FilePath,
+    headers: &HeaderMap,
+    change: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
+) -> Result<T, Refusal> {
+    // Whoever gets the lock next must not publish before this has: a rename cannot be told to hurry.
+    let _turn = files.turn(path).await;
+    hold.secure().await?;
+    check(files, path, headers).await?;
+    let is_safe = hold.watch();
+    // The lock is good for a while, but this thread may sleep through it.
+    let changed = files.blocking(move |content| is_safe().then(|| change(content)).transpose());
+    match changed.await? {
+        Some(changed) => Ok(changed),
+        None => Err(hold.lost().await),
+    }
+}
+
+fn removed() -> Response {
+    (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, "no-store")]).into_response()
+}
+
+/// Is what is at the path as the request says, and no folder?
+async fn check(files: &Files, path: &FilePath, headers: &HeaderMap) -> Result<(), Refusal> {
+    let facts = match files.find(path).await? {
+        Some(Found::File(facts, _)) => Some(facts),
+        Some(Found::Folder) => return Err(content::Error::IsFolder.into()),
+        None => None,
+    };
+    match condition::of_write(headers, facts.as_ref()) {
+        Verdict::Holds => Ok(()),
+        Verdict::NotModified | Verdict::Fails => Err(Refusal::precondition()),
+    }
+}
