@@ -3,6 +3,7 @@
 mod client;
 mod local;
 mod process;
+pub mod walk;
 
 pub use client::{Broken, Client, Response};
 pub use local::{Local, settings};

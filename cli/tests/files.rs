@@ -1,0 +1,95 @@
+//! Files through a real process.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use leasehold_testkit::{Process, folder, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+const GIB: usize = 1 << 30;
+const PIECE: usize = 1 << 20;
+/// SHA-256 of a gibibyte of zeros.
+const HASH: &str = "49bc20df15e412a64472421e13fe86ff1c5165e18b2afccf160d4dc19fe68a14";
+
+/// The most memory the process ever used, in bytes.
+fn peak(process: &Process) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
+    let status = status.expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    let kib: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib * 1024
+}
+
+async fn session(process: &Process) -> String {
+    let opened = process.client.post("/auth/session", json!({})).await.expect("an answer");
+    opened.text_of("sessionId")
+}
+
+#[tokio::test]
+async fn a_gibibyte_goes_in_and_out_without_sitting_in_memory() {
+    let data = folder();
+    let process = Process::start(BINARY, &data.path().join("data"), &[]);
+    let session = session(&process).await;
+    let before = peak(&process);
+
+    let mut stream = TcpStream::connect(process.address).expect("a connection");
+    let head = format!(
+        "PUT /big HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {session}\r\ncontent-length: {GIB}\r\n\
+         connection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let piece = vec![0; PIECE];
+    for _ in 0..GIB / PIECE {
+        stream.write_all(&piece).expect("sent");
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 201") && answer.contains(HASH), "{answer}");
+
+    let mut stream = TcpStream::connect(process.address).expect("a connection");
+    stream.write_all(b"GET /big HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    let mut n_read = 0;
+    let mut piece = vec![0; PIECE];
+    loop {
+        match stream.read(&mut piece).expect("the content") {
+            0 => break,
+            n => n_read += n,
+        }
+    }
+    assert!(n_read > GIB, "{n_read}");
+
+    let grown = peak(&process) - before;
+    assert!(grown < 32 << 20, "memory grew by {} MiB", grown >> 20);
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_kill() {
+    let data = folder();
+    let at = data.path().join("data");
+    let process = Process::start(BINARY, &at, &[]);
+    let editor = session(&process).await;
+    let bearer = format!("Bearer {editor}");
+    let headers = [("authorization", bearer.as_str())];
+    let put = process.client.send_with(hyper::Method::PUT, "/a/b/c", &headers, "durable");
+    assert_eq!(put.await.expect("an answer").status, 201);
+    process.kill();
+    let process = Process::start(BINARY, &at, &[]);
+    assert_eq!(process.client.get("/a/b/c").await.text, "durable");
+    let put = process.client.send_with(hyper::Method::PUT, "/a/b/c", &headers, "again");
+    assert_eq!(put.await.expect("an answer").status, 200);
+}
+
+#[tokio::test]
+async fn only_a_server_nobody_else_can_reach_lets_everybody_read() {
+    let data = folder();
+    for (flags, status) in [
+        (&["--listen=127.0.0.1:0"][..], 404),
+        (&["--listen=127.0.0.1:0", "--files-public=false"][..], 401),
+        (&["--listen=0.0.0.0:0"][..], 401),
+        (&["--listen=0.0.0.0:0", "--files-public"][..], 404),
+    ] {
+        let process = Process::start(BINARY, &data.path().join("data"), flags);
+        assert_eq!(process.client.get("/none").await.status, status, "{flags:?}");
+        process.kill();
+    }
+}
