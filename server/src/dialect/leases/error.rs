@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Ending, Limit, Rejection};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
@@ -21,8 +22,8 @@ pub(super) struct Refusal {
 }
 
 /// Exactly these members.
-#[derive(Serialize)]
-struct Failure {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Failure {
     code: &'static str,
     message: String,
     status: u16,

@@ -1,0 +1,251 @@
+//! One operation: a method on a path, what it takes and what it may answer.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
+
+use super::schema::{Schemas, Shape};
+
+const JSON: &str = "application/json";
+
+/// A method on a path.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    method: &'static str,
+    path: String,
+    id: String,
+    summary: &'static str,
+    description: &'static str,
+    parameters: Vec<Value>,
+    query: Option<Shape>,
+    body: Option<Shape>,
+    answers: BTreeMap<u16, Answer>,
+}
+
+#[derive(Clone)]
+struct Answer {
+    about: String,
+    shapes: Vec<(&'static str, Shape)>,
+    headers: Vec<&'static str>,
+}
+
+impl Operation {
+    pub(crate) fn new(
+        method: &'static str,
+        path: impl Into<String>,
+        id: impl Into<String>,
+        summary: &'static str,
+    ) -> Self {
+        let (path, id) = (path.into(), id.into());
+        let (parameters, answers) = (Vec::new(), BTreeMap::new());
+        let (query, body, description) = (None, None, "");
+        Self { method, path, id, summary, description, parameters, query, body, answers }
+    }
+
+    /// More than fits the summary.
+    pub(crate) fn about(mut self, description: &'static str) -> Self {
+        self.description = description;
+        self
+    }
+
+    /// The same on another path.
+    pub(crate) fn also(&self, path: impl Into<String>, id_suffix: &str) -> Self {
+        Self { path: path.into(), id: format!("{}{id_suffix}", self.id), ..self.clone() }
+    }
+
+    /// A name in the path.
+    pub(crate) fn in_path(self, name: &str, shape: Value, about: &str) -> Self {
+        self.parameter("path", name, shape, true, about)
+    }
+
+    /// One parameter of the query.
+    pub(crate) fn in_query(self, name: &str, shape: Value, is_required: bool, about: &str) -> Self {
+        self.parameter("query", name, shape, is_required, about)
+    }
+
+    /// A header that is looked at.
+    pub(crate) fn header(self, name: &str, shape: Value, about: &str) -> Self {
+        self.parameter("header", name, shape, false, about)
+    }
+
+    fn parameter(
+        mut self,
+        place: &str,
+        name: &str,
+        shape: Value,
+        is_required: bool,
+        about: &str,
+    ) -> Self {
+        self.parameters.push(json!({
+            "in": place, "name": name, "required": is_required, "schema": shape, "description": about,
+        }));
+        self
+    }
+
+    /// The members of `T` are the parameters of the query.
+    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+        self.query = Some(Shape::of::<T>());
+        self
+    }
+
+    /// The body is this as JSON.
+    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(Shape::of::<T>());
+        self
+    }
+
+    /// The body is JSON of a shape no type has.
+    pub(crate) fn body_like(mut self, shape: Value) -> Self {
+        self.body = Some(Shape::Given(shape));
+        self
+    }
+
+    /// It may be answered with this as JSON. A second shape for the same status is another possibility.
+    pub(crate) fn answer<T: JsonSchema>(self, status: u16, about: &str) -> Self {
+        self.answer_with(status, about, Some((JSON, Shape::of::<T>())))
+    }
+
+    /// It may be answered with text of some kind.
+    pub(crate) fn answer_text(self, status: u16, kind: &'static str, about: &str) -> Self {
+        self.answer_with(status, about, Some((kind, Shape::Given(json!({"type": "string"})))))
+    }
+
+    /// It may be answered with a JSON object of no fixed shape.
+    pub(crate) fn answer_object(self, status: u16, about: &str) -> Self {
+        self.answer_with(status, about, Some((JSON, Shape::Given(json!({"type": "object"})))))
+    }
+
+    /// It may be answered without a body.
+    pub(crate) fn answer_empty(self, status: u16, about: &str) -> Self {
+        self.answer_with(status, about, None)
+    }
+
+    /// It may be refused with these statuses, all in the dialect's error shape.
+    pub(crate) fn refuse<T: JsonSchema>(self, statuses: &[u16]) -> Self {
+        statuses.iter().fold(self, |this, status| this.answer::<T>(*status, meaning(*status)))
+    }
+
+    /// Answers with this status have this header.
+    pub(crate) fn answer_header(mut self, status: u16, name: &'static str) -> Self {
+        self.answers.entry(status).and_modify(|answer| answer.headers.push(name));
+        self
+    }
+
+    fn answer_with(mut self, status: u16, about: &str, shape: Option<(&'static str, Shape)>) -> Self {
+        let retry = matches!(status, 429 | 503).then_some("Retry-After");
+        let new = || Answer { about: String::new(), shapes: Vec::new(), headers: Vec::from_iter(retry) };
+        let answer = self.answers.entry(status).or_insert_with(new);
+        if !answer.about.is_empty() {
+            answer.about.push_str(" Or: ");
+        }
+        answer.about.push_str(about);
+        answer.shapes.extend(shape);
+        self
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(super) fn method(&self) -> &'static str {
+        self.method
+    }
+
+    pub(super) fn write(self, tag: &str, schemas: &mut Schemas) -> Value {
+        let mut parameters = self.parameters;
+        let members = self.query.iter().flat_map(|shape| schemas.members(shape));
+        parameters.extend(members.collect::<Vec<_>>().into_iter().map(query_parameter));
+        parameters.push(json!({"$ref": "#/components/parameters/RequestId"}));
+        let answers = self.answers.into_iter();
+        let answers: Map<_, _> = answers
+            .map(|(status, answer)| (status.to_string(), answer.write(schemas)))
+            .collect();
+        let mut written = json!({
+            "operationId": self.id, "summary": self.summary, "tags": [tag],
+            "parameters": parameters, "responses": answers,
+        });
+        if !self.description.is_empty() {
+            written["description"] = self.description.into();
+        }
+        if let Some(body) = &self.body {
+            let schema = schemas.request(body);
+            written["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema}}});
+        }
+        written
+    }
+}
+
+impl Answer {
+    fn write(self, schemas: &mut Schemas) -> Value {
+        let mut by_kind = BTreeMap::<_, Vec<_>>::new();
+        for (kind, shape) in &self.shapes {
+            by_kind.entry(*kind).or_default().push(schemas.answer(shape));
+        }
+        let content = by_kind.into_iter().map(|(kind, mut shapes)| {
+            let any = json!({"anyOf": shapes});
+            let schema = if shapes.len() > 1 { any } else { shapes.remove(0) };
+            (kind.to_owned(), json!({"schema": schema}))
+        });
+        let content: Map<_, _> = content.collect();
+        let headers = self.headers.iter().chain(["X-Request-ID"].iter());
+        let headers = headers.map(|name| {
+            ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}))
+        });
+        let headers: Map<_, _> = headers.collect();
+        let mut written = json!({"description": self.about, "headers": headers});
+        if !content.is_empty() {
+            written["content"] = content.into();
+        }
+        written
+    }
+}
+
+fn query_parameter((name, mut schema, is_required): (String, Value, bool)) -> Value {
+    let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    // In a query nothing is null: it is there or it is not.
+    if let Some(kinds) = schema["type"].as_array() {
+        schema["type"] = kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or_default();
+    }
+    json!({
+        "in": "query", "name": name, "required": is_required, "schema": schema,
+        "description": about.unwrap_or_default(),
+    })
+}
+
+/// What every request may carry.
+pub(super) fn request_id() -> Value {
+    json!({
+        "in": "header", "name": "X-Request-ID", "required": false, "schema": {"type": "string"},
+        "description": "Comes back with the answer, and is in the log.",
+    })
+}
+
+/// What answers may carry.
+pub(super) fn headers() -> Value {
+    let text = |about: &str| json!({"description": about, "schema": {"type": "string"}});
+    json!({
+        "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+        "X-Request-ID": text("The one the request came with."),
+        "Location": text("The claim's address; the same as `url`."),
+        "Link": text("`rel=\"next\"`: where the list goes on, if it does."),
+    })
+}
+
+/// What a refusal with this status says in every dialect.
+fn meaning(status: u16) -> &'static str {
+    match status {
+        400 => "The request makes no sense; the body says what is wrong. Nothing was done.",
+        401 => "Somebody else asks than the request says.",
+        403 => "Whoever asks may not do this.",
+        404 => "There is no such thing, or none any more.",
+        408 => "The body did not arrive in time.",
+        409 => "This cannot be done now.",
+        413 => "The body is too large.",
+        415 => "The body is said to be something else than JSON.",
+        429 => "A bound was met: too many of something.",
+        500 => "A mistake of the server.",
+        503 => "Not now: the database is busy, there is too much to do, or the server is stopping.",
+        _ => "Refused.",
+    }
+}
