@@ -11,12 +11,13 @@ pub(crate) struct Chapter {
     about: &'static str,
     operations: Vec<Operation>,
     bounds: Vec<(&'static str, &'static str, Value)>,
+    rules: Vec<(&'static str, Value)>,
 }
 
 impl Chapter {
     /// An empty one.
     pub(crate) fn new(name: &'static str, about: &'static str) -> Self {
-        Self { name, about, operations: Vec::new(), bounds: Vec::new() }
+        Self { name, about, operations: Vec::new(), bounds: Vec::new(), rules: Vec::new() }
     }
 
     /// Adds operations.
@@ -28,6 +29,12 @@ impl Chapter {
     /// Narrows a member of a request's shape by what the server was told.
     pub(crate) fn bound(mut self, shape: &'static str, member: &'static str, to: Value) -> Self {
         self.bounds.push((shape, member, to));
+        self
+    }
+
+    /// Says how members of a request's shape depend on each other.
+    pub(crate) fn rule(mut self, shape: &'static str, rule: Value) -> Self {
+        self.rules.push((shape, rule));
         self
     }
 
@@ -54,6 +61,9 @@ impl Chapter {
         for (shape, member, to) in self.bounds {
             schemas.bound(shape, member, to);
         }
+        for (shape, rule) in self.rules {
+            schemas.rule(shape, rule);
+        }
         for (name, mut shape) in schemas.finish() {
             point_into(self.name, &mut shape);
             shapes.insert(format!("{}.{name}", self.name), shape);
@@ -68,7 +78,9 @@ fn point_into(chapter: &str, value: &mut Value) {
             for (name, member) in members {
                 let shape = member.as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
                 match shape.filter(|_| name == "$ref") {
-                    Some(shape) => *member = format!("#/components/schemas/{chapter}.{shape}").into(),
+                    Some(shape) => {
+                        *member = format!("#/components/schemas/{chapter}.{shape}").into()
+                    }
                     None => point_into(chapter, member),
                 }
             }

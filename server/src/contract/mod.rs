@@ -54,3 +54,6 @@ pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

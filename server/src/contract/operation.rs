@@ -28,6 +28,15 @@ struct Answer {
     about: String,
     shapes: Vec<(&'static str, Shape)>,
     headers: Vec<&'static str>,
+    links: Vec<Link>,
+}
+
+/// What can be asked next, with what was answered.
+#[derive(Clone)]
+struct Link {
+    to: String,
+    parameters: Map<String, Value>,
+    body: Option<Value>,
 }
 
 impl Operation {
@@ -49,9 +58,12 @@ impl Operation {
         self
     }
 
-    /// The same on another path.
+    /// The same on another path, as are those that can be asked next.
     pub(crate) fn also(&self, path: impl Into<String>, id_suffix: &str) -> Self {
-        Self { path: path.into(), id: format!("{}{id_suffix}", self.id), ..self.clone() }
+        let mut also = Self { path: path.into(), ..self.clone() };
+        also.id.push_str(id_suffix);
+        also.links().for_each(|link| link.to.push_str(id_suffix));
+        also
     }
 
     /// A name in the path.
@@ -132,9 +144,47 @@ impl Operation {
         self
     }
 
-    fn answer_with(mut self, status: u16, about: &str, shape: Option<(&'static str, Shape)>) -> Self {
+    /// After this answer the operation `to` can be asked, with these parameters out of it.
+    pub(crate) fn next(mut self, status: u16, to: &str, parameters: &[(&str, &str)]) -> Self {
+        let parameters = parameters.iter().map(|(name, from)| ((*name).into(), (*from).into()));
+        let link = Link { to: to.into(), parameters: parameters.collect(), body: None };
+        self.answers.entry(status).and_modify(|answer| answer.links.push(link));
+        self
+    }
+
+    /// The same, with a body out of it.
+    pub(crate) fn next_with(
+        self,
+        status: u16,
+        to: &str,
+        parameters: &[(&str, &str)],
+        body: Value,
+    ) -> Self {
+        let mut this = self.next(status, to, parameters);
+        this.links().filter(|link| link.to == to).for_each(|link| link.body = Some(body.clone()));
+        this
+    }
+
+    /// Whatever is asked next is asked with the same name in its path.
+    pub(crate) fn next_in_same(mut self, name: &str) -> Self {
+        let from = format!("$request.path.{name}");
+        self.links().for_each(|link| _ = link.parameters.insert(name.into(), from.clone().into()));
+        self
+    }
+
+    fn links(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.answers.values_mut().flat_map(|answer| &mut answer.links)
+    }
+
+    fn answer_with(
+        mut self,
+        status: u16,
+        about: &str,
+        shape: Option<(&'static str, Shape)>,
+    ) -> Self {
         let retry = matches!(status, 429 | 503).then_some("Retry-After");
-        let new = || Answer { about: String::new(), shapes: Vec::new(), headers: Vec::from_iter(retry) };
+        let headers = Vec::from_iter(retry);
+        let new = || Answer { about: "".into(), shapes: vec![], headers, links: vec![] };
         let answer = self.answers.entry(status).or_insert_with(new);
         if !answer.about.is_empty() {
             answer.about.push_str(" Or: ");
@@ -158,9 +208,8 @@ impl Operation {
         parameters.extend(members.collect::<Vec<_>>().into_iter().map(query_parameter));
         parameters.push(json!({"$ref": "#/components/parameters/RequestId"}));
         let answers = self.answers.into_iter();
-        let answers: Map<_, _> = answers
-            .map(|(status, answer)| (status.to_string(), answer.write(schemas)))
-            .collect();
+        let answers: Map<_, _> =
+            answers.map(|(status, answer)| (status.to_string(), answer.write(schemas))).collect();
         let mut written = json!({
             "operationId": self.id, "summary": self.summary, "tags": [tag],
             "parameters": parameters, "responses": answers,
@@ -170,7 +219,8 @@ impl Operation {
         }
         if let Some(body) = &self.body {
             let schema = schemas.request(body);
-            written["requestBody"] = json!({"required": true, "content": {JSON: {"schema": schema}}});
+            written["requestBody"] =
+                json!({"required": true, "content": {JSON: {"schema": schema}}});
         }
         written
     }
@@ -197,6 +247,21 @@ impl Answer {
         if !content.is_empty() {
             written["content"] = content.into();
         }
+        let links: Map<_, _> =
+            self.links.into_iter().map(|link| (link.to.clone(), link.write())).collect();
+        if !links.is_empty() {
+            written["links"] = links.into();
+        }
+        written
+    }
+}
+
+impl Link {
+    fn write(self) -> Value {
+        let mut written = json!({"operationId": self.to, "parameters": self.parameters});
+        if let Some(body) = self.body {
+            written["requestBody"] = body;
+        }
         written
     }
 }
@@ -204,8 +269,11 @@ impl Answer {
 fn query_parameter((name, mut schema, is_required): (String, Value, bool)) -> Value {
     let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
     // In a query nothing is null: it is there or it is not.
-    if let Some(kinds) = schema["type"].as_array() {
+    if let Some(kinds) = schema.get("type").and_then(Value::as_array) {
         schema["type"] = kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or_default();
+    }
+    if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        values.retain(|value| !value.is_null());
     }
     json!({
         "in": "query", "name": name, "required": is_required, "schema": schema,

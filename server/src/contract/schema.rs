@@ -27,7 +27,6 @@ impl Shape {
 pub(super) struct Schemas {
     requests: SchemaGenerator,
     answers: SchemaGenerator,
-    bounds: Vec<(&'static str, &'static str, Value)>,
 }
 
 impl Default for Schemas {
@@ -40,7 +39,6 @@ impl Default for Schemas {
         Self {
             requests: settings.clone().for_deserialize().into_generator(),
             answers: settings.for_serialize().into_generator(),
-            bounds: Vec::new(),
         }
     }
 }
@@ -68,20 +66,30 @@ impl Schemas {
         members.map(|(name, shape)| (name.clone(), shape.clone(), is_required(name))).collect()
     }
 
-    pub(super) fn bound(&mut self, shape: &'static str, member: &'static str, to: Value) {
-        self.bounds.push((shape, member, to));
+    /// Narrows a member of a request's shape.
+    pub(super) fn bound(&mut self, shape: &str, member: &str, to: Value) {
+        let found = self.requests.definitions_mut().get_mut(shape);
+        let found = found.and_then(|shape| shape["properties"].get_mut(member)?.as_object_mut());
+        let found = found
+            .unwrap_or_else(|| panic!("the contract bounds {shape}.{member}, which is not there"));
+        found.extend(to.as_object().cloned().unwrap_or_default());
+    }
+
+    /// Narrows a request's shape as a whole.
+    pub(super) fn rule(&mut self, shape: &str, rule: Value) {
+        let found = self.requests.definitions_mut().get_mut(shape);
+        let found = found
+            .unwrap_or_else(|| panic!("the contract has a rule for {shape}, which is not there"));
+        match found["allOf"].as_array_mut() {
+            Some(rules) => rules.push(rule),
+            None => found["allOf"] = json!([rule]),
+        }
     }
 
     /// Everything that was referred to.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         let mut shapes = self.requests.take_definitions(true);
         shapes.values_mut().for_each(name_the_largest);
-        for (shape, member, to) in self.bounds {
-            let member = shapes.get_mut(shape).and_then(|shape| shape["properties"].get_mut(member));
-            let member = member.and_then(Value::as_object_mut);
-            let member = member.unwrap_or_else(|| panic!("the contract bounds {shape}, which has no such member"));
-            member.extend(to.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
-        }
         for (name, shape) in self.answers.take_definitions(true) {
             let before = shapes.insert(name.clone(), shape);
             assert!(before.is_none(), "{name} is both a request's and an answer's");
@@ -99,14 +107,16 @@ fn resolve(generator: &mut SchemaGenerator, shape: &Shape) -> Value {
 
 /// A larger number than the type holds is no number to us: the shape should say so.
 fn name_the_largest(shape: &mut Value) {
-    let largest = match shape["format"].as_str() {
+    let largest = match shape.get("format").and_then(Value::as_str) {
         Some("uint64") => Some(u64::MAX),
         Some("uint32") => Some(u64::from(u32::MAX)),
         _ => None,
     };
     match shape {
         Value::Object(members) => {
-            members.extend(largest.map(|largest| ("maximum".into(), largest.into())));
+            if let Some(largest) = largest {
+                members.entry("maximum").or_insert(largest.into());
+            }
             members.values_mut().for_each(name_the_largest);
         }
         Value::Array(members) => members.iter_mut().for_each(name_the_largest),

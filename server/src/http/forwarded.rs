@@ -33,7 +33,8 @@ pub(crate) fn base(parts: &Parts, trusted: &[IpNet]) -> String {
     };
     let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 names it in the request itself.
-    let mut host = named.and_then(authority).or_else(|| parts.uri.authority().cloned().filter(is_plain));
+    let mut host =
+        named.and_then(authority).or_else(|| parts.uri.authority().cloned().filter(is_plain));
     let mut scheme = "http";
     let mut from = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let mut hops = hops(&parts.headers).into_iter().rev();
@@ -64,7 +65,8 @@ fn hops(headers: &HeaderMap) -> Vec<Hop> {
     let (schemes, hosts) = (list(headers, &X_FORWARDED_PROTO), list(headers, &X_FORWARDED_HOST));
     let n = from.len().max(schemes.len()).max(hosts.len());
     // Lists of different lengths end at the same proxy.
-    let nth = |list: &[String], at: usize| (at + list.len()).checked_sub(n).map(|at| list[at].clone());
+    let nth =
+        |list: &[String], at: usize| (at + list.len()).checked_sub(n).map(|at| list[at].clone());
     let hop = |at| Hop {
         from: nth(&from, at).and_then(|text| address(&text)),
         scheme: nth(&schemes, at).and_then(|text| scheme(&text)),
@@ -91,8 +93,11 @@ fn hop(element: &str) -> Hop {
 
 /// A header that is a list may come in several pieces.
 fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
-    let values = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-    values.flat_map(|value| split(&value, ',').into_iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+    let values =
+        headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    values
+        .flat_map(|value| split(&value, ',').into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 /// The pieces between separators that are not in quotes.
@@ -137,7 +142,8 @@ mod tests {
     }
 
     fn base_by(peer: &str, headers: &[(&str, &str)]) -> String {
-        let mut request = Request::builder().header("host", "inside").extension(Peer(peer.parse().unwrap()));
+        let mut request =
+            Request::builder().header("host", "inside").extension(Peer(peer.parse().unwrap()));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -151,9 +157,15 @@ mod tests {
             (&[][..], "http://inside"),
             (&[("x-forwarded-proto", "https")], "https://inside"),
             (&[("x-forwarded-host", "locks.example:8443")], "http://locks.example:8443"),
-            (&[("x-forwarded-proto", "HTTPS"), ("x-forwarded-host", "a.example")], "https://a.example"),
+            (
+                &[("x-forwarded-proto", "HTTPS"), ("x-forwarded-host", "a.example")],
+                "https://a.example",
+            ),
             (&[("forwarded", "for=192.0.2.1;proto=https;host=a.example")], "https://a.example"),
-            (&[("forwarded", "For=\"[2001:db8::1]:47\" ; Host=\"a.example:1\"")], "http://a.example:1"),
+            (
+                &[("forwarded", "For=\"[2001:db8::1]:47\" ; Host=\"a.example:1\"")],
+                "http://a.example:1",
+            ),
             (&[("forwarded", "proto=https"), ("x-forwarded-host", "a.example")], "https://inside"),
         ] {
             assert_eq!(base_of(headers), expected, "{headers:?}");
@@ -175,9 +187,18 @@ mod tests {
     fn of_a_row_of_proxies_the_first_trusted_one_is_believed() {
         for (headers, expected) in [
             (&[("forwarded", "host=evil.example, host=a.example")][..], "http://a.example"),
-            (&[("forwarded", "host=evil.example, for=192.0.2.9;host=a.example")], "http://a.example"),
-            (&[("forwarded", "for=1.2.3.4;host=a.example;proto=https, for=10.0.0.2;host=b")], "https://a.example"),
-            (&[("forwarded", "host=a.example"), ("forwarded", "for=10.0.0.2;host=b")], "http://a.example"),
+            (
+                &[("forwarded", "host=evil.example, for=192.0.2.9;host=a.example")],
+                "http://a.example",
+            ),
+            (
+                &[("forwarded", "for=1.2.3.4;host=a.example;proto=https, for=10.0.0.2;host=b")],
+                "https://a.example",
+            ),
+            (
+                &[("forwarded", "host=a.example"), ("forwarded", "for=10.0.0.2;host=b")],
+                "http://a.example",
+            ),
             (&[("forwarded", "host=a.example, for=_hidden;host=b")], "http://b"),
             (&[("x-forwarded-host", "evil.example, a.example")], "http://a.example"),
             (

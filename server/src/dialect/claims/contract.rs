@@ -14,11 +14,13 @@ use crate::contract::{Chapter, Operation, seconds, text, whole};
 const BODY: &[u16] = &[408, 413, 415, 503];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
-    let operations = [list(), create(&app.limits), look(app), change("patch", app), change("put", app)];
-    let bare = operations.each_ref().map(|operation| {
-        operation.also(operation.path().trim_end_matches('/'), "Bare")
-    });
-    let about = "A queue of claims for each resource. Every path works with and without its last slash";
+    let operations =
+        [list(), create(&app.limits), look(app), change("patch", app), change("put", app)];
+    let bare = operations
+        .each_ref()
+        .map(|operation| operation.also(operation.path().trim_end_matches('/'), "Bare"));
+    let about =
+        "A queue of claims for each resource. Every path works with and without its last slash";
     Chapter::new("claims", about).with(operations).with(bare)
 }
 
@@ -54,7 +56,12 @@ fn list() -> Operation {
     let number = || json!({"type": "number", "minimum": 0});
     let date = || json!({"type": "string", "examples": ["Sun, 15 Nov 2026 02:18:43 -0000", "2026-11-15T02:18:43Z"]});
     let list = Operation::new("get", "/v1/claims/", "listClaims", "List claims")
-        .in_query("resource", json!({"type": "string", "minLength": 1}), false, "Only of this resource.")
+        .in_query(
+            "resource",
+            json!({"type": "string", "minLength": 1}),
+            false,
+            "Only of this resource.",
+        )
         .in_query("status", json!({"enum": STATUSES}), false, "Only with this status.")
         .in_query("ttl", number(), false, "Only with this many seconds left.")
         .in_query("created", date(), false, "Only made at this time: RFC 2822 or ISO 8601.")
@@ -83,7 +90,8 @@ fn on_claim(method: &'static str, id: &str, summary: &'static str) -> Operation 
 
 fn look(app: &App) -> Operation {
     let longest = super::wire::seconds(claim::wait_max(&app.limits));
-    let about = format!("Answer when it waits no more, or after this many seconds, at most {longest}.");
+    let about =
+        format!("Answer when it waits no more, or after this many seconds, at most {longest}.");
     on_claim("get", "lookAtClaim", "Look at a claim, or wait for it")
         .in_query("wait", json!({"type": "number", "minimum": 0}), false, &about)
         .answer::<ClaimBody>(200, "The claim.")
@@ -91,7 +99,8 @@ fn look(app: &App) -> Operation {
 }
 
 fn change(method: &'static str, app: &App) -> Operation {
-    let settable: Vec<_> = STATUSES.iter().filter(|status| !["waiting", "expired"].contains(status)).collect();
+    let settable: Vec<_> =
+        STATUSES.iter().filter(|status| !["waiting", "expired"].contains(status)).collect();
     let time = seconds(app.limits.ttl_max);
     let body = json!({
         "type": "object",

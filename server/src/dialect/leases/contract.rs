@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::error::Failure;
 use super::wire::{
-    self, AcquireRequest, ForceReleaseRequest, Health, Lease, LockState, LookParams, ReleaseRequest,
+    self, AcquireRequest, ForceReleaseRequest, Health, Lease, LockState, ReleaseRequest,
     RenewRequest,
 };
 use crate::app::App;
@@ -12,6 +12,8 @@ use crate::contract::{Chapter, Operation, text, whole};
 
 /// What may be wrong with any request that has a body.
 const BODY: &[u16] = &[400, 408, 413, 415, 500, 503];
+/// Where the next question finds what it is about.
+const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
@@ -27,7 +29,11 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
 fn leases() -> Vec<Operation> {
     let post = |path: &str, id: &str, summary| {
         let about = "Whoever asks; if it is there, `owner_id` must be the same.";
-        Operation::new("post", path, id, summary).header("x-owner-id", json!({"type": "string"}), about)
+        Operation::new("post", path, id, summary).header(
+            "x-owner-id",
+            json!({"type": "string"}),
+            about,
+        )
     };
     let on_lease = |tail: &str, id: &str, summary| {
         let name = json!({"type": "string", "minLength": 1});
@@ -39,6 +45,8 @@ fn leases() -> Vec<Operation> {
         post("/leases/acquire", "acquireLease", "Acquire a lock")
             .body::<AcquireRequest>()
             .answer::<Lease>(201, "It is yours; or was given you for this `request_id` before.")
+            .next(201, "renewLease", &[LEASE])
+            .next(201, "releaseLease", &[LEASE])
             .refuse::<Failure>(&[429]),
         on_lease("/renew", "renewLease", "Make a lease end later, or sooner")
             .body::<RenewRequest>()
@@ -58,7 +66,7 @@ fn locks(app: &App) -> [Operation; 2] {
     };
     [
         on_lock("get", "", "lookAtLease", "Look at a lock")
-            .query::<LookParams>()
+            .in_query("tenant_id", text(1..=wire::tenant_bytes_max(app)), true, "Whose lock it is.")
             .answer::<LockState>(200, "How it stands; also of a lock nobody ever used.")
             .refuse::<Failure>(&[400, 500, 503]),
         on_lock("post", "/force-release", "forceRelease", "Take a lock away from whoever has it")

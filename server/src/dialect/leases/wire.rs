@@ -45,7 +45,7 @@ pub(super) struct ForceReleaseRequest {
     pub(super) reason: Option<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LookParams {
     pub(super) tenant_id: String,

@@ -24,7 +24,12 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         on_lock("get", "lookAtJob", "Look at a lock")
             .answer::<Status>(200, "How it stands; also of a lock nobody ever used."),
         of_client(on_lock("post", "acquireJob", "Take a lock, or renew it"))
-            .in_query("ttl", ttl, false, "How long it lasts from now, as Go writes it; `30s` if left out.")
+            .in_query(
+                "ttl",
+                ttl,
+                false,
+                "How long it lasts from now, as Go writes it; `30s` if left out.",
+            )
             .answer::<Acquired>(200, "It is yours.")
             .answer::<Held>(409, "It is somebody else's.")
             .answer::<InGrace>(409, "It is kept for its last holder.")

@@ -60,7 +60,8 @@ async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut locks = Vec::new();
     loop {
         filter.n_max = SHOWN_MAX - locks.len();
-        let Page { locks: found, next } = match app.engine.read(Read::Locks(filter.clone())).await? {
+        let Page { locks: found, next } = match app.engine.read(Read::Locks(filter.clone())).await?
+        {
             Reply::Locks(page) => page,
             other => return Err(unexpected(&other)),
         };

@@ -6,7 +6,7 @@ use leasehold_api::{
     RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
 };
 use leasehold_core::Limits;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::event::WatchParams;
 use super::list::ListParams;
@@ -16,6 +16,9 @@ use crate::contract::{Chapter, Operation, number, text, whole};
 /// What may be wrong with any request that has a body.
 const BODY: &[u16] = &[400, 408, 413, 415, 503];
 const NO_BODY: &[u16] = &[400, 503];
+/// Where the next question finds what it is about.
+const LOCK: (&str, &str) = ("lock", "$response.body#/lock_name");
+const SESSION: (&str, &str) = ("session", "$response.body#/session_id");
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let limits = &app.limits;
@@ -48,6 +51,8 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             )
             .body::<AcquireRequest>()
             .answer::<Acquired>(200, "It is yours.")
+            .next_with(200, "renew", &[LOCK], proof(json!({"extend_by_ms": 1000})))
+            .next_with(200, "release", &[LOCK], proof(json!({})))
             .answer::<NotAcquired>(409, "It is somebody else's.")
             .answer::<Failure>(409, "The `request_id` or `limit` does not fit what was before.")
             .refuse::<Failure>(BODY)
@@ -69,6 +74,14 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             .answer::<Revoked>(200, "These leases are over.")
             .refuse::<Failure>(BODY),
     ]
+}
+
+/// The body of a question about a lease that was just acquired.
+fn proof(mut more: Value) -> Value {
+    for member in ["owner_id", "lease_id", "fencing_token"] {
+        more[member] = format!("$response.body#/{member}").into();
+    }
+    more
 }
 
 fn events() -> Operation {
@@ -95,6 +108,9 @@ fn sessions() -> Vec<Operation> {
         Operation::new("post", "/v1/sessions", "openSession", "Open a session")
             .body::<OpenSessionRequest>()
             .answer::<SessionOpened>(201, "It is open.")
+            .next(201, "lookAtSession", &[SESSION])
+            .next(201, "keepSession", &[SESSION])
+            .next(201, "closeSession", &[SESSION])
             .refuse::<Failure>(BODY)
             .refuse::<Failure>(&[429]),
         on_session("get", "", "lookAtSession", "Look at a session")
@@ -119,7 +135,8 @@ fn in_namespaces(operations: Vec<Operation>, limits: &Limits) -> Vec<Operation> 
     let name = text(1..=limits.namespace_bytes_max);
     let named = |operation: &Operation| {
         let path = operation.path().replacen("/v1", "/v1/namespaces/{namespace}", 1);
-        operation.also(path, "In").in_path("namespace", name.clone(), "The namespace.")
+        let also = operation.also(path, "In").next_in_same("namespace");
+        also.in_path("namespace", name.clone(), "The namespace.")
     };
     let named: Vec<_> = operations.iter().map(named).collect();
     operations.into_iter().chain(named).collect()
@@ -128,7 +145,15 @@ fn in_namespaces(operations: Vec<Operation>, limits: &Limits) -> Vec<Operation> 
 fn bounded(chapter: Chapter, limits: &Limits) -> Chapter {
     let filled = |bytes_max| json!({"minLength": 1, "maxLength": bytes_max});
     let request_id = || filled(limits.request_id_bytes_max);
+    // A member that is left out is as good as null.
+    let none = |member: &str| json!({"properties": {member: {"type": "null"}}});
+    let some = |member: &str| json!({"required": [member], "not": none(member)});
+    let exclusive =
+        json!({"properties": {"limit": {"type": "null"}, "mode": {"enum": ["exclusive", null]}}});
     chapter
+        .rule("AcquireRequest", json!({"anyOf": [some("ttl_ms"), some("session_id")]}))
+        .rule("AcquireRequest", json!({"anyOf": [none("mode"), none("limit")]}))
+        .rule("AcquireRequest", json!({"anyOf": [none("grace_ms"), exclusive]}))
         .bound("AcquireRequest", "owner_id", text(1..=limits.owner_bytes_max))
         .bound("AcquireRequest", "ttl_ms", number(1, limits.ttl_max))
         .bound("AcquireRequest", "request_id", request_id())
