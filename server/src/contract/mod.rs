@@ -28,8 +28,8 @@ const ABOUT: &str = "One lock server that speaks several protocols. Each is a ch
 
 /// Everything a server with these dialects answers.
 pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
-    let chapters = std::iter::once(server::chapter());
-    let chapters = chapters.chain(dialects.iter().map(|dialect| dialect.chapter(app)));
+    let chapters = dialects.iter().map(|dialect| dialect.chapter(app));
+    let chapters = chapters.chain([server::chapter()]);
     let (mut tags, mut paths, mut schemas) = (Vec::new(), Map::new(), Map::new());
     for chapter in chapters {
         tags.push(json!({"name": chapter.name(), "description": chapter.about()}));

@@ -15,7 +15,7 @@ pub(crate) struct Operation {
     method: &'static str,
     path: String,
     id: String,
-    summary: &'static str,
+    summary: String,
     description: &'static str,
     parameters: Vec<Value>,
     query: Option<Shape>,
@@ -44,9 +44,9 @@ impl Operation {
         method: &'static str,
         path: impl Into<String>,
         id: impl Into<String>,
-        summary: &'static str,
+        summary: &str,
     ) -> Self {
-        let (path, id) = (path.into(), id.into());
+        let (path, id, summary) = (path.into(), id.into(), summary.into());
         let (parameters, answers) = (Vec::new(), BTreeMap::new());
         let (query, body, description) = (None, None, "");
         Self { method, path, id, summary, description, parameters, query, body, answers }
@@ -59,8 +59,9 @@ impl Operation {
     }
 
     /// The same on another path, as are those that can be asked next.
-    pub(crate) fn also(&self, path: impl Into<String>, id_suffix: &str) -> Self {
-        let mut also = Self { path: path.into(), ..self.clone() };
+    pub(crate) fn also(&self, path: impl Into<String>, id_suffix: &str, how: &str) -> Self {
+        let summary = format!("{}, {how}", self.summary);
+        let mut also = Self { path: path.into(), summary, ..self.clone() };
         also.id.push_str(id_suffix);
         also.links().for_each(|link| link.to.push_str(id_suffix));
         also
@@ -121,6 +122,15 @@ impl Operation {
     /// It may be answered with text of some kind.
     pub(crate) fn answer_text(self, status: u16, kind: &'static str, about: &str) -> Self {
         self.answer_with(status, about, Some((kind, Shape::Given(json!({"type": "string"})))))
+    }
+
+    /// It may be answered with a stream of events whose data is one of these, as JSON.
+    pub(crate) fn answer_events<T: JsonSchema, U: JsonSchema>(
+        self,
+        status: u16,
+        about: &str,
+    ) -> Self {
+        self.answer_with(status, about, Some(("text/event-stream", Shape::events::<T, U>())))
     }
 
     /// It may be answered with a JSON object of no fixed shape.

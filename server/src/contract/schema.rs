@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use leasehold_core::Span;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 /// Where a shape comes from.
@@ -19,6 +19,14 @@ pub(super) enum Shape {
 impl Shape {
     pub(super) fn of<T: JsonSchema>() -> Self {
         Self::Of(|generator| generator.subschema_for::<T>())
+    }
+
+    /// OpenAPI 3.1 has no word for what is in a stream; tools leave alone what begins with `x-`.
+    pub(super) fn events<T: JsonSchema, U: JsonSchema>() -> Self {
+        Self::Of(|generator| {
+            let data = [generator.subschema_for::<T>(), generator.subschema_for::<U>()];
+            json_schema!({"type": "string", "x-data": {"anyOf": data}})
+        })
     }
 }
 

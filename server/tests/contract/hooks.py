@@ -20,7 +20,7 @@ def map_path_parameters(context, path_parameters):
 
 def ours(value):
     # To JSON Schema 36.0 is a whole number. To us it is not.
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
     # We count bytes where JSON Schema counts characters: in long texts the two must be the same.
     if isinstance(value, str) and len(value) > 30:

@@ -59,6 +59,7 @@ function members(schema) {
   const whole = resolved(schema);
   const choices = whole.anyOf || whole.oneOf;
   if (whole.items) return members(whole.items);
+  if (whole["x-data"]) return members(whole["x-data"]);
   if (!whole.properties && choices) {
     return element("div", "", ...choices.filter((choice) => choice.type !== "null").map(titled));
   }

@@ -16,9 +16,9 @@ const BODY: &[u16] = &[408, 413, 415, 503];
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let operations =
         [list(), create(&app.limits), look(app), change("patch", app), change("put", app)];
-    let bare = operations
-        .each_ref()
-        .map(|operation| operation.also(operation.path().trim_end_matches('/'), "Bare"));
+    let bare = operations.each_ref().map(|operation| {
+        operation.also(operation.path().trim_end_matches('/'), "Bare", "without the slash")
+    });
     let about =
         "A queue of claims for each resource. Every path works with and without its last slash";
     Chapter::new("claims", about).with(operations).with(bare)
@@ -81,7 +81,7 @@ fn list() -> Operation {
         .refuse::<Message>(&[503])
 }
 
-fn on_claim(method: &'static str, id: &str, summary: &'static str) -> Operation {
+fn on_claim(method: &'static str, id: &str, summary: &str) -> Operation {
     Operation::new(method, "/v1/claims/{id}/", id, summary)
         .in_path("id", whole(0..=u64::MAX), "The claim's number.")
         .refuse::<Faults>(&[400])

@@ -1,8 +1,8 @@
 //! What this dialect answers, for the contract.
 
 use leasehold_api::{
-    AcquireRequest, Acquired, Failure, FenceCheck, FenceVerdict, KeptAlive, LockList, LockState,
-    NotAcquired, NotReleased, NotRenewed, OpenSessionRequest, ReleaseRequest, Released,
+    AcquireRequest, Acquired, Event, Failure, FenceCheck, FenceVerdict, Gap, KeptAlive, LockList,
+    LockState, NotAcquired, NotReleased, NotRenewed, OpenSessionRequest, ReleaseRequest, Released,
     RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
 };
 use leasehold_core::Limits;
@@ -92,7 +92,7 @@ fn events() -> Operation {
         )
         .query::<WatchParams>()
         .header("Last-Event-ID", json!({"type": "string"}), "The id of the last event seen.")
-        .answer_text(200, "text/event-stream", "Server-Sent Events.")
+        .answer_events::<Event, Gap>(200, "Server-Sent Events.")
         .refuse::<Failure>(&[400])
 }
 
@@ -135,7 +135,7 @@ fn in_namespaces(operations: Vec<Operation>, limits: &Limits) -> Vec<Operation> 
     let name = text(1..=limits.namespace_bytes_max);
     let named = |operation: &Operation| {
         let path = operation.path().replacen("/v1", "/v1/namespaces/{namespace}", 1);
-        let also = operation.also(path, "In").next_in_same("namespace");
+        let also = operation.also(path, "In", "in any namespace").next_in_same("namespace");
         also.in_path("namespace", name.clone(), "The namespace.")
     };
     let named: Vec<_> = operations.iter().map(named).collect();
