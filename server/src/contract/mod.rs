@@ -3,6 +3,7 @@
 //! Each dialect has one chapter, written in its own `contract.rs` from the types it puts on the wire. The bounds
 //! in it are the ones this server was told.
 
+mod answer;
 mod chapter;
 mod operation;
 mod page;
@@ -50,7 +51,7 @@ pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
         "components": {
             "schemas": schemas,
             "parameters": {"RequestId": operation::request_id()},
-            "headers": operation::headers(),
+            "headers": answer::headers(),
         },
     })
 }

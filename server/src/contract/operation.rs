@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
+use super::answer::{Answer, Link, meaning};
 use super::schema::{Schemas, Shape};
 
 const JSON: &str = "application/json";
@@ -21,22 +22,6 @@ pub(crate) struct Operation {
     query: Option<Shape>,
     body: Option<Shape>,
     answers: BTreeMap<u16, Answer>,
-}
-
-#[derive(Clone)]
-struct Answer {
-    about: String,
-    shapes: Vec<(&'static str, Shape)>,
-    headers: Vec<&'static str>,
-    links: Vec<Link>,
-}
-
-/// What can be asked next, with what was answered.
-#[derive(Clone)]
-struct Link {
-    to: String,
-    parameters: Map<String, Value>,
-    body: Option<Value>,
 }
 
 impl Operation {
@@ -192,15 +177,7 @@ impl Operation {
         about: &str,
         shape: Option<(&'static str, Shape)>,
     ) -> Self {
-        let retry = matches!(status, 429 | 503).then_some("Retry-After");
-        let headers = Vec::from_iter(retry);
-        let new = || Answer { about: "".into(), shapes: vec![], headers, links: vec![] };
-        let answer = self.answers.entry(status).or_insert_with(new);
-        if !answer.about.is_empty() {
-            answer.about.push_str(" Or: ");
-        }
-        answer.about.push_str(about);
-        answer.shapes.extend(shape);
+        self.answers.entry(status).or_insert_with(|| Answer::new(status)).or(about, shape);
         self
     }
 
@@ -236,46 +213,6 @@ impl Operation {
     }
 }
 
-impl Answer {
-    fn write(self, schemas: &mut Schemas) -> Value {
-        let mut by_kind = BTreeMap::<_, Vec<_>>::new();
-        for (kind, shape) in &self.shapes {
-            by_kind.entry(*kind).or_default().push(schemas.answer(shape));
-        }
-        let content = by_kind.into_iter().map(|(kind, mut shapes)| {
-            let any = json!({"anyOf": shapes});
-            let schema = if shapes.len() > 1 { any } else { shapes.remove(0) };
-            (kind.to_owned(), json!({"schema": schema}))
-        });
-        let content: Map<_, _> = content.collect();
-        let headers = self.headers.iter().chain(["X-Request-ID"].iter());
-        let headers = headers.map(|name| {
-            ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}))
-        });
-        let headers: Map<_, _> = headers.collect();
-        let mut written = json!({"description": self.about, "headers": headers});
-        if !content.is_empty() {
-            written["content"] = content.into();
-        }
-        let links: Map<_, _> =
-            self.links.into_iter().map(|link| (link.to.clone(), link.write())).collect();
-        if !links.is_empty() {
-            written["links"] = links.into();
-        }
-        written
-    }
-}
-
-impl Link {
-    fn write(self) -> Value {
-        let mut written = json!({"operationId": self.to, "parameters": self.parameters});
-        if let Some(body) = self.body {
-            written["requestBody"] = body;
-        }
-        written
-    }
-}
-
 fn query_parameter((name, mut schema, is_required): (String, Value, bool)) -> Value {
     let about = schema.as_object_mut().and_then(|schema| schema.remove("description"));
     // In a query nothing is null: it is there or it is not.
@@ -297,33 +234,4 @@ pub(super) fn request_id() -> Value {
         "in": "header", "name": "X-Request-ID", "required": false, "schema": {"type": "string"},
         "description": "Comes back with the answer, and is in the log.",
     })
-}
-
-/// What answers may carry.
-pub(super) fn headers() -> Value {
-    let text = |about: &str| json!({"description": about, "schema": {"type": "string"}});
-    json!({
-        "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
-        "X-Request-ID": text("The one the request came with."),
-        "Location": text("The claim's address; the same as `url`."),
-        "Link": text("`rel=\"next\"`: where the list goes on, if it does."),
-    })
-}
-
-/// What a refusal with this status says in every dialect.
-fn meaning(status: u16) -> &'static str {
-    match status {
-        400 => "The request makes no sense; the body says what is wrong. Nothing was done.",
-        401 => "Somebody else asks than the request says.",
-        403 => "Whoever asks may not do this.",
-        404 => "There is no such thing, or none any more.",
-        408 => "The body did not arrive in time.",
-        409 => "This cannot be done now.",
-        413 => "The body is too large.",
-        415 => "The body is said to be something else than JSON.",
-        429 => "A bound was met: too many of something.",
-        500 => "A mistake of the server.",
-        503 => "Not now: the database is busy, there is too much to do, or the server is stopping.",
-        _ => "Refused.",
-    }
 }

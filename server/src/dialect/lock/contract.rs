@@ -20,7 +20,11 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         operation.in_query("client", name, true, "Who asks.")
     };
     let ttl = json!({"type": "string", "examples": ["30s", "1h30m", "1.5s", "500ms"]});
-    Chapter::new("lock", "The sticky lock with grace").with([
+    Chapter::new(
+        "lock",
+        "The sticky lock with grace. No answer may be kept: each has `Cache-Control: no-store`",
+    )
+    .with([
         on_lock("get", "lookAtJob", "Look at a lock")
             .answer::<Status>(200, "How it stands; also of a lock nobody ever used."),
         of_client(on_lock("post", "acquireJob", "Take a lock, or renew it"))
