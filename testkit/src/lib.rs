@@ -5,6 +5,7 @@ mod local;
 mod process;
 
 pub use client::{Broken, Client, Response};
+pub use hyper::Method;
 pub use local::{Local, settings};
 pub use process::Process;
 pub use serde_json::{Value, json};
