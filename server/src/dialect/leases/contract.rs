@@ -17,13 +17,9 @@ const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
-    bounded(chapter, app).with(leases()).with(locks(app)).with([Operation::new(
-        "get",
-        "/health",
-        "health",
-        "Is the server well?",
-    )
-    .answer::<Health>(200, "It is.")])
+    let health = Operation::new("get", "/health", "health", "Is the server well?")
+        .answer::<Health>(200, "It is.");
+    bounded(chapter, app).with(leases()).with(locks(app)).with([health])
 }
 
 fn leases() -> Vec<Operation> {

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
-use super::error::Refusal;
+use super::error::{Code, Refusal};
 use crate::app::App;
 use crate::dialect::{path, query};
 use crate::http::body;
@@ -58,7 +58,7 @@ impl Caller {
             return Ok(());
         }
         let why = "owner_id: is not who x-owner-id says is asking";
-        Err(Refusal::new(StatusCode::UNAUTHORIZED, "OWNER_TOKEN_MISMATCH", why))
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 
     pub(super) fn must_be_admin(&self) -> Result<(), Refusal> {
@@ -66,7 +66,7 @@ impl Caller {
             return Ok(());
         }
         let why = "only an admin may do this (x-role: ADMIN)";
-        Err(Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", why))
+        Err(Refusal::new(StatusCode::FORBIDDEN, Code::Forbidden, why))
     }
 }
 

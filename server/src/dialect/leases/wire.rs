@@ -52,6 +52,7 @@ pub(super) struct LookParams {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub(super) struct LockState {
     pub(super) tenant_id: String,
     pub(super) lock_key: String,
@@ -62,6 +63,7 @@ pub(super) struct LockState {
 
 /// Exactly these members, always. What is null belongs to another dialect.
 #[derive(Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub(super) struct Lease {
     lease_id: Option<String>,
     tenant_id: String,
