@@ -20,7 +20,7 @@ pub(crate) struct Operation {
     description: &'static str,
     parameters: Vec<Value>,
     query: Option<Shape>,
-    body: Option<Shape>,
+    body: Option<(&'static str, Shape)>,
     answers: BTreeMap<u16, Answer>,
 }
 
@@ -89,13 +89,13 @@ impl Operation {
 
     /// The body is this as JSON.
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
-        self.body = Some(Shape::of::<T>());
+        self.body = Some((JSON, Shape::of::<T>()));
         self
     }
 
     /// The body is JSON of a shape no type has.
     pub(crate) fn body_like(mut self, shape: Value) -> Self {
-        self.body = Some(Shape::Given(shape));
+        self.body = Some((JSON, Shape::Given(shape)));
         self
     }
 
@@ -204,10 +204,10 @@ impl Operation {
         if !self.description.is_empty() {
             written["description"] = self.description.into();
         }
-        if let Some(body) = &self.body {
-            let schema = schemas.request(body);
+        if let Some((kind, shape)) = &self.body {
+            let schema = schemas.request(shape);
             written["requestBody"] =
-                json!({"required": true, "content": {JSON: {"schema": schema}}});
+                json!({"required": true, "content": {*kind: {"schema": schema}}});
         }
         written
     }

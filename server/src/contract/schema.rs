@@ -61,7 +61,7 @@ impl Schemas {
     }
 
     /// The members of a request's shape, each with whether it must be there.
-    pub(super) fn members(&mut self, shape: &Shape) -> Vec<(String, Value, bool)> {
+    pub(super) fn members(&self, shape: &Shape) -> Vec<(String, Value, bool)> {
         // What is not referred to is not kept: these members become parameters.
         let mut inlined = self.requests.settings().clone();
         inlined.inline_subschemas = true;
@@ -148,6 +148,6 @@ pub(crate) fn seconds(max: Span) -> Value {
 }
 
 /// The bounds of a number of milliseconds.
-pub(crate) fn number(min: u64, max: Span) -> Value {
+pub(crate) fn millis(min: u64, max: Span) -> Value {
     json!({"minimum": min, "maximum": max.as_millis()})
 }

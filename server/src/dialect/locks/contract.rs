@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::event::WatchParams;
 use super::list::ListParams;
 use crate::app::App;
-use crate::contract::{Chapter, Operation, number, text, whole};
+use crate::contract::{Chapter, Operation, millis, text, whole};
 
 /// What may be wrong with any request that has a body.
 const BODY: &[u16] = &[400, 408, 413, 415, 503];
@@ -155,17 +155,17 @@ fn bounded(chapter: Chapter, limits: &Limits) -> Chapter {
         .rule("AcquireRequest", json!({"anyOf": [none("mode"), none("limit")]}))
         .rule("AcquireRequest", json!({"anyOf": [none("grace_ms"), exclusive]}))
         .bound("AcquireRequest", "owner_id", text(1..=limits.owner_bytes_max))
-        .bound("AcquireRequest", "ttl_ms", number(1, limits.ttl_max))
+        .bound("AcquireRequest", "ttl_ms", millis(1, limits.ttl_max))
         .bound("AcquireRequest", "request_id", request_id())
-        .bound("AcquireRequest", "wait_ms", number(0, limits.wait_max))
-        .bound("AcquireRequest", "grace_ms", number(0, limits.grace_max))
+        .bound("AcquireRequest", "wait_ms", millis(0, limits.wait_max))
+        .bound("AcquireRequest", "grace_ms", millis(0, limits.grace_max))
         .bound("AcquireRequest", "limit", json!({"minimum": 1, "maximum": limits.holders_max}))
-        .bound("RenewRequest", "extend_by_ms", number(1, limits.ttl_max))
+        .bound("RenewRequest", "extend_by_ms", millis(1, limits.ttl_max))
         .bound("RenewRequest", "request_id", request_id())
         .bound("ReleaseRequest", "request_id", request_id())
         .bound("RevokeRequest", "reason", text(1..=limits.reason_bytes_max))
         .bound("OpenSessionRequest", "owner_id", text(1..=limits.owner_bytes_max))
-        .bound("OpenSessionRequest", "ttl_ms", number(1, limits.session_ttl_max))
+        .bound("OpenSessionRequest", "ttl_ms", millis(1, limits.session_ttl_max))
         .bound("FenceCheck", "lock_name", text(1..=limits.name_bytes_max))
         .bound("FenceCheck", "namespace", filled(limits.namespace_bytes_max))
         .bound("FenceCheck", "fencing_token", whole(0..=u64::MAX))
