@@ -26,25 +26,51 @@ pub fn parse_network(text: &str) -> Result<IpNet, String> {
 
 /// `https://host:port` as the client knows us; empty if nobody said.
 pub(crate) fn base(parts: &Parts, trusted: &[IpNet]) -> String {
-    // A server that listens on IPv6 sees IPv4 clients by such an address too.
-    let is_trusted = |address: IpAddr| {
-        let address = address.to_canonical();
-        trusted.iter().any(|network| network.contains(&address))
-    };
     let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 names it in the request itself.
-    let mut host =
+    let host =
         named.and_then(authority).or_else(|| parts.uri.authority().cloned().filter(is_plain));
-    let mut scheme = "http";
-    let mut from = parts.extensions.get::<Peer>().map(|peer| peer.0);
-    let mut hops = hops(&parts.headers).into_iter().rev();
-    while from.is_some_and(is_trusted) {
-        let Some(hop) = hops.next() else { break };
-        scheme = hop.scheme.unwrap_or(scheme);
-        host = hop.host.or(host);
-        from = hop.from;
-    }
+    let seen = Reached { scheme: "http", host };
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    let said = [forwarded(&parts.headers), x_forwarded(&parts.headers)];
+    let mut said = said.into_iter().filter(|hops| !hops.is_empty());
+    let mut believed = || Some(seen.clone().through(said.next()?, peer, trusted));
+    let reached = match (believed(), believed()) {
+        (Some(one), Some(other)) if one == other => one,
+        // A proxy writes one kind and may let the other through as the client made it up. Which, we cannot know.
+        (Some(_), Some(_)) => seen,
+        (one, _) => one.unwrap_or(seen),
+    };
+    let Reached { scheme, host } = reached;
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
+}
+
+/// How a request came to somebody.
+#[derive(Clone, PartialEq)]
+struct Reached {
+    scheme: &'static str,
+    host: Option<Authority>,
+}
+
+impl Reached {
+    /// How it came to the first of those who are trusted.
+    fn through(mut self, hops: Vec<Hop>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
+        // A server that listens on IPv6 sees IPv4 clients by such an address too.
+        let is_trusted = |address: IpAddr| {
+            let address = address.to_canonical();
+            trusted.iter().any(|network| network.contains(&address))
+        };
+        let mut from = peer;
+        for hop in hops.into_iter().rev() {
+            if !from.is_some_and(is_trusted) {
+                break;
+            }
+            self.scheme = hop.scheme.unwrap_or(self.scheme);
+            self.host = hop.host.or(self.host);
+            from = hop.from;
+        }
+        self
+    }
 }
 
 /// What one proxy says of the request as it came to it.
@@ -55,12 +81,13 @@ struct Hop {
     host: Option<Authority>,
 }
 
-/// The last is from the proxy next to us.
-fn hops(headers: &HeaderMap) -> Vec<Hop> {
-    let forwarded = list(headers, &FORWARDED);
-    if !forwarded.is_empty() {
-        return forwarded.iter().map(|element| hop(element)).collect();
-    }
+/// RFC 7239. The last is from the proxy next to us.
+fn forwarded(headers: &HeaderMap) -> Vec<Hop> {
+    list(headers, &FORWARDED).iter().map(|element| hop(element)).collect()
+}
+
+/// The same, as it was said before there was an RFC.
+fn x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
     let from = list(headers, &X_FORWARDED_FOR);
     let (schemes, hosts) = (list(headers, &X_FORWARDED_PROTO), list(headers, &X_FORWARDED_HOST));
     let n = from.len().max(schemes.len()).max(hosts.len());
@@ -166,7 +193,6 @@ mod tests {
                 &[("forwarded", "For=\"[2001:db8::1]:47\" ; Host=\"a.example:1\"")],
                 "http://a.example:1",
             ),
-            (&[("forwarded", "proto=https"), ("x-forwarded-host", "a.example")], "https://inside"),
         ] {
             assert_eq!(base_of(headers), expected, "{headers:?}");
         }
@@ -216,6 +242,14 @@ mod tests {
         ] {
             assert_eq!(base_of(headers), expected, "{headers:?}");
         }
+    }
+
+    #[test]
+    fn of_two_kinds_of_headers_that_differ_neither_is_believed() {
+        let kinds = |one, other| base_of(&[("forwarded", one), ("x-forwarded-host", other)]);
+        assert_eq!(kinds("host=evil.example", "a.example"), "http://inside");
+        assert_eq!(kinds("proto=https", "a.example"), "http://inside");
+        assert_eq!(kinds("for=192.0.2.1;host=a.example", "a.example"), "http://a.example");
     }
 
     #[test]
