@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The body of every error answer that has no shape of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// In words: what was wrong.
     pub error: String,
@@ -33,6 +34,7 @@ impl Failure {
 
 /// What kind of error it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
     /// The request makes no sense: a field is missing, ill-typed, unknown or out of bounds.

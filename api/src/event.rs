@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One event of `GET /v1/events`. Its id is the SSE id.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Event {
     pub kind: EventKind,
@@ -20,6 +21,7 @@ pub struct Event {
 
 /// What happened. It is also the SSE event name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A lease became active.
@@ -36,6 +38,7 @@ pub enum EventKind {
 
 /// The SSE event `gap`: something happened that this reader will not be told.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Gap {
     pub reason: String,

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// `POST {lock}/acquire`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcquireRequest {
     /// Who wants it.
@@ -37,7 +38,9 @@ pub struct AcquireRequest {
 
 /// With whom a lease shares its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", try_from = "String")]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
 pub enum Mode {
     /// With nobody.
     Exclusive,
@@ -60,6 +63,7 @@ impl TryFrom<String> for Mode {
 
 /// 200: it is yours.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Acquired {
     pub acquired: bool,
@@ -77,6 +81,7 @@ pub struct Acquired {
 
 /// 409: it is somebody else's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotAcquired {
     pub acquired: bool,
@@ -91,6 +96,7 @@ pub struct NotAcquired {
 
 /// Why a lock could not be had, or a lease not be renewed or released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Reason {
     /// Somebody has it.
@@ -113,6 +119,7 @@ pub enum Reason {
 
 /// `POST {lock}/renew`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "as the acquire was answered")]
 pub struct RenewRequest {
@@ -127,6 +134,7 @@ pub struct RenewRequest {
 
 /// 200: it lasts until then.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Renewed {
     pub renewed: bool,
@@ -136,6 +144,7 @@ pub struct Renewed {
 
 /// 409: there is nothing to renew.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotRenewed {
     pub renewed: bool,
@@ -146,6 +155,7 @@ pub struct NotRenewed {
 
 /// `POST {lock}/release`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "as the acquire was answered")]
 pub struct ReleaseRequest {
@@ -158,6 +168,7 @@ pub struct ReleaseRequest {
 
 /// 200: it is given back.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Released {
     pub released: bool,
@@ -165,6 +176,7 @@ pub struct Released {
 
 /// 409: it was not the caller's to give back.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotReleased {
     pub released: bool,
@@ -175,6 +187,7 @@ pub struct NotReleased {
 
 /// `GET {lock}`: what is true of a lock right now.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct LockState {
     pub lock_name: String,
@@ -213,6 +226,7 @@ fn is_zero(n: &usize) -> bool {
 
 /// One who has a lock.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Holder {
     pub owner_id: String,
@@ -229,6 +243,7 @@ pub struct Holder {
 
 /// One who waits for a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Waiter {
     pub owner_id: String,
@@ -241,6 +256,7 @@ pub struct Waiter {
 
 /// `GET /v1/locks`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct LockList {
     pub locks: Vec<LockState>,
@@ -250,6 +266,7 @@ pub struct LockList {
 
 /// `POST {lock}/revoke`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
     /// Why.
@@ -258,6 +275,7 @@ pub struct RevokeRequest {
 
 /// 200: these leases are over.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Revoked {
     pub lock_name: String,
@@ -266,6 +284,7 @@ pub struct Revoked {
 
 /// One of them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct RevokedLease {
     pub owner_id: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// `POST /v1/sessions`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct OpenSessionRequest {
@@ -14,6 +15,7 @@ pub struct OpenSessionRequest {
 
 /// 201.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct SessionOpened {
     /// A secret of its owner.
@@ -24,6 +26,7 @@ pub struct SessionOpened {
 
 /// `POST /v1/sessions/{id}/keepalive`: 200.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct KeptAlive {
     pub expires_in_ms: u64,

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// The namespace of `/lock`.
     #[arg(long, env = "LEASEHOLD_LOCK_NAMESPACE", default_value = "default")]
     pub(crate) lock_namespace: String,
+    /// What comes before a tenant's name in the namespace of its locks in `/leases`.
+    #[arg(long, env = "LEASEHOLD_LEASES_NAMESPACE_PREFIX", default_value = "")]
+    pub(crate) leases_namespace_prefix: String,
     /// The shortest ttl in `/leases`, in seconds.
     #[arg(long, env = "LEASEHOLD_LEASES_TTL_SECONDS_MIN", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..))]
@@ -128,6 +131,9 @@ struct HttpArgs {
     /// Largest request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
     body_bytes_max: usize,
+    /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed.
+    #[arg(long, env = "LEASEHOLD_TRUSTED_PROXIES", value_delimiter = ',', value_parser = http::parse_network)]
+    trusted_proxies: Vec<http::IpNet>,
 }
 
 /// One flag and one variable for each field of [`Limits`], whose defaults they are.
@@ -277,6 +283,9 @@ impl Args {
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
         }
+        if self.leases_namespace_prefix.len() >= limits.namespace_bytes_max {
+            return Err("--leases-namespace-prefix: leaves no room for a tenant".into());
+        }
         let is_namespace = |name: &str| (1..=limits.namespace_bytes_max).contains(&name.len());
         let namespaces = [
             ("--locks-namespace", &self.locks_namespace),
@@ -311,6 +320,7 @@ impl Args {
                 idle_timeout: self.http.idle_timeout.0,
                 body_timeout: self.http.body_timeout.0,
                 body_bytes_max: self.http.body_bytes_max,
+                trusted_proxies: self.http.trusted_proxies.as_slice().into(),
             },
             retry: RetryHint {
                 min: self.engine.retry_min.span(),
@@ -318,6 +328,7 @@ impl Args {
             },
             dialect: dialect::Options {
                 locks_namespace: Arc::from(self.locks_namespace.as_str()),
+                leases_namespace_prefix: Arc::from(self.leases_namespace_prefix.as_str()),
                 leases_ttl_seconds_min: self.leases_ttl_seconds_min,
                 leases_ttl_seconds_max: self.leases_ttl_seconds_max,
                 claims_namespace: Arc::from(self.claims_namespace.as_str()),

@@ -12,7 +12,6 @@ use crate::log;
 pub(crate) fn serve(args: Args) -> Result<(), String> {
     args.check()?;
     log::init(&args.log)?;
-    args.check()?;
     allow_many_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -26,7 +25,6 @@ pub(crate) fn serve(args: Args) -> Result<(), String> {
 pub(crate) fn check(args: Args) -> Result<(), String> {
     args.check()?;
     println!("{args:#?}");
-    args.check()?;
     println!("these settings are fine");
     Ok(())
 }

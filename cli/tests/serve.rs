@@ -8,7 +8,7 @@
 
 use std::process::{Command, Output};
 
-use leasehold_testkit::{Client, Process, folder, json};
+use leasehold_testkit::{Client, Method, Process, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -133,6 +133,32 @@ fn every_dialect_is_on_by_default_and_a_ttl_has_bounds_that_make_sense() {
     assert!(check_config(&["--leases-ttl-seconds-min=0"], &[]).contains("leases-ttl-seconds-min"));
     let said = check_config(&["--leases-ttl-seconds-max=9"], &[]);
     assert!(said.contains("is more than --leases-ttl-seconds-max"), "{said}");
+}
+
+#[tokio::test]
+async fn trusted_proxies_and_the_tenants_prefix_are_settings() {
+    let data = folder();
+    let flags = ["--trusted-proxies=10.0.0.0/8,127.0.0.1", "--leases-namespace-prefix=tenant/"];
+    let server = Process::start(BINARY, &data.path().join("data"), &flags);
+    let claim = json!({"resource": "r", "timeout": 1}).to_string();
+    let headers = [("content-type", "application/json"), ("x-forwarded-host", "locks.example")];
+    let answer = server.client.send_with(Method::POST, "/v1/claims/", &headers, claim).await;
+    let url = answer.expect("an answer").text_of("url");
+    assert_eq!(url, "http://locks.example/v1/claims/1/");
+    let lease = json!({
+        "tenant_id": "acme", "request_id": "r", "lock_key": "db", "owner_id": "a", "ttl_seconds": 30,
+    });
+    assert_eq!(server.client.post("/leases/acquire", lease).await.expect("an answer").status, 201);
+    let native = server.client.get("/v1/namespaces/tenant%2Facme/locks/db").await;
+    assert_eq!(native.get("held"), true);
+    for (flag, why) in [
+        ("--trusted-proxies=proxy.example", "neither an address nor a network"),
+        ("--trusted-proxies=10.0.0.0/33", "neither an address nor a network"),
+        (&format!("--leases-namespace-prefix={}", "x".repeat(128)), "leaves no room for a tenant"),
+    ] {
+        let said = check_config(&[flag], &[]);
+        assert!(said.contains(why), "{flag}: {said}");
+    }
 }
 
 #[test]

@@ -11,13 +11,13 @@ use axum::routing::get;
 use axum::{Json, Router, middleware};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
-use serde_json::json;
 
+use crate::contract::{self, Health};
 use crate::dialect::files::content::Content;
 use crate::dialect::{self, Dialect};
 use crate::engine::EngineHandle;
 use crate::http;
-use crate::metrics::Metrics;
+use crate::metrics::{CONTENT_TYPE, Metrics};
 
 /// A loop that has not gone round for this long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -49,7 +49,9 @@ pub fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics));
     // Naming one twice is naming it.
-    for dialect in dialects.iter().collect::<BTreeSet<_>>() {
+    let dialects: BTreeSet<_> = dialects.iter().copied().collect();
+    router = router.merge(contract::routes(&contract::document(&app, &dialects)));
+    for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
     router
@@ -72,7 +74,7 @@ fn failure(status: StatusCode, code: Code, why: &str) -> Response {
 }
 
 async fn healthz() -> Response {
-    Json(json!({"status": "ok"})).into_response()
+    Json(Health::OK).into_response()
 }
 
 /// Does the engine's loop go round?
@@ -90,7 +92,7 @@ async fn readyz(State(app): State<App>) -> Response {
 
 fn verdict(is_well: bool, why_not: &str) -> Response {
     if is_well {
-        return Json(json!({"status": "ok"})).into_response();
+        return Json(Health::OK).into_response();
     }
     let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why_not);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -98,6 +100,5 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], app.metrics.render()).into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], app.metrics.render()).into_response()
 }

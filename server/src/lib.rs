@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod clock;
+mod contract;
 pub mod dialect;
 pub mod engine;
 pub mod http;

@@ -15,6 +15,9 @@ use prometheus_client::registry::Registry;
 use crate::engine::Reply;
 use crate::store::JournalSize;
 
+/// What [`Metrics::render`] writes.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
 /// An operation that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the commands of the same names")]

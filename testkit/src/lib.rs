@@ -6,6 +6,7 @@ mod process;
 pub mod walk;
 
 pub use client::{Broken, Client, Response};
+pub use hyper::Method;
 pub use local::{Local, settings};
 pub use process::Process;
 pub use serde_json::{Value, json};

@@ -9,6 +9,7 @@ mod lock;
 pub mod locks;
 mod owner;
 mod path;
+mod query;
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,6 +19,7 @@ use axum::Router;
 use leasehold_core::Span;
 
 use crate::app::App;
+use crate::contract::Chapter;
 
 /// A protocol that can be switched on or off. The numbers are stored with every lease: they never change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -43,6 +45,8 @@ pub const ALL: [Dialect; 5] =
 pub struct Options {
     /// The namespace of `/v1/locks`.
     pub locks_namespace: Arc<str>,
+    /// What comes before a tenant's name in the namespace of its locks.
+    pub leases_namespace_prefix: Arc<str>,
     /// The shortest ttl in `/leases`.
     pub leases_ttl_seconds_min: u64,
     /// The longest ttl in `/leases`.
@@ -72,6 +76,7 @@ impl Default for Options {
         let default: Arc<str> = "default".into();
         Self {
             locks_namespace: default.clone(),
+            leases_namespace_prefix: "".into(),
             leases_ttl_seconds_min: 10,
             leases_ttl_seconds_max: 300,
             claims_namespace: default.clone(),
@@ -102,6 +107,17 @@ impl Dialect {
     /// As the core knows it.
     pub(crate) fn number(self) -> leasehold_core::Dialect {
         leasehold_core::Dialect(self as u8)
+    }
+
+    /// What it answers.
+    pub(crate) fn chapter(self, app: &App) -> Chapter {
+        match self {
+            Dialect::Locks => locks::contract::chapter(app),
+            Dialect::Lock => lock::contract::chapter(app),
+            Dialect::Leases => leases::contract::chapter(app),
+            Dialect::Claims => claims::contract::chapter(app),
+            Dialect::Files => files::contract::chapter(app),
+        }
     }
 
     pub(crate) fn routes(self, app: &App) -> Router<App> {

@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use tower::ServiceExt;
 
 use super::activity::{Activity, Tracked};
+use super::forwarded::Peer;
 use crate::metrics::Metrics;
 
 /// What a connection may do.
@@ -36,6 +38,8 @@ pub struct Options {
     pub body_timeout: Duration,
     /// Largest request body.
     pub body_bytes_max: usize,
+    /// Who is believed when it says how a client reached it.
+    pub trusted_proxies: Arc<[IpNet]>,
 }
 
 impl Default for Options {
@@ -46,6 +50,7 @@ impl Default for Options {
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),
             body_bytes_max: 64 * 1024,
+            trusted_proxies: Arc::default(),
         }
     }
 }
@@ -66,12 +71,12 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &places) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, peer, place)) = accepted else { continue };
         let (router, options, stop) = (router.clone(), options.clone(), stop.clone());
         let metrics = metrics.clone();
         connections.spawn(async move {
             metrics.connections.inc();
-            connection(stream, router, &options, stop).await;
+            connection(stream, peer, router, &options, stop).await;
             metrics.connections.dec();
             drop(place);
         });
@@ -86,11 +91,14 @@ pub(crate) async fn serve(
 
 type Place = tokio::sync::OwnedSemaphorePermit;
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpStream, Place)> {
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, Peer, Place)> {
     // The semaphore is never closed.
     let place = places.clone().acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, address)) => Some((stream, Peer(address.ip()), place)),
         Err(error) => {
             // Out of file descriptors, mostly: it helps to wait a little.
             tracing::warn!(%error, "could not accept a connection");
@@ -102,6 +110,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpS
 
 async fn connection(
     stream: TcpStream,
+    peer: Peer,
     router: Router,
     options: &Options,
     mut stop: watch::Receiver<bool>,
@@ -109,8 +118,10 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let activity = Activity::new();
     let seen = activity.clone();
-    let service =
-        service_fn(move |request: Request<Incoming>| answer(router.clone(), seen.clone(), request));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        answer(router.clone(), seen.clone(), request)
+    });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(options.idle_timeout);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);

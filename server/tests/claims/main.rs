@@ -1,5 +1,6 @@
 //! The claims dialect over real HTTP: each sentence of its document, and everything ugly a client may send.
 
+mod address;
 mod change;
 mod contention;
 mod create;

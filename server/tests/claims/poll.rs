@@ -88,3 +88,15 @@ async fn a_wait_that_is_none_is_400() {
         assert_eq!(named(&answer), [name], "{query}");
     }
 }
+
+#[tokio::test]
+async fn it_waits_no_longer_than_anybody_may() {
+    let mut settings = leasehold_testkit::settings(None);
+    settings.engine.limits.wait_max = leasehold_core::Span::from_millis(50);
+    let scene = Scene { local: leasehold_testkit::Local::start(settings).await };
+    let id = scene.in_status("waiting").await;
+    let began = Instant::now();
+    let poll = polled(&scene, id, "300").await;
+    assert_eq!(poll.await.unwrap(), "waiting");
+    assert!(began.elapsed() < Duration::from_secs(60));
+}

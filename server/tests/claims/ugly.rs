@@ -18,6 +18,7 @@ async fn invalid_values_are_400_by_name_and_change_nothing() {
         (r#"{"resource":"r","timeout":-0.001}"#, vec!["timeout"]),
         (r#"{"resource":"r","timeout":-1}"#, vec!["timeout"]),
         (r#"{"resource":"r","timeout":86400.001}"#, vec!["timeout"]),
+        (r#"{"resource":"r","timeout":86400.00000000001}"#, vec!["timeout"]),
         (r#"{"resource":"r","timeout":1e308}"#, vec!["timeout"]),
         (r#"{"resource":"r","timeout":1e999}"#, vec!["timeout"]),
         (r#"{"resource":"r","timeout":99999999999999999999999999}"#, vec!["timeout"]),

@@ -1,7 +1,7 @@
 //! Paths, methods, names with anything in them, and namespaces.
 
 use hyper::Method;
-use leasehold_testkit::{Client, Response, Value, json};
+use leasehold_testkit::{Client, Local, Response, Value, json, settings};
 
 use crate::{Scene, bare, get, post};
 
@@ -187,4 +187,20 @@ async fn a_percent_sign_without_two_digits_is_refused() {
     let long = "n".repeat(129);
     let ask = get(&format!("/v1/namespaces/{long}/locks"));
     scene.refuses(ask, 400, "INVALID_REQUEST", "namespace").await;
+}
+
+#[tokio::test]
+async fn the_namespace_of_paths_without_one_is_a_setting() {
+    let mut settings = settings(None);
+    settings.dialect.locks_namespace = "ours".into();
+    let local = Local::start(settings).await;
+    let client = &local.client;
+    assert_eq!(client.acquire("job", "a", 60_000, json!({})).await.status, 200);
+    assert_eq!(client.get("/v1/namespaces/default/locks/job").await.get("held"), false);
+    assert_eq!(client.get("/v1/namespaces/ours/locks/job").await.get("held"), true);
+    let listed = client.get("/v1/locks").await;
+    assert_eq!(listed.get("locks")[0]["lock_name"], "job");
+    let check = json!({"lock_name": "job", "fencing_token": 1});
+    let verdict = client.post("/v1/fence/check", check).await.expect("an answer");
+    assert_eq!(verdict.get("accepted"), true);
 }

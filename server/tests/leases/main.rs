@@ -7,6 +7,7 @@ mod meeting;
 mod release;
 mod renew;
 mod restart;
+mod setting;
 mod trace;
 mod ugly;
 

@@ -3,6 +3,7 @@
 mod input;
 mod instant;
 mod native;
+mod page;
 mod seed;
 mod setting;
 

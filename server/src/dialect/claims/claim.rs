@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Acquire, Command, LeaseNumber, LockKey, Outcome, Phase, Secret, Span, Wait};
+use leasehold_core::{
+    Acquire, Command, LeaseNumber, Limits, LockKey, Outcome, Phase, Secret, Span, Wait,
+};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
@@ -68,7 +70,7 @@ pub(super) async fn look(
     Id(number): Id,
     Pairs(pairs): Pairs,
 ) -> Answer {
-    let claim = match patience(&pairs)? {
+    let claim = match patience(&pairs, wait_max(&app.limits))? {
         None => read(&app, number).await?,
         Some(patience) => wait(&app, number, patience).await?,
     };
@@ -88,8 +90,13 @@ pub(super) async fn read(app: &App, number: LeaseNumber) -> Result<Claim, Refusa
     }
 }
 
+/// Longest a look may wait here: it waits for what waits in a queue, and no longer than that may.
+pub(super) fn wait_max(limits: &Limits) -> Span {
+    WAIT_MAX.min(limits.wait_max)
+}
+
 /// `?wait=SECONDS`, and nothing else.
-fn patience(pairs: &[(String, String)]) -> Result<Option<Duration>, Refusal> {
+fn patience(pairs: &[(String, String)], max: Span) -> Result<Option<Duration>, Refusal> {
     let mut patience = None;
     for (name, value) in pairs {
         if name != "wait" {
@@ -100,9 +107,8 @@ fn patience(pairs: &[(String, String)]) -> Result<Option<Duration>, Refusal> {
         }
         let seconds: f64 = value.parse().unwrap_or(f64::NAN);
         // Asking for more than the longest wait is asking for the longest.
-        let capped =
-            if seconds.is_finite() { seconds.min(wire::seconds(WAIT_MAX)) } else { seconds };
-        let span = to_span(capped, WAIT_MAX).map_err(|why| Refusal::parameter(name, why))?;
+        let capped = if seconds.is_finite() { seconds.min(wire::seconds(max)) } else { seconds };
+        let span = to_span(capped, max).map_err(|why| Refusal::parameter(name, why))?;
         patience = Some(Duration::from_nanos(span.as_nanos()));
     }
     Ok(patience)

@@ -6,7 +6,8 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Ending, Limit, Rejection};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::dialect::Dialect;
 use crate::engine::{self, Reply};
@@ -16,12 +17,38 @@ use crate::http::body::BadBody;
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
-    body: Value,
+    body: Body,
+}
+
+#[derive(Serialize, Debug)]
+#[serde(untagged)]
+enum Body {
+    Message(Message),
+    Faults(Faults),
+    Conflict(Conflict),
+}
+
+/// What was wrong, in words.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Message {
+    message: String,
+}
+
+/// One member for each parameter that is wrong, with the reason; or `message`, if it is none of them.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Faults(BTreeMap<String, String>);
+
+/// The claim or its resource is in the wrong state.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Conflict {
+    message: String,
+    /// The claim that has the resource, if it is one.
+    active_claim_id: Option<u64>,
 }
 
 impl Refusal {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, body: json!({ "message": message.into() }) }
+        Self { status, body: Body::Message(Message { message: message.into() }) }
     }
 
     /// The request makes no sense.
@@ -31,7 +58,7 @@ impl Refusal {
 
     /// These parameters make no sense, each for its reason.
     pub(super) fn parameters(faults: BTreeMap<String, String>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, body: json!(faults) }
+        Self { status: StatusCode::BAD_REQUEST, body: Body::Faults(Faults(faults)) }
     }
 
     /// This one parameter makes no sense.
@@ -45,7 +72,7 @@ impl Refusal {
 
     /// The claim or its resource is in the wrong state; `active_claim_id` has the resource now.
     pub(super) fn conflict(message: impl Into<String>, active_claim_id: Option<u64>) -> Self {
-        let body = json!({"message": message.into(), "active_claim_id": active_claim_id});
+        let body = Body::Conflict(Conflict { message: message.into(), active_claim_id });
         Self { status: StatusCode::CONFLICT, body }
     }
 

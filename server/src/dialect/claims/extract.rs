@@ -1,15 +1,16 @@
 //! What handlers take out of a request before they begin.
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::header::HOST;
+use std::convert::Infallible;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
-use axum::http::uri::Authority;
 use leasehold_core::LeaseNumber;
 
 use super::error::Refusal;
 use super::parameter::Parameters;
 use crate::app::App;
-use crate::http::body;
+use crate::dialect::query;
+use crate::http::{body, forwarded};
 
 /// The claim a path is about. What cannot be the id of a claim is the id of none.
 pub(super) struct Id(pub(super) LeaseNumber);
@@ -32,15 +33,10 @@ impl FromRequestParts<App> for Id {
 pub(super) struct Base(pub(super) String);
 
 impl FromRequestParts<App> for Base {
-    type Rejection = Refusal;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
-        let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let named = named.and_then(|host| host.parse::<Authority>().ok());
-        // HTTP/2 names it in the request itself.
-        let authority = named.or_else(|| parts.uri.authority().cloned());
-        let authority = authority.filter(|authority| !authority.as_str().contains('@'));
-        Ok(Self(authority.map_or_else(String::new, |authority| format!("http://{authority}"))))
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self(forwarded::base(parts, &app.http.trusted_proxies)))
     }
 }
 
@@ -50,11 +46,8 @@ pub(super) struct Pairs(pub(super) Vec<(String, String)>);
 impl FromRequestParts<App> for Pairs {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let query = Query::from_request_parts(parts, app).await;
-        let Query(pairs) =
-            query.map_err(|error| Refusal::invalid(format!("The query: {}", error.body_text())))?;
-        Ok(Self(pairs))
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        query::parse(&parts.uri).map(Self).map_err(Refusal::invalid)
     }
 }
 

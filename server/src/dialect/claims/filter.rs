@@ -10,7 +10,7 @@ use super::wire::{Claim, STATUSES};
 use crate::app::App;
 
 const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1000;
+pub(super) const LIMIT_MAX: usize = 1000;
 
 /// What was asked for. Compared with what is shown, so that every value a client saw is one it can ask for.
 #[derive(Default, Debug)]

@@ -5,6 +5,7 @@
 
 mod change;
 mod claim;
+pub(super) mod contract;
 mod date;
 mod error;
 mod extract;

@@ -161,11 +161,12 @@ pub(super) fn to_span(seconds: f64, max: Span) -> Result<Span, String> {
     if !seconds.is_finite() || seconds < 0.0 {
         return Err(not_seconds());
     }
-    let nanos = (seconds * 1e9).round();
-    if nanos > max.as_nanos() as f64 {
-        return Err(format!("Must be at most {} seconds", super::wire::seconds(max)));
+    // Before rounding: a little more than the most is more than the most.
+    let seconds_max = super::wire::seconds(max);
+    if seconds > seconds_max {
+        return Err(format!("Must be at most {seconds_max} seconds"));
     }
-    Ok(Span::from_nanos(nanos as u64))
+    Ok(Span::from_nanos((seconds * 1e9).round() as u64).min(max))
 }
 
 impl<'de> Deserialize<'de> for Parameters {

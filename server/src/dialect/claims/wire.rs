@@ -5,6 +5,7 @@ use std::sync::Arc;
 use leasehold_core::{
     Ending, LeaseNumber, LeaseRecord, LeaseView, LockKey, Owner, Phase, Span, Timestamp, Token,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -184,24 +185,37 @@ impl Claim {
 }
 
 /// A claim on the wire.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Claim")]
 pub(super) struct ClaimBody<'a> {
+    /// Its address.
     url: String,
     resource: String,
+    #[schemars(extend("enum" = STATUSES))]
     status: &'static str,
+    /// RFC 2822, UTC.
     created: String,
+    /// Seconds it lasts from the moment it becomes active.
     timeout: f64,
+    /// Seconds left of it, if it is active.
     ttl: Option<f64>,
+    /// Seconds it has been active, or was.
     active_duration: Option<f64>,
+    /// Seconds it has waited, or did.
     waiting_duration: Option<f64>,
     status_history: Vec<Step>,
+    /// As it came.
     metadata: Option<&'a RawValue>,
+    /// The same.
     user_data: Option<&'a RawValue>,
+    /// `null` until it is active.
     fencing_token: Option<u64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Step {
+    #[schemars(extend("enum" = STATUSES))]
     status: &'static str,
+    /// RFC 2822, UTC.
     timestamp: String,
 }

@@ -4,7 +4,8 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Limit, Rejection};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::content;
 use super::path::NoPath;
@@ -18,6 +19,13 @@ pub(super) enum Refusal {
     Locked(Box<Locked>),
     /// Anything else.
     Plain { status: StatusCode, error: String, message: String },
+}
+
+/// What is wrong, in few words and in more.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Failure {
+    error: String,
+    message: String,
 }
 
 impl Refusal {
@@ -76,7 +84,7 @@ impl IntoResponse for Refusal {
         let (status, body) = match self {
             Refusal::Locked(locked) => (StatusCode::LOCKED, Json(*locked).into_response()),
             Refusal::Plain { status, error, message } => {
-                (status, Json(json!({"error": error, "message": message})).into_response())
+                (status, Json(Failure { error, message }).into_response())
             }
         };
         let mut response = (status, [(header::CACHE_CONTROL, "no-store")], body).into_response();

@@ -6,6 +6,7 @@
 mod admin;
 mod condition;
 pub(crate) mod content;
+pub(super) mod contract;
 mod error;
 mod folder;
 mod hold;
@@ -56,6 +57,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .method_not_allowed_fallback(wrong_method)
         .route("/", any(serve))
         .route("/{*path}", any(serve))
+        .route("/files/{*path}", any(serve))
         .with_state(files)
 }
 

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Holding, LeaseView, Owner, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -15,7 +16,7 @@ pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
 }
 
 /// The file is somebody else's for now.
-#[derive(Serialize, Debug)]
+#[derive(Serialize, JsonSchema, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Locked {
     pub(super) error: &'static str,
@@ -65,7 +66,7 @@ pub(super) fn shown(owner: &Owner, dialect: leasehold_core::Dialect) -> String {
 }
 
 /// A lock was taken.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Acquired<'a> {
     pub(super) message: &'static str,
@@ -74,14 +75,14 @@ pub(super) struct Acquired<'a> {
 }
 
 /// A lock was refreshed or given back.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Done<'a> {
     pub(super) message: &'static str,
     pub(super) path: &'a str,
 }
 
 /// How a file's lock stands.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     pub(super) locked: bool,
@@ -91,7 +92,7 @@ pub(super) struct Status {
 }
 
 /// A lock that is held.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LockShown {
     pub(super) path: String,
@@ -108,7 +109,7 @@ impl LockShown {
 }
 
 /// Some of the locks.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Locks {
     pub(super) locks: Vec<LockShown>,
@@ -117,7 +118,7 @@ pub(super) struct Locks {
 }
 
 /// A session.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SessionShown {
     /// Whole only in the answer that hands it out.
@@ -127,13 +128,13 @@ pub(super) struct SessionShown {
 }
 
 /// The sessions of whoever asks.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Sessions {
     pub(super) sessions: Vec<SessionShown>,
 }
 
 /// A file was written.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Written<'a> {
     pub(super) path: &'a str,
@@ -146,14 +147,14 @@ pub(super) struct Written<'a> {
 }
 
 /// A folder was made, or was there.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct FolderMade<'a> {
     pub(super) path: &'a str,
     pub(super) created: bool,
 }
 
 /// Some of what is in a folder.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FolderShown {
     pub(super) entries: Vec<EntryShown>,
@@ -162,7 +163,7 @@ pub(super) struct FolderShown {
 }
 
 /// One thing in a folder.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EntryShown {
     pub(super) path: String,
@@ -175,7 +176,7 @@ pub(super) struct EntryShown {
 }
 
 /// What is in a folder.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum EntryKind {
     File,

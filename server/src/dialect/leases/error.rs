@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Ending, Limit, Rejection};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
@@ -16,32 +17,69 @@ use crate::http::body::BadBody;
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
-    code: &'static str,
+    code: Code,
     message: String,
 }
 
 /// Exactly these members.
-#[derive(Serialize)]
-struct Failure {
-    code: &'static str,
+#[derive(Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
+pub(super) struct Failure {
+    code: Code,
     message: String,
     status: u16,
     server_time: String,
 }
 
+/// What kind of error it is.
+#[derive(Clone, Copy, Serialize, JsonSchema, Debug)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub(super) enum Code {
+    /// A field is missing, unknown, ill-typed or out of bounds; or the path does not know the method.
+    InvalidRequest,
+    /// `ttl_seconds` is no whole number, or out of bounds.
+    InvalidTtl,
+    /// The body is no JSON, or said to be something else.
+    InvalidJson,
+    /// `owner_id` is not who asks.
+    OwnerTokenMismatch,
+    /// Only an admin may do this.
+    Forbidden,
+    /// There is no such lease, or none any more.
+    LeaseNotFound,
+    /// There is no such path.
+    NotFound,
+    /// Somebody has the lock, or it is kept for its last owner.
+    LockHeld,
+    /// The lease is somebody else's.
+    OwnerMismatch,
+    /// The lease has expired.
+    LeaseExpired,
+    /// The lease is over.
+    LeaseNotActive,
+    /// The `request_id` was used for something else.
+    RequestIdConflict,
+    /// There are too many of something.
+    LimitReached,
+    /// A mistake of the server.
+    InternalError,
+    /// Not now; the same request may be sent again.
+    Unavailable,
+}
+
 impl Refusal {
-    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(status: StatusCode, code: Code, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into() }
     }
 
     /// The request makes no sense.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", message)
+        Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, message)
     }
 
     /// No lease lasts this long here.
     pub(super) fn ttl(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "INVALID_TTL", message)
+        Self::new(StatusCode::BAD_REQUEST, Code::InvalidTtl, message)
     }
 
     /// What an acquire is refused with. A repeated one whose lease is over asks for what it cannot have back,
@@ -57,7 +95,7 @@ impl Refusal {
     pub(super) fn unexpected(reply: &Reply) -> Self {
         tracing::error!(?reply, "an answer nobody expected");
         let why = "the server made a mistake; it is not known whether this was done";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL_ERROR", why)
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::InternalError, why)
     }
 }
 
@@ -86,22 +124,22 @@ pub(super) async fn write(State(app): State<App>, mut response: Response) -> Res
 }
 
 pub(super) async fn nothing_here() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", "there is nothing here")
+    Refusal::new(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here")
 }
 
 pub(super) async fn wrong_method() -> Refusal {
     let why = "this path does not know that method";
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "INVALID_REQUEST", why)
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, why)
 }
 
 impl From<BadBody> for Refusal {
     fn from(bad: BadBody) -> Self {
         let (status, code) = match &bad {
-            BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "INVALID_JSON"),
-            BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "INVALID_REQUEST"),
-            BadBody::Incomplete => (StatusCode::REQUEST_TIMEOUT, "INVALID_REQUEST"),
-            BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, "INVALID_JSON"),
-            BadBody::Field(_) => (StatusCode::BAD_REQUEST, "INVALID_REQUEST"),
+            BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidJson),
+            BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest),
+            BadBody::Incomplete => (StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest),
+            BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, Code::InvalidJson),
+            BadBody::Field(_) => (StatusCode::BAD_REQUEST, Code::InvalidRequest),
         };
         Self::new(status, code, bad.to_string())
     }
@@ -110,7 +148,7 @@ impl From<BadBody> for Refusal {
 /// Whatever it is, the same request with the same request_id may be sent again.
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", error.to_string())
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable, error.to_string())
     }
 }
 
@@ -119,27 +157,27 @@ impl From<Rejection> for Refusal {
         let conflict = |code, why: &str| Self::new(StatusCode::CONFLICT, code, why);
         match rejection {
             Rejection::Held(_) | Rejection::QueueFull | Rejection::LimitDiffers { .. } => {
-                conflict("LOCK_HELD", "the lock is held")
+                conflict(Code::LockHeld, "the lock is held")
             }
             Rejection::Grace { .. } => {
-                conflict("LOCK_HELD", "the lock is reserved for its last owner")
+                conflict(Code::LockHeld, "the lock is reserved for its last owner")
             }
             Rejection::NoSuchLease => {
                 let why = "there is no such lease, or none any more";
-                Self::new(StatusCode::NOT_FOUND, "LEASE_NOT_FOUND", why)
+                Self::new(StatusCode::NOT_FOUND, Code::LeaseNotFound, why)
             }
-            Rejection::NotOwner => conflict("OWNER_MISMATCH", "the lease is somebody else's"),
+            Rejection::NotOwner => conflict(Code::OwnerMismatch, "the lease is somebody else's"),
             Rejection::Ended(Ending::Expired) | Rejection::RequestSpent(Ending::Expired) => {
-                conflict("LEASE_EXPIRED", "the lease has expired")
+                conflict(Code::LeaseExpired, "the lease has expired")
             }
             Rejection::Ended(how) | Rejection::RequestSpent(how) => not_active(how, "the lease"),
-            Rejection::StillWaiting => conflict("LEASE_NOT_ACTIVE", "the lease is still waiting"),
+            Rejection::StillWaiting => conflict(Code::LeaseNotActive, "the lease is still waiting"),
             Rejection::RequestConflict => {
-                conflict("REQUEST_ID_CONFLICT", "request_id was used for another request")
+                conflict(Code::RequestIdConflict, "request_id was used for another request")
             }
             Rejection::Limit(limit) => of_limit(limit),
             Rejection::TokensExhausted => {
-                conflict("LIMIT_REACHED", "this lock has had all the tokens there are")
+                conflict(Code::LimitReached, "this lock has had all the tokens there are")
             }
             // Nobody has a session here.
             Rejection::NoSuchSession => Self::invalid("there is no such session"),
@@ -153,13 +191,13 @@ fn not_active(how: Ending, what: &str) -> Refusal {
         Ending::Expired => "expired",
         Ending::Revoked => "been released by force",
     };
-    Refusal::new(StatusCode::CONFLICT, "LEASE_NOT_ACTIVE", format!("{what} has {how}"))
+    Refusal::new(StatusCode::CONFLICT, Code::LeaseNotActive, format!("{what} has {how}"))
 }
 
 fn of_limit(limit: Limit) -> Refusal {
     let invalid = |field: &str| Refusal::invalid(format!("{field}: is out of bounds"));
     let full =
-        |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, "LIMIT_REACHED", why.to_owned());
+        |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why.to_owned());
     match limit {
         Limit::Namespace => invalid("tenant_id"),
         Limit::Name => invalid("lock_key"),

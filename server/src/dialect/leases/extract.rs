@@ -2,14 +2,14 @@
 
 use std::convert::Infallible;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
-use super::error::Refusal;
+use super::error::{Code, Refusal};
 use crate::app::App;
-use crate::dialect::path;
+use crate::dialect::{path, query};
 use crate::http::body;
 
 /// The lease a path is about, as it was written.
@@ -58,7 +58,7 @@ impl Caller {
             return Ok(());
         }
         let why = "owner_id: is not who x-owner-id says is asking";
-        Err(Refusal::new(StatusCode::UNAUTHORIZED, "OWNER_TOKEN_MISMATCH", why))
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 
     pub(super) fn must_be_admin(&self) -> Result<(), Refusal> {
@@ -66,7 +66,7 @@ impl Caller {
             return Ok(());
         }
         let why = "only an admin may do this (x-role: ADMIN)";
-        Err(Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", why))
+        Err(Refusal::new(StatusCode::FORBIDDEN, Code::Forbidden, why))
     }
 }
 
@@ -76,11 +76,8 @@ pub(super) struct Params<T>(pub(super) T);
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let Query(params) = Query::from_request_parts(parts, app)
-            .await
-            .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
-        Ok(Self(params))
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        query::parse(&parts.uri).map(Self).map_err(Refusal::invalid)
     }
 }
 

@@ -4,12 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Command, LeaseView, LockKey, Outcome, Revoke, Target};
-use serde_json::json;
 
 use super::error::Refusal;
 use super::extract::{Body, Caller, Lock, Params};
 use super::lease::{Answer, origin};
-use super::wire::{self, ForceReleaseRequest, LockState, LookParams, Origin};
+use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::engine::{Read, Reply};
@@ -58,7 +57,7 @@ async fn state(app: &App, key: LockKey, lease: Option<&LeaseView>, is_active: bo
         None => None,
     };
     LockState {
-        tenant_id: key.namespace.to_string(),
+        tenant_id: wire::tenant_id(app, &key),
         lock_key: key.name.to_string(),
         has_active_lease: is_active,
         active_lease,
@@ -76,5 +75,5 @@ async fn of(app: &App, key: &LockKey, lease: &LeaseView) -> Origin {
 }
 
 pub(super) async fn health(State(app): State<App>) -> Response {
-    Json(json!({"status": "ok", "server_time": wire::server_time(&app)})).into_response()
+    Json(Health { status: "ok", server_time: wire::server_time(&app) }).into_response()
 }

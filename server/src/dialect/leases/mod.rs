@@ -1,5 +1,6 @@
 //! LS-SPEC-001: `/leases`, `/locks` and `/health`. The namespace is the tenant.
 
+pub(super) mod contract;
 mod error;
 mod extract;
 mod lease;

@@ -1,6 +1,7 @@
 //! The shapes on the wire, and between them and the core's.
 
 use leasehold_core::{Ending, LeaseView, LockKey, Phase, Span, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -9,32 +10,34 @@ use crate::app::App;
 use crate::dialect::{Dialect, calendar, lease_id};
 
 /// `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AcquireRequest {
     pub(super) tenant_id: String,
     pub(super) request_id: String,
     pub(super) lock_key: String,
     pub(super) owner_id: String,
+    #[schemars(with = "u64")]
     pub(super) ttl_seconds: Box<RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RenewRequest {
     pub(super) request_id: String,
     pub(super) owner_id: String,
+    #[schemars(with = "u64")]
     pub(super) ttl_seconds: Box<RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseRequest {
     pub(super) request_id: String,
     pub(super) owner_id: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForceReleaseRequest {
     pub(super) tenant_id: String,
@@ -48,7 +51,8 @@ pub(super) struct LookParams {
     pub(super) tenant_id: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub(super) struct LockState {
     pub(super) tenant_id: String,
     pub(super) lock_key: String,
@@ -58,7 +62,8 @@ pub(super) struct LockState {
 }
 
 /// Exactly these members, always. What is null belongs to another dialect.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = false))]
 pub(super) struct Lease {
     lease_id: Option<String>,
     tenant_id: String,
@@ -74,12 +79,19 @@ pub(super) struct Lease {
     server_time: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 enum Status {
     Active,
     Released,
     Expired,
+}
+
+/// The server is well.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Health {
+    pub(super) status: &'static str,
+    pub(super) server_time: String,
 }
 
 /// What is true of a lease from its first moment to its last.
@@ -95,7 +107,7 @@ pub(super) fn lease(app: &App, origin: Origin, lease: &LeaseView) -> Lease {
     let is_ours = lease.dialect == Dialect::Leases.number();
     Lease {
         lease_id: is_ours.then(|| lease_id::render(lease.id)),
-        tenant_id: origin.key.namespace.to_string(),
+        tenant_id: tenant_id(app, &origin.key),
         lock_key: origin.key.name.to_string(),
         owner_id: lease.owner.instance.to_string(),
         status: match lease.phase {
@@ -130,10 +142,23 @@ pub(super) fn check_owner(app: &App, owner_id: &str, request_id: &str) -> Result
     check("request_id", request_id, app.limits.request_id_bytes_max)
 }
 
+/// A tenant's locks are in the namespace of its name, after the prefix the server was told.
 pub(super) fn key(app: &App, tenant_id: &str, lock_key: &str) -> Result<LockKey, Refusal> {
-    check("tenant_id", tenant_id, app.limits.namespace_bytes_max)?;
+    check("tenant_id", tenant_id, tenant_bytes_max(app))?;
     check("lock_key", lock_key, app.limits.name_bytes_max)?;
-    Ok(LockKey { namespace: tenant_id.into(), name: lock_key.into() })
+    let namespace = format!("{}{tenant_id}", app.dialect.leases_namespace_prefix);
+    Ok(LockKey { namespace: namespace.into(), name: lock_key.into() })
+}
+
+/// How long a tenant's name may be.
+pub(super) fn tenant_bytes_max(app: &App) -> usize {
+    app.limits.namespace_bytes_max.saturating_sub(app.dialect.leases_namespace_prefix.len())
+}
+
+/// Whose lock it is. A lease from before the prefix was set belongs to a tenant of its namespace's name.
+pub(super) fn tenant_id(app: &App, key: &LockKey) -> String {
+    let prefix = &*app.dialect.leases_namespace_prefix;
+    key.namespace.strip_prefix(prefix).unwrap_or(&key.namespace).into()
 }
 
 /// On whose word a lease is taken away, and why.

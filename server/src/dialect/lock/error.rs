@@ -3,7 +3,8 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Limit, Rejection};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::wire;
 use crate::engine;
@@ -12,6 +13,12 @@ use crate::engine;
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
+    error: String,
+}
+
+/// What was wrong, in words.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Failure {
     error: String,
 }
 
@@ -33,7 +40,7 @@ impl Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = wire::answer(self.status, json!({"error": self.error}));
+        let mut response = wire::answer(self.status, Failure { error: self.error });
         let worth_retrying = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
         if worth_retrying.contains(&self.status) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -1,8 +1,6 @@
 //! What handlers take out of a query before they begin.
 
-use std::borrow::Cow;
-
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use leasehold_core::{Limit, LockKey, Owner, Rejection, Span};
 use serde::Deserialize;
@@ -11,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::duration;
 use super::error::Refusal;
 use crate::app::App;
+use crate::dialect::query;
 
 /// The lock of a query without `job`.
 const DEFAULT_JOB: &str = "default";
@@ -92,27 +91,7 @@ impl FromRequestParts<App> for LookParams {
 }
 
 fn parse<T: DeserializeOwned>(parts: &Parts) -> Result<T, Refusal> {
-    if !is_text(parts.uri.query().unwrap_or_default()) {
-        return Err(Refusal::invalid("the query: is not percent-encoded UTF-8"));
-    }
-    let Query(query) = Query::try_from_uri(&parts.uri)
-        .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
-    Ok(query)
-}
-
-/// Whoever decodes a query puts the same replacement character for everything that is no text. Two clients
-/// must not become one by that.
-fn is_text(query: &str) -> bool {
-    let mut decoded = Vec::with_capacity(query.len());
-    let mut pieces = query.split('%');
-    decoded.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
-    for piece in pieces {
-        let hex = piece.get(..2).filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
-        let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) else { return false };
-        decoded.push(byte);
-        decoded.extend_from_slice(&piece.as_bytes()[2..]);
-    }
-    matches!(String::from_utf8_lossy(&decoded), Cow::Borrowed(_))
+    query::parse(&parts.uri).map_err(Refusal::invalid)
 }
 
 /// The core looks at an owner's length only when a lease is added; here every call is told the same.
@@ -136,20 +115,4 @@ fn ttl(app: &App, text: &str) -> Result<Span, Refusal> {
         return Ok(DEFAULT_TTL.min(app.limits.ttl_max));
     }
     duration::parse_positive(text).ok_or_else(|| Rejection::Limit(Limit::Ttl).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_is_text_or_it_is_nothing() {
-        for query in ["", "client=a", "client=%C3%A9&ttl=5%c2%b5s", "client=é", "a=%25", "a=%00"] {
-            assert!(is_text(query), "{query}");
-        }
-        for query in ["client=%", "client=%4", "client=%zz", "client=%é", "client=%FF", "a=%C3&b"]
-        {
-            assert!(!is_text(query), "{query}");
-        }
-    }
 }

@@ -1,8 +1,11 @@
 //! The sticky lock with grace: `/lock`. Everything is in the query; `job` says which lock.
+//! `/lock/page` shows all of them to people.
 
+pub(super) mod contract;
 mod duration;
 mod error;
 mod extract;
+mod page;
 mod sticky;
 mod wire;
 
@@ -12,5 +15,7 @@ use axum::routing::get;
 use crate::app::App;
 
 pub(super) fn routes() -> Router<App> {
-    Router::new().route("/lock", get(sticky::look).post(sticky::acquire).delete(sticky::release))
+    Router::new()
+        .route("/lock", get(sticky::look).post(sticky::acquire).delete(sticky::release))
+        .route("/lock/page", get(page::show))
 }

@@ -115,7 +115,7 @@ pub(super) async fn look(State(app): State<App>, params: LookParams) -> Answer {
 }
 
 /// The engine answered another question than was asked: a bug, told as one.
-fn unexpected(reply: &Reply) -> Refusal {
+pub(super) fn unexpected(reply: &Reply) -> Refusal {
     tracing::error!(?reply, "an answer nobody expected");
     engine::Error::Unknown.into()
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{LockView, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -15,7 +16,7 @@ pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
 }
 
 /// The lock is the client's.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Acquired<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
@@ -27,7 +28,7 @@ pub(super) struct Acquired<'a> {
 }
 
 /// The lock is somebody else's.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Held<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
@@ -38,7 +39,7 @@ pub(super) struct Held<'a> {
 }
 
 /// The lock is reserved for its last holder.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct InGrace<'a> {
     pub(super) error: &'static str,
     pub(super) message: &'static str,
@@ -49,7 +50,7 @@ pub(super) struct InGrace<'a> {
 }
 
 /// The lock is nobody's any more.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct Released<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
@@ -58,7 +59,7 @@ pub(super) struct Released<'a> {
 }
 
 /// How a lock stands.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Status<'a> {
     /// Somebody has it, or had it and may have it back. Both times are `null` if it never expires.

@@ -10,6 +10,7 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
 use leasehold_core::Ending;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
@@ -20,11 +21,13 @@ use super::extract::{Namespace, Params};
 use crate::app::App;
 use crate::engine::{Happened, Since};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WatchParams {
+    /// Only locks whose name begins with this.
     #[serde(default)]
     prefix: String,
+    /// The id of the last event seen; `Last-Event-ID` wins over it.
     since: Option<String>,
 }
 

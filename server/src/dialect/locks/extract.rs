@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use leasehold_core::{Limit, LockKey, Rejection, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::path;
+use crate::dialect::{path, query};
 use crate::http::body;
 
 /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
@@ -75,11 +75,8 @@ pub(super) struct Params<T>(pub(super) T);
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let Query(params) = Query::from_request_parts(parts, app)
-            .await
-            .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
-        Ok(Self(params))
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        query::parse(&parts.uri).map(Self).map_err(Refusal::invalid)
     }
 }
 

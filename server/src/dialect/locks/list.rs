@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::LockList;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::error::Refusal;
@@ -16,18 +17,25 @@ use crate::engine::{Filter, Page, Read, Reply, Standing};
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListParams {
+    /// Only locks whose name begins with this.
     #[serde(default)]
     prefix: String,
+    /// Only locks this owner has or waits for.
     owner: Option<String>,
+    /// Only locks that stand like this.
     state: Option<StateParam>,
+    /// At most this many.
+    #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[schemars(regex(pattern = "^[0-9]{1,19}$"))]
     cursor: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum StateParam {
     Held,

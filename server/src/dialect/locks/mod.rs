@@ -1,5 +1,6 @@
 //! The native dialect: `/v1/locks`, `/v1/namespaces/{ns}/locks`, `/v1/sessions`, `/v1/fence`, `/v1/events`.
 
+pub(super) mod contract;
 mod error;
 mod event;
 mod extract;

@@ -1,0 +1,116 @@
+//! What an operation may answer, and what can be asked next.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::schema::{Schemas, Shape};
+
+/// What may come back with one status.
+#[derive(Clone)]
+pub(super) struct Answer {
+    about: String,
+    shapes: Vec<(&'static str, Shape)>,
+    pub(super) headers: Vec<&'static str>,
+    pub(super) links: Vec<Link>,
+}
+
+/// What can be asked next, with what was answered.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) to: String,
+    pub(super) parameters: Map<String, Value>,
+    pub(super) body: Option<Value>,
+}
+
+impl Answer {
+    pub(super) fn new(status: u16) -> Self {
+        let headers = matches!(status, 429 | 503).then_some("Retry-After");
+        let headers = headers.into_iter().collect();
+        Self { about: String::new(), shapes: Vec::new(), headers, links: Vec::new() }
+    }
+
+    /// It may also be this.
+    pub(super) fn or(&mut self, about: &str, shape: Option<(&'static str, Shape)>) {
+        if !self.about.is_empty() {
+            self.about.push_str(" Or: ");
+        }
+        self.about.push_str(about);
+        self.shapes.extend(shape);
+    }
+
+    pub(super) fn write(self, schemas: &mut Schemas) -> Value {
+        let mut by_kind = BTreeMap::<_, Vec<_>>::new();
+        for (kind, shape) in &self.shapes {
+            by_kind.entry(*kind).or_default().push(schemas.answer(shape));
+        }
+        let content = by_kind.into_iter().map(|(kind, mut shapes)| {
+            let any = json!({"anyOf": shapes});
+            let schema = if shapes.len() > 1 { any } else { shapes.remove(0) };
+            (kind.to_owned(), json!({"schema": schema}))
+        });
+        let content: Map<_, _> = content.collect();
+        let headers = self.headers.iter().chain(["X-Request-ID"].iter());
+        let headers = headers.map(|name| {
+            ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}))
+        });
+        let headers: Map<_, _> = headers.collect();
+        let mut written = json!({"description": self.about, "headers": headers});
+        if !content.is_empty() {
+            written["content"] = content.into();
+        }
+        let links: Map<_, _> =
+            self.links.into_iter().map(|link| (link.to.clone(), link.write())).collect();
+        if !links.is_empty() {
+            written["links"] = links.into();
+        }
+        written
+    }
+}
+
+impl Link {
+    fn write(self) -> Value {
+        let mut written = json!({"operationId": self.to, "parameters": self.parameters});
+        if let Some(body) = self.body {
+            written["requestBody"] = body;
+        }
+        written
+    }
+}
+
+/// What answers may carry.
+pub(super) fn headers() -> Value {
+    let text = |about: &str| json!({"description": about, "schema": {"type": "string"}});
+    json!({
+        "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+        "X-Request-ID": text("The one the request came with."),
+        "Location": text("Where it is."),
+        "ETag": text("Differs between any two contents of a file."),
+        "Last-Modified": text("When it was written."),
+        "Content-Range": text("Which part of how many bytes."),
+        "Set-Cookie": text("The session as a cookie."),
+        "WWW-Authenticate": text("`Bearer`: send a session."),
+        "Link": text("`rel=\"next\"`: where the list goes on, if it does."),
+    })
+}
+
+/// What a refusal with this status says in every dialect.
+pub(super) fn meaning(status: u16) -> &'static str {
+    match status {
+        400 => "The request makes no sense; the body says what is wrong. Nothing was done.",
+        401 => "Nobody asks, or somebody else than the request says.",
+        403 => "Whoever asks may not do this.",
+        404 => "There is no such thing, or none any more.",
+        408 => "The body did not arrive in time.",
+        409 => "This cannot be done now.",
+        412 => "A condition of the request does not hold. Nothing was done.",
+        413 => "The body is too large.",
+        415 => "The body is said to be something else than JSON.",
+        416 => "There is no such part.",
+        429 => "A bound was met: too many of something.",
+        500 => "A mistake of the server.",
+        507 => "There is no room left. Nothing was done.",
+        503 => "Not now: the database is busy, there is too much to do, or the server is stopping.",
+        _ => "Refused.",
+    }
+}

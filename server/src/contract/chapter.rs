@@ -1,0 +1,91 @@
+//! The operations of one dialect, and how they become part of the document.
+
+use serde_json::{Map, Value, json};
+
+use super::operation::Operation;
+use super::schema::Schemas;
+
+/// What one dialect answers.
+pub(crate) struct Chapter {
+    name: &'static str,
+    about: &'static str,
+    operations: Vec<Operation>,
+    bounds: Vec<(&'static str, &'static str, Value)>,
+    rules: Vec<(&'static str, Value)>,
+}
+
+impl Chapter {
+    /// An empty one.
+    pub(crate) fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, operations: Vec::new(), bounds: Vec::new(), rules: Vec::new() }
+    }
+
+    /// Adds operations.
+    pub(crate) fn with(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
+        self.operations.extend(operations);
+        self
+    }
+
+    /// Narrows a member of a request's shape by what the server was told.
+    pub(crate) fn bound(mut self, shape: &'static str, member: &'static str, to: Value) -> Self {
+        self.bounds.push((shape, member, to));
+        self
+    }
+
+    /// Says how members of a request's shape depend on each other.
+    pub(crate) fn rule(mut self, shape: &'static str, rule: Value) -> Self {
+        self.rules.push((shape, rule));
+        self
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// Puts everything into the document. Two dialects may call their shapes the same: here they get their
+    /// chapter's name in front.
+    pub(super) fn write(self, paths: &mut Map<String, Value>, shapes: &mut Map<String, Value>) {
+        let mut schemas = Schemas::default();
+        for operation in self.operations {
+            let (path, method) = (operation.path().to_owned(), operation.method());
+            let mut written = operation.write(self.name, &mut schemas);
+            point_into(self.name, &mut written);
+            let methods = paths.entry(path.clone()).or_insert_with(|| json!({}));
+            let before = methods.as_object_mut().and_then(|all| all.insert(method.into(), written));
+            assert!(before.is_none(), "the contract has {method} {path} twice");
+        }
+        for (shape, member, to) in self.bounds {
+            schemas.bound(shape, member, to);
+        }
+        for (shape, rule) in self.rules {
+            schemas.rule(shape, rule);
+        }
+        for (name, mut shape) in schemas.finish() {
+            point_into(self.name, &mut shape);
+            shapes.insert(format!("{}.{name}", self.name), shape);
+        }
+    }
+}
+
+/// Makes every reference to a shape one to this chapter's.
+fn point_into(chapter: &str, value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let shape = member.as_str().and_then(|to| to.strip_prefix("#/components/schemas/"));
+                match shape.filter(|_| name == "$ref") {
+                    Some(shape) => {
+                        *member = format!("#/components/schemas/{chapter}.{shape}").into()
+                    }
+                    None => point_into(chapter, member),
+                }
+            }
+        }
+        Value::Array(members) => members.iter_mut().for_each(|member| point_into(chapter, member)),
+        _ => {}
+    }
+}

@@ -1,0 +1,61 @@
+//! The contract: what the server answers, as one OpenAPI 3.1 document, and a page to read it.
+//!
+//! Each dialect has one chapter, written in its own `contract.rs` from the types it puts on the wire. The bounds
+//! in it are the ones this server was told.
+
+mod answer;
+mod chapter;
+mod operation;
+mod page;
+mod schema;
+mod server;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::dialect::Dialect;
+
+pub(crate) use chapter::Chapter;
+pub(crate) use operation::Operation;
+pub(crate) use page::routes;
+pub(crate) use schema::{millis, seconds, text, whole};
+pub(crate) use server::Health;
+
+const ABOUT: &str = "One lock server that speaks several protocols. Each is a chapter here and can be switched off; \
+    this document shows those that are on, with the bounds this server was told. A method that a path does not \
+    know is answered with 405 and `Allow`, a path nobody knows with 404. `HEAD` works wherever `GET` does.";
+
+/// Everything a server with these dialects answers.
+pub(crate) fn document(app: &App, dialects: &BTreeSet<Dialect>) -> Value {
+    let chapters = dialects.iter().map(|dialect| dialect.chapter(app));
+    let chapters = chapters.chain([server::chapter()]);
+    let (mut tags, mut paths, mut schemas) = (Vec::new(), Map::new(), Map::new());
+    for chapter in chapters {
+        tags.push(json!({"name": chapter.name(), "description": chapter.about()}));
+        chapter.write(&mut paths, &mut schemas);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Leasehold",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": ABOUT,
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "parameters": {"RequestId": operation::request_id()},
+            "headers": answer::headers(),
+            "securitySchemes": operation::sessions(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Is every route in the contract? A router does not list its routes, but it shows them to whoever debugs it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use leasehold_core::RetryHint;
+
+use super::document;
+use crate::app::{self, App};
+use crate::clock::FakeClock;
+use crate::dialect::files::content::Local;
+use crate::engine::{self, Engine};
+use crate::metrics::Metrics;
+use crate::store::memory::MemoryStore;
+use crate::{dialect, http};
+
+fn app() -> (Engine, App) {
+    let metrics = Arc::new(Metrics::new());
+    let clock = Arc::new(FakeClock::default());
+    let store = Box::new(MemoryStore::default());
+    let options = engine::Options::default();
+    let limits = Arc::new(options.limits.clone());
+    let (engine, handle) =
+        Engine::start(options, store, clock, metrics.clone()).expect("an engine");
+    let (retry, dialect) = (RetryHint::default(), Arc::default());
+    let content = Some(Arc::new(Local::temporary().expect("a folder")) as _);
+    let http = http::Options::default();
+    let app = App { engine: handle, metrics, http, retry, dialect, limits, content };
+    (engine, app)
+}
+
+/// Every path of a router. What catches all that is left below a path is no path of its own.
+fn routes(router: &axum::Router) -> BTreeSet<String> {
+    let shown = format!("{router:?}");
+    let paths = shown.split("RouteId(").skip(1).filter_map(|rest| {
+        let (_, rest) = rest.split_once(')')?;
+        Some(rest.strip_prefix(": \"")?.split_once('"')?.0)
+    });
+    let mut paths: BTreeSet<_> = paths.collect();
+    let catching = paths.iter().filter_map(|path| Some(path.split_once("/{*__private")?.0));
+    for below in catching.collect::<Vec<_>>() {
+        paths.remove(if below.is_empty() { "/" } else { below });
+    }
+    paths.into_iter().filter(|path| !path.contains("__private")).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_route_is_in_the_contract_and_the_other_way_round() {
+    let (engine, app) = app();
+    let document = document(&app, &dialect::ALL.into());
+    let router = app::router(app.clone(), &dialect::ALL);
+    let told = document["paths"].as_object().expect("paths").keys();
+    // These answer 404 in their dialect's own shape.
+    let nothing = ["/leases/", "/locks/"].map(str::to_owned);
+    let told: BTreeSet<_> = told.cloned().chain(nothing).collect();
+    // A name that takes in slashes has a star here, and none in a contract.
+    let mut there: BTreeSet<_> =
+        routes(&router).iter().map(|path| path.replace("{*", "{")).collect();
+    // What catches everything hides it. That it is there, `allowed` shows in `tests/contract`.
+    there.insert("/".into());
+    assert!(there.len() > 30, "axum shows its routes in another way now: {router:?}");
+    assert_eq!(told, there);
+    drop((router, app));
+    engine.join().expect("a good end");
+}

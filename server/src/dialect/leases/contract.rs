@@ -1,0 +1,97 @@
+//! What this dialect answers, for the contract.
+
+use serde_json::json;
+
+use super::error::Failure;
+use super::wire::{
+    self, AcquireRequest, ForceReleaseRequest, Health, Lease, LockState, ReleaseRequest,
+    RenewRequest,
+};
+use crate::app::App;
+use crate::contract::{Chapter, Operation, text, whole};
+
+/// What may be wrong with any request that has a body.
+const BODY: &[u16] = &[400, 408, 413, 415, 500, 503];
+/// Where the next question finds what it is about.
+const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
+
+pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+    let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
+    let health = Operation::new("get", "/health", "health", "Is the server well?")
+        .answer::<Health>(200, "It is.");
+    bounded(chapter, app).with(leases()).with(locks(app)).with([health])
+}
+
+fn leases() -> Vec<Operation> {
+    let post = |path: &str, id: &str, summary| {
+        let about = "Whoever asks; if it is there, `owner_id` must be the same.";
+        Operation::new("post", path, id, summary).header(
+            "x-owner-id",
+            json!({"type": "string"}),
+            about,
+        )
+    };
+    let on_lease = |tail: &str, id: &str, summary| {
+        let name = json!({"type": "string", "minLength": 1});
+        post(&format!("/leases/{{lease}}{tail}"), id, summary)
+            .in_path("lease", name, "The `lease_id`.")
+            .refuse::<Failure>(&[404])
+    };
+    let leases = [
+        post("/leases/acquire", "acquireLease", "Acquire a lock")
+            .body::<AcquireRequest>()
+            .answer::<Lease>(201, "It is yours; or was given you for this `request_id` before.")
+            .next(201, "renewLease", &[LEASE])
+            .next(201, "releaseLease", &[LEASE])
+            .refuse::<Failure>(&[429]),
+        on_lease("/renew", "renewLease", "Make a lease end later, or sooner")
+            .body::<RenewRequest>()
+            .answer::<Lease>(200, "It ends `ttl_seconds` from now."),
+        on_lease("/release", "releaseLease", "Give a lock back")
+            .body::<ReleaseRequest>()
+            .answer::<Lease>(200, "It is `RELEASED`."),
+    ];
+    leases.map(|lease| lease.refuse::<Failure>(BODY).refuse::<Failure>(&[401, 409])).into()
+}
+
+fn locks(app: &App) -> [Operation; 2] {
+    let on_lock = |method, tail: &str, id: &str, summary| {
+        let name = text(1..=app.limits.name_bytes_max);
+        let path = format!("/locks/{{lock}}{tail}");
+        Operation::new(method, path, id, summary).in_path("lock", name, "The `lock_key`.")
+    };
+    [
+        on_lock("get", "", "lookAtLease", "Look at a lock")
+            .in_query("tenant_id", text(1..=wire::tenant_bytes_max(app)), true, "Whose lock it is.")
+            .answer::<LockState>(200, "How it stands; also of a lock nobody ever used.")
+            .refuse::<Failure>(&[400, 500, 503]),
+        on_lock("post", "/force-release", "forceRelease", "Take a lock away from whoever has it")
+            .header("x-role", json!({"type": "string"}), "Must be `ADMIN`.")
+            .body::<ForceReleaseRequest>()
+            .answer::<LockState>(200, "The lock, with the lease that was taken away.")
+            .refuse::<Failure>(BODY)
+            .refuse::<Failure>(&[403]),
+    ]
+}
+
+fn bounded(chapter: Chapter, app: &App) -> Chapter {
+    let (limits, told) = (&app.limits, &app.dialect);
+    let ttl = || whole(told.leases_ttl_seconds_min..=told.leases_ttl_seconds_max);
+    let tenant = || text(1..=wire::tenant_bytes_max(app));
+    let owner = || text(1..=limits.owner_bytes_max);
+    let request_id = || text(1..=limits.request_id_bytes_max);
+    chapter
+        .bound("AcquireRequest", "tenant_id", tenant())
+        .bound("AcquireRequest", "lock_key", text(1..=limits.name_bytes_max))
+        .bound("AcquireRequest", "owner_id", owner())
+        .bound("AcquireRequest", "request_id", request_id())
+        .bound("AcquireRequest", "ttl_seconds", ttl())
+        .bound("RenewRequest", "owner_id", owner())
+        .bound("RenewRequest", "request_id", request_id())
+        .bound("RenewRequest", "ttl_seconds", ttl())
+        .bound("ReleaseRequest", "owner_id", owner())
+        .bound("ReleaseRequest", "request_id", request_id())
+        .bound("ForceReleaseRequest", "tenant_id", tenant())
+        .bound("ForceReleaseRequest", "actor", owner())
+        .bound("ForceReleaseRequest", "reason", json!({"maxLength": limits.reason_bytes_max}))
+}

@@ -1,0 +1,49 @@
+//! What this dialect answers, for the contract.
+
+use serde_json::json;
+
+use super::error::Failure;
+use super::page;
+use super::wire::{Acquired, Held, InGrace, Released, Status};
+use crate::app::App;
+use crate::contract::{Chapter, Operation, text};
+
+pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+    let on_lock = |method, id: &str, summary| {
+        let name = text(0..=app.limits.name_bytes_max);
+        Operation::new(method, "/lock", id, summary)
+            .in_query("job", name, false, "Which lock; `default` if it is empty or left out.")
+            .refuse::<Failure>(&[400, 500, 503])
+    };
+    let of_client = |operation: Operation| {
+        let name = text(1..=app.limits.owner_bytes_max);
+        operation.in_query("client", name, true, "Who asks.")
+    };
+    let ttl = json!({"type": "string", "examples": ["30s", "1h30m", "1.5s", "500ms"]});
+    Chapter::new(
+        "lock",
+        "The sticky lock with grace. No answer may be kept: each has `Cache-Control: no-store`",
+    )
+    .with([
+        on_lock("get", "lookAtJob", "Look at a lock")
+            .answer::<Status>(200, "How it stands; also of a lock nobody ever used."),
+        of_client(on_lock("post", "acquireJob", "Take a lock, or renew it"))
+            .in_query(
+                "ttl",
+                ttl,
+                false,
+                "How long it lasts from now, as Go writes it; `30s` if left out.",
+            )
+            .answer::<Acquired>(200, "It is yours.")
+            .answer::<Held>(409, "It is somebody else's.")
+            .answer::<InGrace>(409, "It is kept for its last holder.")
+            .answer::<Failure>(409, "It cannot be had.")
+            .refuse::<Failure>(&[429]),
+        of_client(on_lock("delete", "releaseJob", "Give a lock back"))
+            .answer::<Released>(200, "It is free.")
+            .answer::<Failure>(403, "It is not yours."),
+        Operation::new("get", "/lock/page", "lockPage", "All locks, for people")
+            .answer_text(200, page::HTML, "A page that brings itself up to date.")
+            .answer::<Failure>(503, "Not now."),
+    ])
+}

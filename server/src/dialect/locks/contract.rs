@@ -1,0 +1,172 @@
+//! What this dialect answers, for the contract.
+
+use leasehold_api::{
+    AcquireRequest, Acquired, Event, Failure, FenceCheck, FenceVerdict, Gap, KeptAlive, LockList,
+    LockState, NotAcquired, NotReleased, NotRenewed, OpenSessionRequest, ReleaseRequest, Released,
+    RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
+};
+use leasehold_core::Limits;
+use serde_json::{Value, json};
+
+use super::event::WatchParams;
+use super::list::ListParams;
+use crate::app::App;
+use crate::contract::{Chapter, Operation, millis, text, whole};
+
+/// What may be wrong with any request that has a body.
+const BODY: &[u16] = &[400, 408, 413, 415, 503];
+const NO_BODY: &[u16] = &[400, 503];
+/// Where the next question finds what it is about.
+const LOCK: (&str, &str) = ("lock", "$response.body#/lock_name");
+const SESSION: (&str, &str) = ("session", "$response.body#/session_id");
+
+pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+    let limits = &app.limits;
+    let chapter = Chapter::new("locks", "The native protocol: locks, sessions, events");
+    bounded(chapter, limits)
+        .with(in_namespaces(locks(limits), limits))
+        .with(in_namespaces(vec![events()], limits))
+        .with(sessions())
+        .with([fence()])
+}
+
+fn locks(limits: &Limits) -> Vec<Operation> {
+    let name = text(1..=limits.name_bytes_max);
+    let on_lock = |method, tail: &str, id: &str, summary| {
+        let path = format!("/v1/locks/{{lock}}{tail}");
+        Operation::new(method, path, id, summary).in_path("lock", name.clone(), "The lock's name.")
+    };
+    vec![
+        Operation::new("get", "/v1/locks", "listLocks", "List locks")
+            .query::<ListParams>()
+            .answer::<LockList>(200, "A page of locks.")
+            .refuse::<Failure>(NO_BODY),
+        on_lock("get", "", "lookAtLock", "Look at a lock")
+            .answer::<LockState>(200, "How it stands; also of a lock nobody ever used.")
+            .refuse::<Failure>(NO_BODY),
+        on_lock("post", "/acquire", "acquire", "Acquire a lock, or wait for it")
+            .about(
+                "`ttl_ms` may be left out only with a `session_id`. `limit` goes without `mode`, `grace_ms` with \
+                 exclusive leases only. Repeat a request that was not answered with the same `request_id`.",
+            )
+            .body::<AcquireRequest>()
+            .answer::<Acquired>(200, "It is yours.")
+            .next_with(200, "renew", &[LOCK], proof(json!({"extend_by_ms": 1000})))
+            .next_with(200, "release", &[LOCK], proof(json!({})))
+            .answer::<NotAcquired>(409, "It is somebody else's.")
+            .answer::<Failure>(409, "The `request_id` or `limit` does not fit what was before.")
+            .refuse::<Failure>(BODY)
+            .refuse::<Failure>(&[404, 429]),
+        on_lock("post", "/renew", "renew", "Make a lease last longer")
+            .body::<RenewRequest>()
+            .answer::<Renewed>(200, "It lasts until then.")
+            .answer::<NotRenewed>(409, "It is not yours, or has ended.")
+            .answer::<Failure>(409, "The `request_id` was used for something else.")
+            .refuse::<Failure>(BODY),
+        on_lock("post", "/release", "release", "Give a lock back")
+            .body::<ReleaseRequest>()
+            .answer::<Released>(200, "It is free, or the next one's.")
+            .answer::<NotReleased>(409, "It is not yours, or yours no more.")
+            .answer::<Failure>(409, "The `request_id` was used for something else.")
+            .refuse::<Failure>(BODY),
+        on_lock("post", "/revoke", "revoke", "Take a lock away from whoever has it")
+            .body::<RevokeRequest>()
+            .answer::<Revoked>(200, "These leases are over.")
+            .refuse::<Failure>(BODY),
+    ]
+}
+
+/// The body of a question about a lease that was just acquired.
+fn proof(mut more: Value) -> Value {
+    for member in ["owner_id", "lease_id", "fencing_token"] {
+        more[member] = format!("$response.body#/{member}").into();
+    }
+    more
+}
+
+fn events() -> Operation {
+    Operation::new("get", "/v1/events", "watch", "Watch what happens to locks")
+        .about(
+            "A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; \
+             `gap` says that something was missed.",
+        )
+        .query::<WatchParams>()
+        .header("Last-Event-ID", json!({"type": "string"}), "The id of the last event seen.")
+        .answer_events::<Event, Gap>(200, "Server-Sent Events.")
+        .refuse::<Failure>(&[400])
+}
+
+fn sessions() -> Vec<Operation> {
+    let on_session = |method, tail: &str, id: &str, summary| {
+        let path = format!("/v1/sessions/{{session}}{tail}");
+        let name = json!({"type": "string", "minLength": 1});
+        Operation::new(method, path, id, summary)
+            .in_path("session", name, "The session's id: a secret of its owner.")
+            .refuse::<Failure>(&[400, 404, 503])
+    };
+    vec![
+        Operation::new("post", "/v1/sessions", "openSession", "Open a session")
+            .body::<OpenSessionRequest>()
+            .answer::<SessionOpened>(201, "It is open.")
+            .next(201, "lookAtSession", &[SESSION])
+            .next(201, "keepSession", &[SESSION])
+            .next(201, "closeSession", &[SESSION])
+            .refuse::<Failure>(BODY)
+            .refuse::<Failure>(&[429]),
+        on_session("get", "", "lookAtSession", "Look at a session")
+            .answer::<SessionOpened>(200, "It is open."),
+        on_session("delete", "", "closeSession", "Close a session, and release all it has")
+            .answer_empty(204, "It is closed."),
+        on_session("post", "/keepalive", "keepSession", "Keep a session, and all it has, alive")
+            .answer::<KeptAlive>(200, "It lasts this much longer."),
+    ]
+}
+
+fn fence() -> Operation {
+    Operation::new("post", "/v1/fence/check", "checkFence", "Is a token stale?")
+        .about("Advisory: a check followed by a write still races.")
+        .body::<FenceCheck>()
+        .answer::<FenceVerdict>(200, "Whether it is.")
+        .refuse::<Failure>(BODY)
+}
+
+/// Each of them, and the same in any namespace.
+fn in_namespaces(operations: Vec<Operation>, limits: &Limits) -> Vec<Operation> {
+    let name = text(1..=limits.namespace_bytes_max);
+    let named = |operation: &Operation| {
+        let path = operation.path().replacen("/v1", "/v1/namespaces/{namespace}", 1);
+        let also = operation.also(path, "In", "in any namespace").next_in_same("namespace");
+        also.in_path("namespace", name.clone(), "The namespace.")
+    };
+    let named: Vec<_> = operations.iter().map(named).collect();
+    operations.into_iter().chain(named).collect()
+}
+
+fn bounded(chapter: Chapter, limits: &Limits) -> Chapter {
+    let filled = |bytes_max| json!({"minLength": 1, "maxLength": bytes_max});
+    let request_id = || filled(limits.request_id_bytes_max);
+    // A member that is left out is as good as null.
+    let none = |member: &str| json!({"properties": {member: {"type": "null"}}});
+    let some = |member: &str| json!({"required": [member], "not": none(member)});
+    let exclusive =
+        json!({"properties": {"limit": {"type": "null"}, "mode": {"enum": ["exclusive", null]}}});
+    chapter
+        .rule("AcquireRequest", json!({"anyOf": [some("ttl_ms"), some("session_id")]}))
+        .rule("AcquireRequest", json!({"anyOf": [none("mode"), none("limit")]}))
+        .rule("AcquireRequest", json!({"anyOf": [none("grace_ms"), exclusive]}))
+        .bound("AcquireRequest", "owner_id", text(1..=limits.owner_bytes_max))
+        .bound("AcquireRequest", "ttl_ms", millis(1, limits.ttl_max))
+        .bound("AcquireRequest", "request_id", request_id())
+        .bound("AcquireRequest", "wait_ms", millis(0, limits.wait_max))
+        .bound("AcquireRequest", "grace_ms", millis(0, limits.grace_max))
+        .bound("AcquireRequest", "limit", json!({"minimum": 1, "maximum": limits.holders_max}))
+        .bound("RenewRequest", "extend_by_ms", millis(1, limits.ttl_max))
+        .bound("RenewRequest", "request_id", request_id())
+        .bound("ReleaseRequest", "request_id", request_id())
+        .bound("RevokeRequest", "reason", text(1..=limits.reason_bytes_max))
+        .bound("OpenSessionRequest", "owner_id", text(1..=limits.owner_bytes_max))
+        .bound("OpenSessionRequest", "ttl_ms", millis(1, limits.session_ttl_max))
+        .bound("FenceCheck", "lock_name", text(1..=limits.name_bytes_max))
+        .bound("FenceCheck", "namespace", filled(limits.namespace_bytes_max))
+        .bound("FenceCheck", "fencing_token", whole(0..=u64::MAX))
+}

@@ -1,0 +1,48 @@
+//! The parameters of a query. Each dialect says in its own shape what is wrong with them.
+
+use std::borrow::Cow;
+
+use axum::extract::Query;
+use axum::http::Uri;
+use serde::de::DeserializeOwned;
+
+/// The parameters, percent-decoded; or what is wrong with them, in words.
+pub(super) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
+    if !is_text(uri.query().unwrap_or_default()) {
+        return Err("the query: is not percent-encoded UTF-8".into());
+    }
+    let parsed = Query::try_from_uri(uri);
+    let Query(parameters) = parsed.map_err(|error| format!("the query: {}", error.body_text()))?;
+    Ok(parameters)
+}
+
+/// Whoever decodes a query puts the same replacement character for everything that is no text. Two names
+/// must not become one by that.
+fn is_text(query: &str) -> bool {
+    let mut decoded = Vec::with_capacity(query.len());
+    let mut pieces = query.split('%');
+    decoded.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
+    for piece in pieces {
+        let hex = piece.get(..2).filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) else { return false };
+        decoded.push(byte);
+        decoded.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    matches!(String::from_utf8_lossy(&decoded), Cow::Borrowed(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_text_or_it_is_nothing() {
+        for query in ["", "client=a", "client=%C3%A9&ttl=5%c2%b5s", "client=é", "a=%25", "a=%00"] {
+            assert!(is_text(query), "{query}");
+        }
+        for query in ["client=%", "client=%4", "client=%zz", "client=%é", "client=%FF", "a=%C3&b"]
+        {
+            assert!(!is_text(query), "{query}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! How a client reached us, also through proxies. What a request says of that is believed only as far as those
+//! who say it are trusted.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::header::{FORWARDED, HOST};
+use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName};
+use ipnet::IpNet;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The other end of the connection a request came by.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// `10.0.0.0/8`, or one address.
+pub fn parse_network(text: &str) -> Result<IpNet, String> {
+    let one = || text.parse::<IpAddr>().map(IpNet::from);
+    let network = text.parse::<IpNet>().or_else(|_| one());
+    network.map_err(|_| format!("{text:?} is neither an address nor a network such as 10.0.0.0/8"))
+}
+
+/// `https://host:port` as the client knows us; empty if nobody said.
+pub(crate) fn base(parts: &Parts, trusted: &[IpNet]) -> String {
+    let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+    // HTTP/2 names it in the request itself.
+    let host =
+        named.and_then(authority).or_else(|| parts.uri.authority().cloned().filter(is_plain));
+    let seen = Reached { scheme: "http", host };
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    let said = [forwarded(&parts.headers), x_forwarded(&parts.headers)];
+    let mut said = said.into_iter().filter(|hops| !hops.is_empty());
+    let mut believed = || Some(seen.clone().through(said.next()?, peer, trusted));
+    let reached = match (believed(), believed()) {
+        (Some(one), Some(other)) if one == other => one,
+        // A proxy writes one kind and may let the other through as the client made it up. Which, we cannot know.
+        (Some(_), Some(_)) => seen,
+        (one, _) => one.unwrap_or(seen),
+    };
+    let Reached { scheme, host } = reached;
+    host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
+}
+
+/// How a request came to somebody.
+#[derive(Clone, PartialEq)]
+struct Reached {
+    scheme: &'static str,
+    host: Option<Authority>,
+}
+
+impl Reached {
+    /// How it came to the first of those who are trusted.
+    fn through(mut self, hops: Vec<Hop>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
+        // A server that listens on IPv6 sees IPv4 clients by such an address too.
+        let is_trusted = |address: IpAddr| {
+            let address = address.to_canonical();
+            trusted.iter().any(|network| network.contains(&address))
+        };
+        let mut from = peer;
+        for hop in hops.into_iter().rev() {
+            if !from.is_some_and(is_trusted) {
+                break;
+            }
+            self.scheme = hop.scheme.unwrap_or(self.scheme);
+            self.host = hop.host.or(self.host);
+            from = hop.from;
+        }
+        self
+    }
+}
+
+/// What one proxy says of the request as it came to it.
+#[derive(Default, PartialEq, Debug)]
+struct Hop {
+    from: Option<IpAddr>,
+    scheme: Option<&'static str>,
+    host: Option<Authority>,
+}
+
+/// RFC 7239. The last is from the proxy next to us.
+fn forwarded(headers: &HeaderMap) -> Vec<Hop> {
+    list(headers, &FORWARDED).iter().map(|element| hop(element)).collect()
+}
+
+/// The same, as it was said before there was an RFC.
+fn x_forwarded(headers: &HeaderMap) -> Vec<Hop> {
+    let from = list(headers, &X_FORWARDED_FOR);
+    let (schemes, hosts) = (list(headers, &X_FORWARDED_PROTO), list(headers, &X_FORWARDED_HOST));
+    let n = from.len().max(schemes.len()).max(hosts.len());
+    // Lists of different lengths end at the same proxy.
+    let nth =
+        |list: &[String], at: usize| (at + list.len()).checked_sub(n).map(|at| list[at].clone());
+    let hop = |at| Hop {
+        from: nth(&from, at).and_then(|text| address(&text)),
+        scheme: nth(&schemes, at).and_then(|text| scheme(&text)),
+        host: nth(&hosts, at).and_then(|text| authority(&text)),
+    };
+    (0..n).map(hop).collect()
+}
+
+/// `for=192.0.2.60;proto=https;host=example.com`
+fn hop(element: &str) -> Hop {
+    let mut hop = Hop::default();
+    for pair in split(element, ';') {
+        let Some((name, value)) = pair.split_once('=') else { continue };
+        let value = value.trim().trim_matches('"');
+        match name.trim().to_ascii_lowercase().as_str() {
+            "for" => hop.from = address(value),
+            "proto" => hop.scheme = scheme(value),
+            "host" => hop.host = authority(value),
+            _ => {}
+        }
+    }
+    hop
+}
+
+/// A header that is a list may come in several pieces.
+fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
+    let values =
+        headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    values
+        .flat_map(|value| split(&value, ',').into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The pieces between separators that are not in quotes.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let mut is_quoted = false;
+    let pieces = text.split(move |c| {
+        is_quoted ^= c == '"';
+        c == separator && !is_quoted
+    });
+    pieces.map(str::trim).collect()
+}
+
+fn scheme(text: &str) -> Option<&'static str> {
+    ["http", "https"].into_iter().find(|known| text.eq_ignore_ascii_case(known))
+}
+
+fn authority(text: &str) -> Option<Authority> {
+    text.parse().ok().filter(is_plain)
+}
+
+/// A name and a password in front of a host are nobody's address.
+fn is_plain(authority: &Authority) -> bool {
+    !authority.as_str().contains('@')
+}
+
+/// With or without a port, IPv6 with or without its brackets.
+fn address(text: &str) -> Option<IpAddr> {
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(with_port)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    /// The base of a request to `inside` by 10.0.0.1 with these headers, if 10.0.0.0/8 and ::1 are trusted.
+    fn base_of(headers: &[(&str, &str)]) -> String {
+        base_by("10.0.0.1", headers)
+    }
+
+    fn base_by(peer: &str, headers: &[(&str, &str)]) -> String {
+        let mut request =
+            Request::builder().header("host", "inside").extension(Peer(peer.parse().unwrap()));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let trusted = ["10.0.0.0/8", "::1"].map(|text| parse_network(text).unwrap());
+        base(&request.body(()).unwrap().into_parts().0, &trusted)
+    }
+
+    #[test]
+    fn a_trusted_proxy_says_how_the_client_came() {
+        for (headers, expected) in [
+            (&[][..], "http://inside"),
+            (&[("x-forwarded-proto", "https")], "https://inside"),
+            (&[("x-forwarded-host", "locks.example:8443")], "http://locks.example:8443"),
+            (
+                &[("x-forwarded-proto", "HTTPS"), ("x-forwarded-host", "a.example")],
+                "https://a.example",
+            ),
+            (&[("forwarded", "for=192.0.2.1;proto=https;host=a.example")], "https://a.example"),
+            (
+                &[("forwarded", "For=\"[2001:db8::1]:47\" ; Host=\"a.example:1\"")],
+                "http://a.example:1",
+            ),
+        ] {
+            assert_eq!(base_of(headers), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_untrusted_one_says_is_nothing() {
+        let headers = [("x-forwarded-proto", "https"), ("x-forwarded-host", "evil.example")];
+        for peer in ["192.0.2.1", "127.0.0.1", "::2", "11.0.0.1"] {
+            assert_eq!(base_by(peer, &headers), "http://inside", "{peer}");
+        }
+        for peer in ["10.255.255.255", "::1", "::ffff:10.0.0.1"] {
+            assert_eq!(base_by(peer, &headers), "https://evil.example", "{peer}");
+        }
+    }
+
+    #[test]
+    fn of_a_row_of_proxies_the_first_trusted_one_is_believed() {
+        for (headers, expected) in [
+            (&[("forwarded", "host=evil.example, host=a.example")][..], "http://a.example"),
+            (
+                &[("forwarded", "host=evil.example, for=192.0.2.9;host=a.example")],
+                "http://a.example",
+            ),
+            (
+                &[("forwarded", "for=1.2.3.4;host=a.example;proto=https, for=10.0.0.2;host=b")],
+                "https://a.example",
+            ),
+            (
+                &[("forwarded", "host=a.example"), ("forwarded", "for=10.0.0.2;host=b")],
+                "http://a.example",
+            ),
+            (&[("forwarded", "host=a.example, for=_hidden;host=b")], "http://b"),
+            (&[("x-forwarded-host", "evil.example, a.example")], "http://a.example"),
+            (
+                &[("x-forwarded-for", "1.2.3.4, 10.0.0.2"), ("x-forwarded-host", "a.example, b")],
+                "http://a.example",
+            ),
+            (
+                &[("x-forwarded-for", "6.6.6.6, 1.2.3.4"), ("x-forwarded-host", "evil.example, b")],
+                "http://b",
+            ),
+            (
+                &[("x-forwarded-for", "1.2.3.4, 10.0.0.2"), ("x-forwarded-proto", "https")],
+                "https://inside",
+            ),
+        ] {
+            assert_eq!(base_of(headers), expected, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_kinds_of_headers_that_differ_neither_is_believed() {
+        let kinds = |one, other| base_of(&[("forwarded", one), ("x-forwarded-host", other)]);
+        assert_eq!(kinds("host=evil.example", "a.example"), "http://inside");
+        assert_eq!(kinds("proto=https", "a.example"), "http://inside");
+        assert_eq!(kinds("for=192.0.2.1;host=a.example", "a.example"), "http://a.example");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_left_out() {
+        for headers in [
+            &[("x-forwarded-proto", "gopher")][..],
+            &[("x-forwarded-host", "user@evil.example")],
+            &[("x-forwarded-host", "a b")],
+            &[("x-forwarded-host", "")],
+            &[("forwarded", "nonsense")],
+            &[("forwarded", "host=\"a/b\"")],
+            &[("forwarded", ";;,=,\"")],
+        ] {
+            assert_eq!(base_of(headers), "http://inside", "{headers:?}");
+        }
+    }
+}
