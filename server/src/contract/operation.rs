@@ -239,8 +239,10 @@ impl Operation {
         }
         if let Some((kind, shape)) = &self.body {
             let schema = schemas.request(shape);
+            // No bytes are bytes too.
+            let is_required = *kind == JSON;
             written["requestBody"] =
-                json!({"required": true, "content": {*kind: {"schema": schema}}});
+                json!({"required": is_required, "content": {*kind: {"schema": schema}}});
         }
         written
     }

@@ -16,13 +16,12 @@ const PAGE_MAX: u64 = 1000;
 pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
     let about = "Files with locks, in sessions. Every path that is nobody else's is a file's; below `/files` \
                  there are no such exceptions. A file's path may have slashes";
-    let below = |path: &str, suffix: &str| files(path, suffix);
     Chapter::new("files", about)
         .with(sessions())
         .with(admin())
-        .with(below("/files/{path}", ""))
-        .with(below("/{path}", "AtRoot"))
-        .with(below("/", "OfRoot"))
+        .with(files("/files/{path}", ""))
+        .with(files("/{path}", "AtRoot"))
+        .with(files("/", "OfRoot"))
 }
 
 fn sessions() -> [Operation; 4] {
@@ -48,7 +47,9 @@ fn sessions() -> [Operation; 4] {
 
 fn admin() -> [Operation; 2] {
     [
-        paged(Operation::new("get", "/admin/locks", "listFileLocks", "All locks of files"))
+        Operation::new("get", "/admin/locks", "listFileLocks", "All locks of files")
+            .in_query("limit", whole(1..=PAGE_MAX), false, "Most of them.")
+            .in_query("cursor", whole(0..=u64::MAX), false, "Where the list goes on.")
             .answer::<Locks>(200, "These, whoever has them.")
             .refuse::<Failure>(&[400, 500, 503]),
         at_path(Operation::new(
@@ -88,7 +89,7 @@ fn files(path: &str, suffix: &str) -> Vec<Operation> {
         .in_session()
         .about("Or a folder that is empty.")
         .answer_empty(204, "It is gone.")
-        .refuse::<Failure>(&[409, 412, 429]);
+        .refuse::<Failure>(&[404, 409, 412, 429]);
     let post = on_path("post", "makeFolder", "Make a folder, or use a file's lock")
         .in_session()
         .about("The path of a folder ends with a slash.")
