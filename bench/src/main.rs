@@ -1,50 +1,99 @@
-//! A rough measurement: acquire and release over HTTP with durability on, beside a bare hyper server, in the
-//! same run, interleaved, medians of several rounds.
+//! Side by side with real peers: the same load, the same disk, the same run, in turns.
 //!
-//! `cargo run --release -p leasehold-bench -- rates|million [--rounds N] [--seconds S]`
-//!
-//! The load runs on one thread of this process and shares the machine with the server it measures.
+//! `scripts/bench` installs the peers and runs this. The load runs on one thread of this process and shares the
+//! machine with whoever it measures.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
-mod hello;
+mod chart;
+mod contest;
 mod load;
-mod million;
-mod rates;
+mod machine;
+mod peer;
+mod report;
+mod workload;
 
 use std::path::PathBuf;
 
-/// What the command line says.
-pub(crate) struct Args {
-    pub(crate) rounds: usize,
-    pub(crate) seconds: f64,
-    /// On a real disk: durability costs nothing on a file system in memory.
-    pub(crate) data: PathBuf,
+use clap::{Parser, Subcommand};
+
+use contest::Pace;
+use report::Report;
+use workload::Setting;
+
+/// Measures leasehold beside its peers.
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    role: Option<Role>,
+    /// Two minutes: fewer and shorter rounds, fewer held locks.
+    #[arg(long)]
+    quick: bool,
+    /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// How often each peer is measured.
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// How long each time, in seconds.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Where the peers keep their data: on a real disk.
+    #[arg(long, default_value = "target/bench")]
+    data: PathBuf,
+    /// Where the results go.
+    #[arg(long, default_value = "target/bench-results")]
+    out: PathBuf,
     /// The server to measure.
-    pub(crate) binary: String,
+    #[arg(long, default_value = "target/release/leasehold")]
+    binary: String,
 }
 
-#[expect(clippy::print_stderr, reason = "this is a command")]
+#[derive(Subcommand)]
+enum Role {
+    /// Play one of the peers.
+    #[command(hide = true)]
+    Peer { name: String, folder: PathBuf },
+}
+
 fn main() {
-    let mut words = std::env::args().skip(1);
-    let what = words.next().unwrap_or_default();
-    let mut args = Args {
-        rounds: 5,
-        seconds: 2.0,
-        data: PathBuf::from("target/bench-data"),
-        binary: "target/release/leasehold".into(),
-    };
-    while let (Some(flag), Some(value)) = (words.next(), words.next()) {
-        match flag.as_str() {
-            "--rounds" => args.rounds = value.parse().expect("a number"),
-            "--seconds" => args.seconds = value.parse().expect("a number"),
-            "--data" => args.data = value.into(),
-            "--binary" => args.binary = value,
-            other => panic!("no flag is called {other}"),
+    let args = Args::parse();
+    if let Some(Role::Peer { name, folder }) = &args.role {
+        return peer::play(name, folder);
+    }
+    std::fs::create_dir_all(&args.data).expect("a folder for data");
+    std::fs::create_dir_all(&args.out).expect("a folder for results");
+    if machine::is_in_memory(&args.data) {
+        eprintln!("{} is in memory: nothing would be durable there", args.data.display());
+        std::process::exit(2);
+    }
+    let setting = setting(&args);
+    let mut report = Report::default();
+    machine::describe(&mut report, &setting.data, &setting.binary);
+    for (letter, run) in workload::ALL {
+        if args.only.is_empty() || args.only.iter().any(|only| only == letter) {
+            run(&setting, &mut report);
         }
     }
-    match what.as_str() {
-        "hello" => hello::serve(),
-        "rates" => rates::run(&args),
-        "million" => million::run(&args),
-        _ => eprintln!("leasehold-bench rates|million [--rounds N] [--seconds S] [--data DIR]"),
+    let text = report.markdown();
+    println!("{text}");
+    let json = serde_json::to_string_pretty(&report).expect("JSON");
+    std::fs::write(args.out.join("results.json"), json).expect("results");
+    std::fs::write(args.out.join("results.md"), text).expect("results");
+    let _ = std::fs::remove_dir_all(&setting.data);
+}
+
+fn setting(args: &Args) -> Setting {
+    let (rounds, seconds) = if args.quick { (3, 0.4) } else { (5, 2.0) };
+    Setting {
+        pace: Pace {
+            rounds: args.rounds.unwrap_or(rounds),
+            seconds: args.seconds.unwrap_or(seconds),
+        },
+        connections: vec![1, 8, 64, 256],
+        n_held: if args.quick { 100_000 } else { 1_000_000 },
+        sustained_s: if args.quick { 30 } else { 600 },
+        data: args.data.clone(),
+        binary: args.binary.clone(),
+        out: args.out.clone(),
     }
 }

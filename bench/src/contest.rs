@@ -1,0 +1,96 @@
+//! Several peers, measured in turns: shuffled in every round, compared within it.
+
+use indicatif::ProgressBar;
+
+use crate::load::{self, Sample, Work};
+use crate::peer::Peer;
+
+/// A peer, whatever its protocol.
+pub(crate) struct Contender {
+    pub(crate) name: &'static str,
+    run: Box<dyn Fn(usize, f64, Work) -> Sample>,
+}
+
+impl Contender {
+    pub(crate) fn new<P: Peer + 'static>(peer: P) -> Self {
+        let name = peer.name();
+        Self { name, run: Box::new(move |n, seconds, work| load::run(&peer, n, seconds, work)) }
+    }
+}
+
+/// All rounds of one peer.
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
+    pub(crate) rates: Vec<f64>,
+    pub(crate) total: Sample,
+}
+
+impl Series {
+    /// Median, smallest, largest.
+    pub(crate) fn spread(&self) -> Spread {
+        Spread::of(self.rates.clone())
+    }
+
+    /// The same of this peer's rate over another's in the same round.
+    pub(crate) fn ratio(&self, other: &Series) -> Spread {
+        Spread::of(
+            self.rates.iter().zip(&other.rates).map(|(ours, theirs)| ours / theirs).collect(),
+        )
+    }
+}
+
+/// A median with its extremes.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let last = values.len() - 1;
+        Self { median: values[values.len() / 2], min: values[0], max: values[last] }
+    }
+}
+
+/// How long and how often.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) rounds: usize,
+    pub(crate) seconds: f64,
+}
+
+/// Lets everybody work at this many connections, `rounds` times, in another order each time.
+pub(crate) fn compare(
+    contenders: &[Contender],
+    n_connections: usize,
+    pace: Pace,
+    work: Work,
+    progress: &ProgressBar,
+) -> Vec<Series> {
+    let empty = |contender: &Contender| Series {
+        name: contender.name,
+        rates: Vec::new(),
+        total: Sample::new(),
+    };
+    let mut series: Vec<_> = contenders.iter().map(empty).collect();
+    let mut order: Vec<_> = (0..contenders.len()).collect();
+    for _ in 0..pace.rounds {
+        fastrand::shuffle(&mut order);
+        for &n in &order {
+            progress.set_message(format!("{}, {n_connections} connections", contenders[n].name));
+            let sample = (contenders[n].run)(n_connections, pace.seconds, work);
+            series[n].rates.push(sample.rate());
+            series[n].total.add(&sample);
+            progress.inc(1);
+        }
+    }
+    series
+}
+
+/// The one of this name.
+pub(crate) fn named<'a>(series: &'a [Series], name: &str) -> &'a Series {
+    series.iter().find(|series| series.name == name).expect("a peer of that name")
+}

@@ -1,0 +1,66 @@
+//! HTTP/1.1 by hand: a load generator must cost less than what it measures.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// One connection with its buffers.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    out: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        Self { stream, out: Vec::new(), answer: vec![0; 8192] }
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &str) -> (u16, &str) {
+        self.send("POST", path, body).await
+    }
+
+    /// Sends one request and returns status and body of its answer.
+    pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, &str) {
+        use std::io::Write as _;
+        self.out.clear();
+        let n = body.len();
+        let _ = write!(
+            self.out,
+            "{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {n}\r\n\r\n{body}"
+        );
+        self.stream.write_all(&self.out).await.expect("sent");
+        let mut n_read = 0;
+        loop {
+            let n = self.stream.read(&mut self.answer[n_read..]).await.expect("read");
+            assert!(n > 0, "the server hung up");
+            n_read += n;
+            if let Some((status, from, to)) = complete(&self.answer[..n_read]) {
+                return (status, std::str::from_utf8(&self.answer[from..to]).unwrap_or(""));
+            }
+        }
+    }
+}
+
+/// Status, and where the body is, if all of it is there.
+fn complete(bytes: &[u8]) -> Option<(u16, usize, usize)> {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..head]).ok()?;
+    let status = text.get(9..12)?.parse().ok()?;
+    let mut lines = text.split("\r\n");
+    let length = lines.find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("content-length").then_some(value)
+    });
+    let length: usize = length.map_or(Ok(0), str::parse).ok()?;
+    (bytes.len() >= head + length).then_some((status, head, head + length))
+}
+
+/// What stands in a JSON answer between `after` and `until`.
+pub(super) fn cut<'a>(answer: &'a str, after: &str, until: char) -> &'a str {
+    let rest = answer.split_once(after).map_or("", |(_, rest)| rest);
+    rest.split(until).next().unwrap_or("")
+}

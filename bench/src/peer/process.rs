@@ -1,0 +1,94 @@
+//! A peer's process and its folder, both gone at the end.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a peer may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process on a port of this machine.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    /// Starts `command`, which will listen on `address`, with what it says in a file of `folder`.
+    pub(crate) fn start(mut command: Command, address: SocketAddr, folder: &Path) -> Self {
+        let said = File::create(folder.join("said.log")).expect("a log");
+        command.stdout(said.try_clone().expect("a file")).stderr(said);
+        let program = command.get_program().to_owned();
+        let child = command.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
+        let process = Self { child, address };
+        process.wait_for_port(folder);
+        process
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn wait_for_port(&self, folder: &Path) {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if TcpStream::connect(self.address).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let said = std::fs::read_to_string(folder.join("said.log")).unwrap_or_default();
+        panic!("it never listened: {said}");
+    }
+
+    /// Asks it to stop and waits.
+    pub(crate) fn stop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// An address nobody listens on just now.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
+
+/// An empty folder for a peer.
+pub(crate) fn empty(data: &Path, name: &str) -> PathBuf {
+    let folder = data.join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder.canonicalize().expect("a folder")
+}
+
+/// This program, playing a peer.
+pub(crate) fn this(role: &str, address: SocketAddr, folder: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.arg("peer").arg(role).arg(folder).env("PEER_ADDRESS", address.to_string());
+    command
+}
+
+/// Where this program is to listen when it plays a peer.
+pub(crate) fn given_address() -> SocketAddr {
+    let address = std::env::var("PEER_ADDRESS").expect("an address");
+    address.parse().expect("an address")
+}

@@ -1,0 +1,162 @@
+//! (d), (f), (g) a million locks held: the rate beside them, the memory of each, a start with them.
+
+use std::time::{Duration, Instant};
+
+use super::Setting;
+use crate::contest::Spread;
+use crate::load::{self, Work};
+use crate::machine::resident_bytes;
+use crate::peer::{Leasehold, Peer, Redis, Sync};
+use crate::report::Report;
+
+const N_FILLERS: usize = 256;
+const TTL_MS: u64 = 86_400_000;
+
+pub(crate) fn run(setting: &Setting, report: &mut Report) {
+    let progress = setting.progress("(d) million", 5 + 2 * setting.pace.rounds);
+    let n = setting.n_held;
+    let (empty_peer, ours) = (
+        Leasehold::start(&setting.data.join("empty"), &setting.binary),
+        Leasehold::start(&setting.data, &setting.binary),
+    );
+    let our_memory = fill_ours(&ours, n);
+    progress.inc(1);
+    let redis = Redis::start(&setting.data, Sync::Always);
+    let redis_memory = fill_redis(&redis, n);
+    progress.inc(1);
+    // Everything is folded when the rates are compared; the sustained run shows folding.
+    std::thread::sleep(Duration::from_secs(10));
+    let mut ratios = Vec::new();
+    let (mut beside, mut empty) = (Vec::new(), Vec::new());
+    for _ in 0..setting.pace.rounds {
+        empty.push(load::run(&empty_peer, 64, setting.pace.seconds, Work::Cycle).rate());
+        progress.inc(1);
+        beside.push(load::run(&ours, 64, setting.pace.seconds, Work::Cycle).rate());
+        progress.inc(1);
+        ratios.push(beside[beside.len() - 1] / empty[empty.len() - 1]);
+    }
+    load::block_on(rewrite(&redis));
+    progress.inc(1);
+    drop((ours, redis, empty_peer));
+    let (our_cold, our_warm) = starts(|| {
+        let began = Instant::now();
+        let peer = Leasehold::start_in(&setting.data.join("leasehold"), &setting.binary);
+        (peer, began.elapsed().as_secs_f64())
+    });
+    progress.inc(1);
+    let (redis_cold, redis_warm) = starts(|| {
+        let began = Instant::now();
+        let peer = Redis::start_in(&setting.data.join("redis-always"), Sync::Always);
+        // It listens before it has read its log.
+        load::block_on(loaded(&peer));
+        (peer, began.elapsed().as_secs_f64())
+    });
+    progress.finish_and_clear();
+    let (beside, empty) = (Spread::of(beside), Spread::of(empty));
+    let row = |what: &str, ours: String, redis: String| vec![what.into(), ours, redis];
+    let rows = vec![
+        row(
+            "acquire + release beside them, requests/s",
+            format!("{:.0}", beside.median),
+            String::new(),
+        ),
+        row("the same, nothing held", format!("{:.0}", empty.median), String::new()),
+        row("memory of a held lock, bytes", our_memory.to_string(), redis_memory.to_string()),
+        row(
+            "start, files not in the page cache, s",
+            format!("{our_cold:.2}"),
+            format!("{redis_cold:.2}"),
+        ),
+        row("start, warm, s", format!("{our_warm:.2}"), format!("{redis_warm:.2}")),
+    ];
+    report.table(&format!("(d), (f), (g) {n} locks held"), &["", "leasehold", "redis"], rows);
+    report.at_least("(d) of the rate with nothing held", 0.90, Spread::of(ratios));
+    report.at_most("(f) memory, of redis", 1.5, our_memory as f64 / redis_memory as f64);
+    report.at_most("(g) warm start, of redis", 0.5, our_warm / redis_warm);
+}
+
+fn fill_ours(peer: &Leasehold, n: usize) -> u64 {
+    let before = resident_bytes(peer.pid());
+    load::block_on(async {
+        let tasks: Vec<_> = (0..N_FILLERS)
+            .map(|filler| {
+                let connecting = peer.connect(filler);
+                async move {
+                    let mut client = connecting.await;
+                    for i in 0..n / N_FILLERS {
+                        let path = format!("/v1/locks/held-{filler}-{i}/acquire");
+                        let body = format!("{{\"owner_id\":\"holder\",\"ttl_ms\":{TTL_MS}}}");
+                        let (status, answer) = client.connection.post(&path, &body).await;
+                        assert_eq!(status, 200, "{answer}");
+                    }
+                }
+            })
+            .collect();
+        all(tasks).await;
+    });
+    (resident_bytes(peer.pid()) - before) / n as u64
+}
+
+fn fill_redis(peer: &Redis, n: usize) -> u64 {
+    let before = resident_bytes(peer.pid());
+    load::block_on(async {
+        let tasks: Vec<_> = (0..N_FILLERS)
+            .map(|filler| {
+                let connecting = peer.connect(filler);
+                async move {
+                    let mut client = connecting.await;
+                    for i in 0..n / N_FILLERS {
+                        assert!(client.try_take(&format!("held-{filler}-{i}"), TTL_MS).await > 0);
+                    }
+                }
+            })
+            .collect();
+        all(tasks).await;
+    });
+    (resident_bytes(peer.pid()) - before) / n as u64
+}
+
+/// Runs them all at once, on this thread.
+async fn all(tasks: Vec<impl Future<Output = ()>>) {
+    let mut tasks: Vec<_> = tasks.into_iter().map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        tasks.retain_mut(|task| task.as_mut().poll(context).is_pending());
+        if tasks.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+/// Redis's own compaction, so that it starts from its shortest log.
+async fn rewrite(peer: &Redis) {
+    let mut client = peer.connect(0).await;
+    client.command(&["BGREWRITEAOF"]).await;
+    for _ in 0..600 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let info = format!("{:?}", client.command(&["INFO", "persistence"]).await);
+        if info.contains("aof_rewrite_in_progress:0") {
+            return;
+        }
+    }
+    panic!("redis does not finish rewriting its log");
+}
+
+async fn loaded(peer: &Redis) {
+    let mut client = peer.connect(0).await;
+    for _ in 0..60_000 {
+        let info = format!("{:?}", client.command(&["INFO", "persistence"]).await);
+        if info.contains("loading:0") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("redis does not finish loading");
+}
+
+/// Seconds of a start whose files must be read from the disk, and the median of three that need not.
+fn starts<P>(start: impl Fn() -> (P, f64)) -> (f64, f64) {
+    let dropped = std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok();
+    let (peer, first) = start();
+    drop(peer);
+    let warm = Spread::of((0..3).map(|_| start().1).collect());
+    (if dropped { first } else { f64::NAN }, warm.median)
+}

@@ -1,0 +1,84 @@
+//! (a) acquire and release, every connection on locks of its own.
+
+use super::Setting;
+use crate::chart::{self, Line};
+use crate::contest::{self, Contender, Series};
+use crate::load::Work;
+use crate::peer::{Etcd, Hello, Leasehold, Naive, Redis, Rows, Sync};
+use crate::report::Report;
+
+const HELLO: &str = "hello (bare hyper)";
+const REDIS: &str = "redis, fsync always";
+
+pub(crate) fn run(setting: &Setting, report: &mut Report) {
+    let data = &setting.data;
+    let rows = Rows::start(data);
+    let contenders = [
+        Contender::new(Hello::start(data)),
+        Contender::new(Leasehold::start(data, &setting.binary)),
+        Contender::new(Redis::start(data, Sync::Always)),
+        Contender::new(Redis::start(data, Sync::Everysec)),
+        Contender::new(Etcd::start(data)),
+        Contender::new(rows.advisory()),
+        Contender::new(rows),
+        Contender::new(Naive::start(data)),
+    ];
+    let n_steps = contenders.len() * setting.connections.len() * setting.pace.rounds;
+    let progress = setting.progress("(a) rates", n_steps);
+    let mut lines: Vec<Line> =
+        contenders.iter().map(|c| Line { name: c.name.into(), rates: Vec::new() }).collect();
+    for &n in &setting.connections {
+        let series = contest::compare(&contenders, n, setting.pace, Work::Cycle, &progress);
+        for (line, series) in lines.iter_mut().zip(&series) {
+            line.rates.push(series.spread().median);
+        }
+        add_table(report, n, &series);
+        add_targets(report, n, &series);
+    }
+    progress.finish_and_clear();
+    std::fs::write(setting.out.join("rates.svg"), chart::draw(&setting.connections, &lines))
+        .expect("a chart");
+}
+
+fn add_table(report: &mut Report, n: usize, series: &[Series]) {
+    let ours = contest::named(series, "leasehold");
+    let row = |series: &Series| {
+        let (rate, ratio) = (series.spread(), ours.ratio(series));
+        vec![
+            series.name.into(),
+            format!("{:.0} ({:.0}..{:.0})", rate.median, rate.min, rate.max),
+            format!("{:.2} ({:.2}..{:.2})", ratio.median, ratio.min, ratio.max),
+            format!("{:.2}", series.total.ms(0.5)),
+            format!("{:.2}", series.total.ms(0.99)),
+            format!("{:.2}", series.total.ms(0.999)),
+        ]
+    };
+    let columns =
+        ["peer", "requests/s", "leasehold is so many times that", "cycle p50 ms", "p99", "p99.9"];
+    let title = format!("(a) acquire + release, {n} connections");
+    report.table(&title, &columns, series.iter().map(row).collect());
+}
+
+fn add_targets(report: &mut Report, n: usize, series: &[Series]) {
+    let ours = contest::named(series, "leasehold");
+    let mut target = |of: &str, wanted: f64| {
+        let what = format!("(a) {n} connections, of {of}");
+        report.at_least(what, wanted, ours.ratio(contest::named(series, of)));
+    };
+    match n {
+        1 => target(REDIS, 0.9),
+        8 => target(REDIS, 1.5),
+        64 => {
+            target(HELLO, 0.70);
+            target(REDIS, 1.15);
+            target("etcd", 10.0);
+            target("postgres, a row", 5.0);
+            target("one SQLite transaction each", 14.0);
+        }
+        256 => {
+            target(HELLO, 0.80);
+            target(REDIS, 0.95);
+        }
+        _ => {}
+    }
+}
