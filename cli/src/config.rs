@@ -271,15 +271,7 @@ impl Args {
                 limits.wait_max
             ));
         }
-        if self.files.files_lock_ttl.0 > limits.ttl_max.0 {
-            return Err(format!("--files-lock-ttl is longer than --ttl-max, {}", limits.ttl_max));
-        }
-        if self.files.files_session_ttl.0 > limits.session_ttl_max.0 {
-            return Err(format!(
-                "--files-session-ttl is longer than --session-ttl-max, {}",
-                limits.session_ttl_max
-            ));
-        }
+        self.files.check(&limits.limits())?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
         }
@@ -336,8 +328,8 @@ impl Args {
                 lock_namespace: Arc::from(self.lock_namespace.as_str()),
                 grace: self.grace.span(),
                 files_namespace: Arc::from(self.files.files_namespace.as_str()),
-                files_lock_ttl: self.files.files_lock_ttl.span(),
-                files_session_ttl: self.files.files_session_ttl.span(),
+                files_lock_ttl: self.files.lock_ttl(&self.limits.limits()),
+                files_session_ttl: self.files.session_ttl(&self.limits.limits()),
                 files_bytes_max: self.files.files_bytes_max,
                 files_public: self.files.is_public(self.listen),
             },

@@ -93,3 +93,22 @@ async fn only_a_server_nobody_else_can_reach_lets_everybody_read() {
         process.kill();
     }
 }
+
+/// What `check-config` says.
+fn checked(flags: &[&str]) -> String {
+    let output = std::process::Command::new(BINARY).arg("check-config").args(flags).output();
+    String::from_utf8_lossy(&output.expect("the binary").stderr).into_owned()
+}
+
+#[test]
+fn a_lock_or_session_of_files_cannot_last_longer_than_any_may() {
+    let refused = checked(&["--files-lock-ttl=2h", "--ttl-max=1h"]);
+    assert!(refused.contains("--files-lock-ttl is longer than --ttl-max"), "{refused}");
+    let refused = checked(&["--files-session-ttl=2d", "--session-ttl-max=1d"]);
+    assert!(refused.contains("--files-session-ttl is longer than --session-ttl-max"), "{refused}");
+    let refused = checked(&["--files-namespace="]);
+    assert!(refused.contains("--files-namespace"), "{refused}");
+    // What nobody said gives way.
+    let accepted = checked(&["--ttl-max=1s", "--session-ttl-max=1s"]);
+    assert!(!accepted.contains("--files"), "{accepted}");
+}

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use leasehold_core::{Limits, Span};
 
 use crate::duration::Lasting;
 
@@ -16,12 +17,12 @@ pub(super) struct FilesArgs {
     /// The namespace of files.
     #[arg(long, env = "LEASEHOLD_FILES_NAMESPACE", default_value = "files")]
     pub(super) files_namespace: String,
-    /// How long a file stays locked.
-    #[arg(long, env = "LEASEHOLD_FILES_LOCK_TTL", default_value = "30m")]
-    pub(super) files_lock_ttl: Lasting,
-    /// How long a session of the files lasts.
-    #[arg(long, env = "LEASEHOLD_FILES_SESSION_TTL", default_value = "7d")]
-    pub(super) files_session_ttl: Lasting,
+    /// How long a file stays locked. Unless said: 30 minutes, or --ttl-max if that is less.
+    #[arg(long, env = "LEASEHOLD_FILES_LOCK_TTL")]
+    files_lock_ttl: Option<Lasting>,
+    /// How long a session of the files lasts. Unless said: 7 days, or --session-ttl-max if that is less.
+    #[arg(long, env = "LEASEHOLD_FILES_SESSION_TTL")]
+    files_session_ttl: Option<Lasting>,
     /// Largest file, in bytes.
     #[arg(long, env = "LEASEHOLD_FILES_BYTES_MAX", default_value_t = 16 << 30)]
     pub(super) files_bytes_max: u64,
@@ -31,7 +32,30 @@ pub(super) struct FilesArgs {
     files_public: Option<bool>,
 }
 
+const LOCK_TTL: Span = Span::from_secs(30 * 60);
+const SESSION_TTL: Span = Span::from_secs(7 * 24 * 3600);
+
 impl FilesArgs {
+    /// Says what goes beyond the limits.
+    pub(super) fn check(&self, limits: &Limits) -> Result<(), String> {
+        let is_longer = |ttl: Option<Lasting>, max: Span| ttl.is_some_and(|ttl| ttl.span() > max);
+        if is_longer(self.files_lock_ttl, limits.ttl_max) {
+            return Err("--files-lock-ttl is longer than --ttl-max".into());
+        }
+        if is_longer(self.files_session_ttl, limits.session_ttl_max) {
+            return Err("--files-session-ttl is longer than --session-ttl-max".into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn lock_ttl(&self, limits: &Limits) -> Span {
+        self.files_lock_ttl.map_or(LOCK_TTL.min(limits.ttl_max), Lasting::span)
+    }
+
+    pub(super) fn session_ttl(&self, limits: &Limits) -> Span {
+        self.files_session_ttl.map_or(SESSION_TTL.min(limits.session_ttl_max), Lasting::span)
+    }
+
     pub(super) fn is_public(&self, listen: SocketAddr) -> bool {
         self.files_public.unwrap_or(listen.ip().is_loopback())
     }
