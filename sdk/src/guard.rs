@@ -42,56 +42,51 @@ pub struct LockGuard {
     lease: Lease,
     tenure: Arc<Tenure>,
     heartbeat: Option<Heartbeat>,
-    is_released: bool,
-}
-
-/// What the server granted, with the proof that it is ours.
-#[derive(Clone)]
-pub(crate) struct Lease {
-    client: Client,
-    acquired: Acquired,
-    release_id: String,
 }
 
 impl LockGuard {
-    /// A lease that is renewed by itself.
-    pub(crate) fn alone(lease: Lease, ttl: Duration, margin: Duration, sent_at: Moment) -> Self {
-        let expires_in = lease.acquired.expires_in_ms.map_or(Duration::MAX, Duration::from_millis);
-        let clock = lease.client.clock().clone();
+    /// A lease that is renewed by itself, granted for `expires_in` by the answer to what was sent at `sent_at`.
+    pub(crate) fn alone(
+        lease: Lease,
+        ttl: Duration,
+        margin: Duration,
+        (sent_at, expires_in): (Moment, Duration),
+    ) -> Self {
+        let clock = lease.proof.client.clock().clone();
         let tenure = Arc::new(Tenure::new(clock.clone(), margin, sent_at, expires_in));
-        let renewing = lease.clone();
+        let proof = lease.proof.clone();
         let renew = move || {
-            let lease = renewing.clone();
-            async move { lease.renew(ttl).await }
+            let proof = proof.clone();
+            async move { proof.renew(ttl).await }
         };
         let heartbeat = Heartbeat::start(clock, tenure.clone(), ttl, sent_at + expires_in, renew);
-        Self { lease, tenure, heartbeat: Some(heartbeat), is_released: false }
+        Self { lease, tenure, heartbeat: Some(heartbeat) }
     }
 
     /// A lease that lasts as long as its session.
     pub(crate) fn of_session(lease: Lease, session: Arc<Tenure>) -> Self {
         let tenure = Arc::new(Tenure::within(session));
-        Self { lease, tenure, heartbeat: None, is_released: false }
+        Self { lease, tenure, heartbeat: None }
     }
 
     /// Of the lock.
     pub fn name(&self) -> &str {
-        &self.lease.acquired.lock_name
+        &self.lease.proof.acquired.lock_name
     }
 
     /// Who has it.
     pub fn owner(&self) -> &str {
-        &self.lease.acquired.owner_id
+        &self.lease.proof.acquired.owner_id
     }
 
     /// The proof that it is ours: a secret.
     pub fn lease_id(&self) -> &str {
-        &self.lease.acquired.lease_id
+        &self.lease.proof.acquired.lease_id
     }
 
     /// Send it along to whatever the lock protects: see [`FencingGate`](crate::FencingGate).
     pub fn fencing_token(&self) -> u64 {
-        self.lease.acquired.fencing_token
+        self.lease.proof.acquired.fencing_token
     }
 
     /// When the lock counts as lost unless it is renewed before: the time at which the last successful request
@@ -130,8 +125,8 @@ impl LockGuard {
         if let Some(heartbeat) = self.heartbeat.take() {
             heartbeat.stop().await;
         }
-        let result = self.lease.release(Retry::default()).await;
-        self.is_released = true;
+        let result = self.lease.proof.release().await;
+        self.lease.is_over = true;
         result
     }
 }
@@ -140,10 +135,6 @@ impl Drop for LockGuard {
     fn drop(&mut self) {
         self.heartbeat = None;
         self.tenure.lose(Lost::Released);
-        if let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_released) {
-            let lease = self.lease.clone();
-            runtime.spawn(async move { lease.release(Retry::default()).await });
-        }
     }
 }
 
@@ -156,11 +147,47 @@ impl fmt::Debug for LockGuard {
     }
 }
 
+/// What the server granted. Dropped before it is over, it is given back as well as that can be done.
+pub(crate) struct Lease {
+    proof: Proof,
+    is_over: bool,
+}
+
 impl Lease {
     pub(crate) fn new(client: Client, acquired: Acquired) -> Self {
-        Self { client, acquired, release_id: random::request_id() }
+        let proof = Proof { client, acquired, release_id: random::request_id() };
+        Self { proof, is_over: false }
     }
 
+    /// How long the lease lasts from when the request was sent.
+    pub(crate) fn expires_in(&self) -> Duration {
+        self.proof.acquired.expires_in_ms.map_or(Duration::MAX, Duration::from_millis)
+    }
+
+    /// Renews it, and returns how long it lasts from when this was called.
+    pub(crate) async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
+        self.proof.renew(ttl).await
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_over) {
+            let proof = self.proof.clone();
+            runtime.spawn(async move { proof.release().await });
+        }
+    }
+}
+
+/// What shows the server that a lease is ours.
+#[derive(Clone)]
+struct Proof {
+    client: Client,
+    acquired: Acquired,
+    release_id: String,
+}
+
+impl Proof {
     async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
         let Acquired { owner_id, lease_id, fencing_token, lock_name, .. } = &self.acquired;
         let request = RenewRequest {
@@ -175,7 +202,7 @@ impl Lease {
         Ok(renewed.expires_in_ms.map_or(Duration::MAX, Duration::from_millis))
     }
 
-    async fn release(&self, retry: Retry) -> Result<(), Error> {
+    async fn release(&self) -> Result<(), Error> {
         let Acquired { owner_id, lease_id, fencing_token, lock_name, .. } = &self.acquired;
         let request = ReleaseRequest {
             owner_id: owner_id.clone(),
@@ -183,7 +210,7 @@ impl Lease {
             fencing_token: *fencing_token,
             request_id: Some(self.release_id.clone()),
         };
-        let clock = self.client.clock();
+        let (clock, retry) = (self.client.clock(), Retry::default());
         let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
         loop {
             let Err(error) = self.client.release(lock_name, &request).await else { return Ok(()) };

@@ -140,11 +140,15 @@ impl LockRequest {
             if manner == Manner::Queue {
                 question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
             }
-            let answer = self.client.acquire(&self.name, &question).await;
-            let guard = answer.map(|acquired| self.guard(margin, sent_at, acquired));
-            let error = match guard {
-                Ok(guard) if guard.is_held() => return Ok(guard),
-                Err(error) if !is_spent(&error) => error,
+            let error = match self.client.acquire(&self.name, &question).await {
+                Ok(acquired) => match self.guard(margin, sent_at, acquired).await {
+                    guard if guard.is_held() => return Ok(guard),
+                    _ => None,
+                },
+                Err(error) => Some(error),
+            };
+            let error = match error {
+                Some(error) if !is_spent(&error) => error,
                 // We slept through a lease, or a broken connection kept it from us. This id has had its lease;
                 // what may be left of it is given back with the guard.
                 _ => {
@@ -185,12 +189,22 @@ impl LockRequest {
         }
     }
 
-    fn guard(&self, margin: Duration, sent_at: Moment, acquired: Acquired) -> LockGuard {
+    async fn guard(&self, margin: Duration, sent_at: Moment, acquired: Acquired) -> LockGuard {
         let lease = Lease::new(self.client.clone(), acquired);
-        match &self.session {
-            Some((_, tenure)) => LockGuard::of_session(lease, tenure.clone()),
-            None => LockGuard::alone(lease, self.ttl_or_default(), margin, sent_at),
+        if let Some((_, tenure)) = &self.session {
+            return LockGuard::of_session(lease, tenure.clone());
         }
+        let (clock, ttl) = (self.client.clock(), self.ttl_or_default());
+        let mut granted = (sent_at, lease.expires_in());
+        // What the server gave counts from the send time, and clocks may have drifted apart over the wait by more
+        // than the whole lease. A renewal counts from now.
+        if clock.now().since(sent_at) > ttl {
+            let sent_at = clock.now();
+            if let Ok(expires_in) = lease.renew(ttl).await {
+                granted = (sent_at, expires_in);
+            }
+        }
+        LockGuard::alone(lease, ttl, margin, granted)
     }
 
     fn ttl_or_default(&self) -> Duration {
