@@ -116,6 +116,11 @@ impl LockGuard {
         async move { tenure.lost().await }
     }
 
+    /// Completes when the lease is renewed, or ends, after this call. Then [`end`](Self::end) is another.
+    pub fn renewal(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.tenure.change()
+    }
+
     /// Gives the lock back: no renewal is sent from here on, and whoever asks is told it is not ours. A failure
     /// that may be temporary is tried again, with the same request id, as often as [`Retry::default`] says.
     ///

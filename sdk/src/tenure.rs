@@ -116,6 +116,12 @@ impl Tenure {
         self.state.borrow().lost.unwrap_or(why)
     }
 
+    /// Completes with the next change after this call.
+    pub(crate) fn change(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut state = self.state.subscribe();
+        async move { drop(state.changed().await) }
+    }
+
     /// Completes when it is lost. Whoever polls it after a pause is told by that first poll.
     pub(crate) async fn lost(&self) -> Lost {
         let mut news = pin!(self.news());
