@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use leasehold::{Client, Error};
+use leasehold::{Client, ClientBuilder};
 
 use crate::exit::{Failure, USAGE};
 
 /// Flags of every command that talks to a server.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
-pub(crate) struct ConnectionArgs {
+pub(crate) struct ServerArgs {
     /// Where the server is.
     #[arg(long, env = "LEASEHOLD_URL", default_value = "http://127.0.0.1:8080")]
     url: String,
@@ -20,25 +20,23 @@ pub(crate) struct ConnectionArgs {
     /// A file with the API key; goes before LEASEHOLD_API_KEY.
     #[arg(long, env = "LEASEHOLD_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Who asks; host, process and chance if left out.
-    #[arg(long, env = "LEASEHOLD_OWNER")]
-    owner: Option<String>,
 }
 
-impl ConnectionArgs {
+impl ServerArgs {
     /// A client of that server. Nothing is sent yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
+        Ok(self.builder()?.build()?)
+    }
+
+    fn builder(&self) -> Result<ClientBuilder, Failure> {
         let mut builder = Client::builder(&self.url);
         if let Some(namespace) = &self.namespace {
             builder = builder.namespace(namespace);
         }
-        if let Some(owner) = &self.owner {
-            builder = builder.owner(owner);
-        }
         if let Some(key) = self.api_key()? {
             builder = builder.api_key(key);
         }
-        builder.build().map_err(|error: Error| error.into())
+        Ok(builder)
     }
 
     /// A key has no flag: whoever lists processes could read it.
@@ -49,5 +47,26 @@ impl ConnectionArgs {
         let why = |error| Failure::new(USAGE, format!("{}: {error}", file.display()));
         let key = std::fs::read_to_string(file).map_err(why)?;
         Ok(Some(key.trim().into()))
+    }
+}
+
+/// The same for a command that holds locks itself, as an owner that nobody else is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConnectionArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Who asks; host, process and chance if left out.
+    #[arg(long, env = "LEASEHOLD_OWNER")]
+    owner: Option<String>,
+}
+
+impl ConnectionArgs {
+    /// A client of that server. Nothing is sent yet.
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
+        let mut builder = self.server.builder()?;
+        if let Some(owner) = &self.owner {
+            builder = builder.owner(owner);
+        }
+        Ok(builder.build()?)
     }
 }

@@ -3,6 +3,10 @@
 use std::process::ExitCode;
 
 use leasehold::Error;
+use leasehold::api::Code;
+use serde_json::{Value, json};
+
+use crate::output::plain;
 
 /// Anything that has no status of its own.
 pub(crate) const FAILED: u8 = 1;
@@ -14,9 +18,11 @@ pub(crate) const USAGE: u8 = 64;
 pub(crate) const UNREACHABLE: u8 = 68;
 /// The command cannot be started, as `flock` ends then: `EX_UNAVAILABLE`.
 pub(crate) const NOT_STARTED: u8 = 69;
+/// `load` saw what must never be: `EX_SOFTWARE`.
+pub(crate) const BROKEN: u8 = 70;
 /// The system refused something that should work: `EX_OSERR`.
 pub(crate) const SYSTEM: u8 = 71;
-/// The lock was lost while the command ran: `EX_TEMPFAIL`.
+/// The lease or session is over, or was lost while the command ran: `EX_TEMPFAIL`.
 pub(crate) const LOST: u8 = 75;
 /// The server refused the request, or is no Leasehold server: `EX_PROTOCOL`.
 pub(crate) const REFUSED: u8 = 76;
@@ -30,24 +36,39 @@ pub(crate) const SIGNAL: u8 = 128;
 pub(crate) struct Failure {
     pub(crate) status: u8,
     pub(crate) why: String,
+    /// What the server said, for `--json`.
+    answer: Option<Value>,
 }
 
 impl Failure {
     pub(crate) fn new(status: u8, why: impl ToString) -> Self {
-        Self { status, why: why.to_string() }
+        Self { status, why: why.to_string(), answer: None }
+    }
+
+    /// One that there is nothing to say about.
+    pub(crate) fn silent(status: u8) -> Self {
+        Self::new(status, "")
+    }
+
+    /// What went wrong, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        self.answer.clone().unwrap_or_else(|| json!({"error": self.why}))
     }
 
     /// Says why, and gives the status.
     #[expect(clippy::print_stderr, reason = "this is how a command fails")]
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("leasehold: {}", self.why);
+        if !self.why.is_empty() {
+            let lines: Vec<_> = self.why.lines().map(plain).collect();
+            eprintln!("leasehold: {}", lines.join("\n"));
+        }
         ExitCode::from(self.status)
     }
 }
 
 impl From<String> for Failure {
     fn from(why: String) -> Self {
-        Self { status: FAILED, why }
+        Self::new(FAILED, why)
     }
 }
 
@@ -60,9 +81,29 @@ impl From<Error> for Failure {
             Error::Failed { status: 401 | 403, .. } | Error::Foreign { status: 401 | 403, .. } => {
                 FORBIDDEN
             }
+            Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
             error if error.is_retryable() => UNREACHABLE,
             _ => REFUSED,
         };
-        Self::new(status, error)
+        Self { answer: Some(answer(&error)), ..Self::new(status, error) }
+    }
+}
+
+/// The server's own words if there are any.
+fn answer(error: &Error) -> Value {
+    let said = match error {
+        Error::NotAcquired(no) => serde_json::to_value(no),
+        Error::NotRenewed(no) => serde_json::to_value(no),
+        Error::NotReleased(no) => serde_json::to_value(no),
+        Error::Failed { failure, .. } => serde_json::to_value(failure),
+        _ => Ok(Value::Null),
+    };
+    match said {
+        Ok(said) if !said.is_null() => said,
+        _ => json!({
+            "error": error.to_string(),
+            "retryable": error.is_retryable(),
+            "may_have_taken_effect": error.may_have_taken_effect(),
+        }),
     }
 }

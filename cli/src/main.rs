@@ -1,14 +1,32 @@
 //! The command `leasehold`.
 
+mod acquire;
+mod ask;
 mod backup;
+mod completions;
 mod config;
 mod connection;
 mod duration;
 mod exit;
+mod load;
 mod log;
+mod ls;
+mod man;
+mod output;
+mod owner;
+mod proof;
+mod release;
+mod renew;
+mod revoke;
 #[cfg(target_os = "linux")]
 mod run;
+mod screen;
+mod seconds;
 mod serve;
+mod session;
+mod status;
+mod table;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -28,6 +46,24 @@ enum Command {
     /// Run a command while holding a lock.
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
+    /// Acquire a lock and leave it held.
+    Acquire(Box<acquire::AcquireArgs>),
+    /// Make a lease last longer.
+    Renew(renew::RenewArgs),
+    /// Give a lease back.
+    Release(release::ReleaseArgs),
+    /// Show who has a lock, since when and how long, and who waits for it.
+    Status(status::StatusArgs),
+    /// List locks: who has them, since when and how long, and who waits behind.
+    Ls(ls::LsArgs),
+    /// Show what happens to locks, a line for each event.
+    Watch(watch::WatchArgs),
+    /// Take a lock away from all who have it.
+    Revoke(revoke::RevokeArgs),
+    /// Open a session, keep it alive, look at it, close it.
+    Session(session::SessionArgs),
+    /// Put a server under load and watch whether it keeps its promises.
+    Load(load::LoadArgs),
     /// Run the server.
     Serve(Box<config::Args>),
     /// Say what `serve` would do with these settings, or what is wrong with them.
@@ -38,6 +74,10 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Check a data folder no server uses.
     Verify(backup::VerifyArgs),
+    /// Print a script that completes `leasehold` in a shell.
+    Completions(completions::CompletionsArgs),
+    /// Print a page of the manual, or write all of them.
+    Man(man::ManArgs),
     /// Part of `run`: becomes the command.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -68,11 +108,22 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Launch(args) => return Err(run::launch(&args)),
         #[cfg(target_os = "linux")]
         Command::Warden(args) => run::warden(&args)?,
+        Command::Acquire(args) => acquire::acquire(&args)?,
+        Command::Renew(args) => renew::renew(&args)?,
+        Command::Release(args) => release::release(&args)?,
+        Command::Status(args) => return status::status(&args),
+        Command::Ls(args) => ls::ls(&args)?,
+        Command::Watch(args) => watch::watch(&args)?,
+        Command::Revoke(args) => revoke::revoke(&args)?,
+        Command::Session(args) => session::session(&args)?,
+        Command::Load(args) => return load::load(args),
         Command::Serve(args) => serve::serve(*args)?,
         Command::CheckConfig(args) => serve::check(*args)?,
         Command::Backup(args) => backup::backup(&args)?,
         Command::Restore(args) => backup::restore(&args)?,
         Command::Verify(args) => backup::verify(&args)?,
+        Command::Completions(args) => completions::completions(&args)?,
+        Command::Man(args) => man::man(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,6 @@
 
 mod child;
 mod launch;
-mod seconds;
 mod signals;
 mod terminal;
 mod warden;
@@ -22,7 +21,6 @@ pub(crate) use launch::{LaunchArgs, launch};
 use leasehold::clock::Clock;
 use leasehold::{Client, Error, LockGuard, Lost, Moment, Retry};
 use rustix::process::Signal;
-use seconds::Seconds;
 use signals::Signals;
 use terminal::Terminal;
 use warden::Warden;
@@ -31,6 +29,7 @@ pub(crate) use warden::{WardenArgs, warden};
 use crate::connection::ConnectionArgs;
 use crate::duration::Lasting;
 use crate::exit::{CONFLICT, Failure, LOST, SIGNAL, SYSTEM, USAGE};
+use crate::seconds::Seconds;
 
 /// How long giving back may take before we leave it to the ttl.
 const RELEASE_MAX: Duration = Duration::from_secs(5);

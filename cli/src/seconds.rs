@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// `10`, `0.5`, `2m`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Seconds(pub(super) Duration);
+pub(crate) struct Seconds(pub(crate) Duration);
 
 impl FromStr for Seconds {
     type Err = String;
