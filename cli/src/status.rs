@@ -95,6 +95,7 @@ fn page(state: &LockState, screen: Screen) -> String {
 }
 
 fn holders(state: &LockState) -> Table {
+    // Last, because it is the one that is likely to be cut.
     let mut table = Table::new(["HOLDER", "MODE", "TOKEN", "SINCE", "LEFT", "METADATA"]);
     for holder in &state.holders {
         table.row([

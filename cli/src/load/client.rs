@@ -158,13 +158,13 @@ async fn pause(world: &World, owner: &str, lock: usize) -> Result<(), Error> {
 /// Somebody else has written since. Nothing the client does now may have any effect.
 async fn go_on(world: &World, lock: usize, acquired: Acquired) -> Result<(), Error> {
     let (tally, token) = (&world.tally, acquired.fencing_token);
-    tally.stale_writes.tried.add();
+    tally.stale_writes.injected.add();
     // If it comes through, the judge sees it.
     if world.write(lock, token).is_err() {
-        tally.stale_writes.refused.add();
+        tally.stale_writes.rejected.add();
     }
     let Acquired { owner_id, lease_id, lock_name, .. } = acquired;
-    tally.stale_renewals.tried.add();
+    tally.stale_renewals.injected.add();
     let extend_by_ms = world.plan.ttl.millis();
     let renewal = RenewRequest {
         owner_id: owner_id.clone(),
@@ -175,14 +175,14 @@ async fn go_on(world: &World, lock: usize, acquired: Acquired) -> Result<(), Err
     };
     match world.client.renew(&lock_name, &renewal).await {
         Ok(_) => world.breach(lock, Breach::StaleRenewalAccepted { token }),
-        Err(Error::NotRenewed(_)) => tally.stale_renewals.refused.add(),
+        Err(Error::NotRenewed(_)) => tally.stale_renewals.rejected.add(),
         Err(error) => tally.error(&error),
     }
-    tally.stale_releases.tried.add();
+    tally.stale_releases.injected.add();
     let release = ReleaseRequest { owner_id, lease_id, fencing_token: token, request_id: None };
     match world.client.release(&lock_name, &release).await {
         Ok(_) => world.breach(lock, Breach::StaleReleaseAccepted { token }),
-        Err(Error::NotReleased(_)) => tally.stale_releases.refused.add(),
+        Err(Error::NotReleased(_)) => tally.stale_releases.rejected.add(),
         Err(error) => return Err(error),
     }
     Ok(())

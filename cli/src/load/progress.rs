@@ -42,10 +42,10 @@ async fn follow(bar: ProgressBar, world: Arc<World>) {
         let left =
             if left.is_zero() { "closing".into() } else { format!("{}s left", left.as_secs()) };
         bar.set_message(format!(
-            "{left}, {n_grants} grants, {:.0}/s, {} of {} stale writes refused",
+            "{left}, {n_grants} grants, {:.0}/s, {} of {} stale writes rejected",
             n_grants as f64 / took.as_secs_f64().max(0.001),
-            stale.refused.get(),
-            stale.tried.get(),
+            stale.rejected.get(),
+            stale.injected.get(),
         ));
         tokio::time::sleep(EVERY).await;
     }

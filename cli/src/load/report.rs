@@ -44,8 +44,8 @@ pub(super) struct Report {
 /// What was tried with a lease that was over.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Stale {
-    tried: u64,
-    refused: u64,
+    injected: u64,
+    rejected: u64,
 }
 
 /// In microseconds.
@@ -113,7 +113,8 @@ impl Report {
     }
 
     fn latencies(&self) -> Table {
-        let mut table = Table::new(["", "N", "PER SECOND", "P50", "P90", "P99", "P99.9", "MAX"]);
+        let mut table =
+            Table::new(["CALL", "N", "PER SECOND", "P50", "P90", "P99", "P99.9", "MAX"]);
         for (name, latency) in [("acquire", self.acquire), ("release", self.release)] {
             let per_second = latency.n as f64 / self.seconds.max(0.001);
             let Latency { n, p50_us, p90_us, p99_us, p999_us, max_us } = latency;
@@ -126,20 +127,22 @@ impl Report {
     }
 
     fn counts(&self) -> Table {
-        let mut table = Table::new(["", "DONE", "REFUSED"]);
-        let mut plain = |name: &str, n: u64| table.row([name.into(), n.to_string(), "-".into()]);
-        plain("writes", self.n_writes);
-        plain("renewals", self.n_renewals);
-        plain("leases lost", self.n_lost);
-        plain("clients paused", self.n_pauses);
-        plain("waits to the end", self.n_timeouts);
-        plain("errors", self.n_errors);
-        let mut stale = |name: &str, stale: Stale| {
-            table.row([name.into(), stale.tried.to_string(), stale.refused.to_string()]);
-        };
-        stale("stale writes", self.stale_writes);
-        stale("stale renewals", self.stale_renewals);
-        stale("stale releases", self.stale_releases);
+        let stale =
+            |stale: Stale| format!("{} injected, {} rejected", stale.injected, stale.rejected);
+        let mut table = Table::new(["WHAT", "HOW OFTEN"]);
+        for (name, n) in [
+            ("writes", self.n_writes.to_string()),
+            ("renewals", self.n_renewals.to_string()),
+            ("leases lost", self.n_lost.to_string()),
+            ("waits to the end", self.n_timeouts.to_string()),
+            ("errors", self.n_errors.to_string()),
+            ("clients paused", self.n_pauses.to_string()),
+            ("stale writes", stale(self.stale_writes)),
+            ("stale renewals", stale(self.stale_renewals)),
+            ("stale releases", stale(self.stale_releases)),
+        ] {
+            table.row([name.into(), n]);
+        }
         table
     }
 
@@ -160,7 +163,7 @@ impl Report {
 
 impl Stale {
     fn of(refusals: &Refusals) -> Self {
-        Self { tried: refusals.tried.get(), refused: refusals.refused.get() }
+        Self { injected: refusals.injected.get(), rejected: refusals.rejected.get() }
     }
 }
 

@@ -49,11 +49,11 @@ impl Times {
     }
 }
 
-/// How often something stale was tried, and refused.
+/// How often something stale was tried, and turned down.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    pub(super) tried: Count,
-    pub(super) refused: Count,
+    pub(super) injected: Count,
+    pub(super) rejected: Count,
 }
 
 /// Everything that is counted.
