@@ -25,7 +25,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a command while holding a lock.
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
     /// Run the server.
