@@ -43,7 +43,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a command while holding a lock.
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
     /// Acquire a lock and leave it held.

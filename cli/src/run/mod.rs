@@ -35,6 +35,8 @@ use crate::seconds::Seconds;
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 /// Before the end of the lease, for the kill to reach everybody.
 const KILL_BEFORE: Duration = Duration::from_millis(250);
+/// How long it may take until a stop has its effect on all our threads.
+const STOPPED_WITHIN: Duration = Duration::from_millis(200);
 /// How long to ask a server that does not answer before giving up: about half a minute of pauses.
 const ATTEMPTS_MAX: u32 = 20;
 
@@ -181,7 +183,7 @@ impl Run {
                 loss = &mut lost => break (self.end(loss).await, Some(loss)),
                 status = self.child.change() => match status {
                     Status::Ended(status) => break (status, None),
-                    Status::Stopped(signal) => self.stopped(signal),
+                    Status::Stopped(signal) => self.stopped(signal).await,
                 },
                 signal = self.signals.next() => self.pass_on(signal),
                 () = renewal => {}
@@ -215,8 +217,6 @@ impl Run {
                 () = clock.sleep_until(kill_at) => {}
                 () = self.child.ended() => {}
             }
-        } else {
-            say(&format!("{loss}; killing the command"));
         }
         // Whatever is left of the group, also if the command itself has ended.
         self.child.signal(Signal::KILL);
@@ -224,25 +224,30 @@ impl Run {
         self.child.status()
     }
 
-    /// The command was stopped. Whoever started us expects the same of us, if it was the terminal's doing.
-    fn stopped(&mut self, signal: Signal) {
+    /// The command was stopped. If that was the terminal's doing, whoever started us expects the same of us.
+    async fn stopped(&mut self, signal: Signal) {
         let Some(terminal) = &self.terminal else { return };
         let wants_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
-        if wants_terminal && terminal.is_ours() {
-            terminal.give(self.child.group());
-            self.child.signal(Signal::CONT);
-        } else if wants_terminal || signal == Signal::TSTP {
+        if !wants_terminal && signal != Signal::TSTP {
+            return;
+        }
+        if !(wants_terminal && terminal.is_ours()) {
             terminal.take_from(self.child.group());
-            signals::stop_self();
-            // From here on we were continued. The loop looks at the lease before it lets the command go on.
+            signals::stop_group();
+            // Without a shell that could continue us we are not stopped, and go on.
+            let _ = tokio::time::timeout(STOPPED_WITHIN, self.signals.continued()).await;
+        }
+        // After a pause the command goes on only if the lock is still ours. If not, the loop kills it.
+        if self.guard.is_held() {
+            self.pass_on(Signal::CONT);
         }
     }
 
     fn pass_on(&mut self, signal: Signal) {
         if signal == Signal::CONT
-            && let Some(terminal) = &self.terminal
+            && let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours())
         {
-            terminal.give_if_ours(self.child.group());
+            terminal.give(self.child.group());
         }
         self.child.signal(signal);
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Signal, getpgrp, kill_process_group};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// What a command may be sent by people, terminals and service managers.
@@ -50,11 +50,19 @@ impl Signals {
         .await
     }
 
+    /// Returns when we were continued.
+    pub(super) async fn continued(&mut self) {
+        match self.streams.iter_mut().find(|(signal, _)| *signal == Signal::CONT) {
+            Some((_, stream)) => drop(stream.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// The next one that would end a process which does not care. A stop stops us.
     pub(super) async fn deadly(&mut self) -> Signal {
         loop {
             match self.next().await {
-                Signal::TSTP => stop_self(),
+                Signal::TSTP => stop_group(),
                 signal if DEADLY.contains(&signal) => return signal,
                 _ => {}
             }
@@ -62,10 +70,11 @@ impl Signals {
     }
 }
 
-/// Returns when somebody lets us go on.
-pub(super) fn stop_self() {
+/// Stops our whole group, as the terminal would have if the command were in it. By SIGTTIN, which we do not take:
+/// the system stops nobody by it whom no shell could continue.
+pub(super) fn stop_group() {
     // It cannot fail: we may signal ourselves.
-    let _ = kill_process(getpid(), Signal::STOP);
+    let _ = kill_process_group(getpgrp(), Signal::TTIN);
 }
 
 /// Ignored since before we were started.

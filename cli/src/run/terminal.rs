@@ -44,13 +44,6 @@ impl Terminal {
         });
     }
 
-    /// Gives it on if a shell just gave it to us.
-    pub(super) fn give_if_ours(&self, group: Pid) {
-        if self.is_ours() {
-            self.give(group);
-        }
-    }
-
     /// Takes it back, if the command has it.
     pub(super) fn take_from(&self, group: Pid) {
         if tcgetpgrp(&self.tty) == Ok(group) {

@@ -52,10 +52,10 @@ impl Warden {
         }
     }
 
-    /// The group is gone, or is on its own.
+    /// The group is gone, or is on its own. Whether the warden has heard it yet is not waited for: it may be
+    /// stopped, and reads all it was told before it acts.
     pub(super) fn dismiss(&mut self) {
         self.tell(DISMISSED);
-        let _ = self.process.wait();
     }
 
     fn tell(&mut self, nanos: u64) {
