@@ -45,23 +45,14 @@ struct Cli {
 enum Command {
     #[cfg(target_os = "linux")]
     Run(run::RunArgs),
-    /// Acquire a lock and leave it held.
     Acquire(Box<acquire::AcquireArgs>),
-    /// Make a lease last longer.
     Renew(renew::RenewArgs),
-    /// Give a lease back.
     Release(release::ReleaseArgs),
-    /// Show who has a lock, since when and how long, and who waits for it.
     Status(status::StatusArgs),
-    /// List locks: who has them, since when and how long, and who waits behind.
     Ls(ls::LsArgs),
-    /// Show what happens to locks, a line for each event.
     Watch(watch::WatchArgs),
-    /// Take a lock away from all who have it.
     Revoke(revoke::RevokeArgs),
-    /// Open a session, keep it alive, look at it, close it.
     Session(session::SessionArgs),
-    /// Put a server under load and watch whether it keeps its promises.
     Load(load::LoadArgs),
     /// Run the server.
     Serve(Box<config::Args>),
@@ -73,9 +64,7 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Check a data folder no server uses.
     Verify(backup::VerifyArgs),
-    /// Print a script that completes `leasehold` in a shell.
     Completions(completions::CompletionsArgs),
-    /// Print a page of the manual, or write all of them.
     Man(man::ManArgs),
     /// Part of `run`: becomes the command.
     #[cfg(target_os = "linux")]

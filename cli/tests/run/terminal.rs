@@ -1,72 +1,21 @@
 //! On a terminal, driven by tmux as a person would.
 
-use std::process::Command;
-
-use leasehold_testkit::json;
+use leasehold_testkit::{Terminal, json};
 
 use crate::{BINARY, World};
 
-/// A terminal with a shell in it.
-struct Screen<'a> {
-    world: &'a World,
-}
-
-impl<'a> Screen<'a> {
-    fn open(world: &'a World) -> Self {
-        let screen = Self { world };
-        let shell = format!(
-            "cd {}; export LEASEHOLD_URL=http://{}; PS1='ready> ' exec bash --norc --noprofile",
-            world.folder.path().display(),
-            world.server.address
-        );
-        screen.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", &shell]);
-        screen.shows("ready>");
-        screen.enter(&format!("l() {{ {BINARY} run \"$@\"; }}; clear"));
-        screen
-    }
-
-    fn tmux(&self, arguments: &[&str]) -> String {
-        // A server of its own for each test, in its folder.
-        let socket = self.world.file("tmux");
-        let output = Command::new("tmux").arg("-S").arg(&socket).args(arguments).output();
-        let output = output.expect("tmux: scripts/test installs it");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn keys(&self, keys: &[&str]) {
-        self.tmux(&[&["send-keys"], keys].concat());
-    }
-
-    fn enter(&self, line: &str) {
-        self.keys(&["-l", line]);
-        self.keys(&["Enter"]);
-    }
-
-    fn text(&self) -> String {
-        self.tmux(&["capture-pane", "-p"])
-    }
-
-    fn shows(&self, text: &str) {
-        let began = std::time::Instant::now();
-        while !self.text().contains(text) {
-            assert!(began.elapsed() < crate::PATIENCE, "never saw {text:?} on:\n{}", self.text());
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for Screen<'_> {
-    fn drop(&mut self) {
-        let socket = self.world.file("tmux");
-        let _ = Command::new("tmux").arg("-S").arg(socket).arg("kill-server").output();
-    }
+/// A terminal in which `l` is `leasehold run`.
+fn open(world: &World) -> Terminal {
+    let url = format!("http://{}", world.server.address);
+    let terminal = Terminal::open(world.folder.path(), 100, &[("LEASEHOLD_URL", &url)]);
+    terminal.enter(&format!("l() {{ {BINARY} run \"$@\"; }}; clear"));
+    terminal
 }
 
 #[test]
 fn a_command_reads_and_writes_the_terminal_and_ends_with_its_input() {
     let world = World::new();
-    let screen = Screen::open(&world);
+    let screen = open(&world);
     screen.enter("l a -- sed -u 's/^/said: /'; echo status=$?");
     screen.enter("hello");
     screen.shows("said: hello");
@@ -77,7 +26,7 @@ fn a_command_reads_and_writes_the_terminal_and_ends_with_its_input() {
 #[test]
 fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
     let world = World::new();
-    let screen = Screen::open(&world);
+    let screen = open(&world);
     screen.enter("l a -- sh -c 'echo it runs; sleep 1000'; echo status=$?");
     screen.shows("it runs\n");
     screen.keys(&["C-c"]);
@@ -89,7 +38,7 @@ fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
 #[test]
 fn a_job_can_be_stopped_and_brought_back() {
     let world = World::new();
-    let screen = Screen::open(&world);
+    let screen = open(&world);
     screen.enter("l a -- sed -u 's/^/said: /'; echo status=$?");
     screen.enter("one");
     screen.shows("said: one");
@@ -108,7 +57,7 @@ fn a_job_can_be_stopped_and_brought_back() {
 #[test]
 fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
     let world = World::new();
-    let screen = Screen::open(&world);
+    let screen = open(&world);
     screen.enter("set -b; l a -- sed -u 's/^/said: /' &");
     screen.shows("Stopped");
     screen.enter("fg");
@@ -120,7 +69,7 @@ fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
 #[test]
 fn a_pager_behind_the_command_has_the_terminal() {
     let world = World::new();
-    let screen = Screen::open(&world);
+    let screen = open(&world);
     screen
         .enter("l a -- seq 200 | sh -c 'cat > /dev/null; read line < /dev/tty; echo pager: $line'");
     screen.enter("hello");
@@ -130,7 +79,7 @@ fn a_pager_behind_the_command_has_the_terminal() {
 #[test]
 fn a_command_that_was_killed_leaves_a_terminal_one_can_work_with() {
     let world = World::new();
-    let screen = Screen::open(&world);
+    let screen = open(&world);
     screen
         .enter("l a --ttl 1s -- sh -c 'echo it runs; stty raw -echo; sleep 1000'; echo status=$?");
     screen.shows("it runs\n");
