@@ -117,7 +117,7 @@ fn not_granted(args: &AcquireArgs, error: Error) -> Failure {
     let is_conflict = error.is_conflict();
     let mut failure = Failure::from(error);
     if is_conflict {
-        failure.why = format!("{}: {}", args.lock, failure.why);
+        failure.why = format!("{}: {}", plain(&args.lock), failure.why);
     }
     failure
 }

@@ -85,7 +85,8 @@ impl From<Error> for Failure {
             error if error.is_retryable() => UNREACHABLE,
             _ => REFUSED,
         };
-        Self { answer: Some(answer(&error)), ..Self::new(status, error) }
+        let why = error.to_string();
+        Self { answer: Some(answer(&error)), ..Self::new(status, plain(&why)) }
     }
 }
 

@@ -33,9 +33,18 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use exit::Failure;
 
+const EXAMPLES: &str = "\
+Examples:
+  leasehold serve                             # the server, on http://127.0.0.1:8080
+  leasehold run nightly -- ./backup.sh        # a command that runs only once at a time
+  leasehold ls                                # who has what, and who waits
+  leasehold help acquire
+
+Every command takes its server from --url or LEASEHOLD_URL. docs/cli.md has the rest, and every exit status.";
+
 /// A lock server: leases with fencing tokens, fair queues, sessions and grace periods.
 #[derive(Parser)]
-#[command(name = "leasehold", version)]
+#[command(name = "leasehold", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

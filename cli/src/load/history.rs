@@ -5,12 +5,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem::discriminant;
 
 use leasehold::Moment;
 use serde::Serialize;
 
-/// As many are kept to be shown; all are counted.
-const SHOWN_MAX: usize = 10;
+/// As many of each kind are kept to be shown; all are counted.
+const SHOWN_MAX: usize = 3;
 
 /// Something that must never be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -59,7 +60,7 @@ impl fmt::Display for Breach {
 #[derive(Debug)]
 pub(super) struct History {
     locks: Vec<LockHistory>,
-    /// The first few, each with the lock's number.
+    /// The first few of each kind, with the lock's number.
     pub(super) breaches: Vec<(usize, Breach)>,
     pub(super) n_breaches: u64,
 }
@@ -133,7 +134,8 @@ impl History {
     /// Something was seen that must never be.
     pub(super) fn breach(&mut self, lock: usize, breach: Breach) {
         self.n_breaches += 1;
-        if self.breaches.len() < SHOWN_MAX {
+        let is_alike = |(_, other): &&_| discriminant(other) == discriminant(&breach);
+        if self.breaches.iter().filter(is_alike).count() < SHOWN_MAX {
             self.breaches.push((lock, breach));
         }
     }
@@ -250,9 +252,10 @@ mod tests {
         history.begin(0, 1, at(1));
         history.begin(1, 1, at(1));
         assert_eq!(history.n_breaches, 0);
-        for _ in 0..100 {
-            history.breach(1, Breach::StaleReleaseAccepted { token: 1 });
+        for token in 0..100 {
+            history.breach(1, Breach::StaleReleaseAccepted { token });
+            history.breach(0, Breach::StaleRenewalAccepted { token });
         }
-        assert_eq!((history.n_breaches, history.breaches.len()), (100, SHOWN_MAX));
+        assert_eq!((history.n_breaches, history.breaches.len()), (200, 2 * SHOWN_MAX));
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Report {
     pub(super) acquire: Latency,
     pub(super) release: Latency,
     pub(super) n_breaches: u64,
-    /// The first few.
+    /// The first few of each kind.
     pub(super) breaches: Vec<Seen>,
 }
 
