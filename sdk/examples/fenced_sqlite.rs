@@ -28,7 +28,12 @@ impl Reports {
 
     /// Writes a report, unless a newer token has been here. Both or neither: the transaction holds the write lock
     /// from its beginning, so nobody comes between the comparison and the write.
-    pub(crate) fn write(&mut self, name: &str, token: u64, body: &str) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn write(
+        &mut self,
+        name: &str,
+        token: u64,
+        body: &str,
+    ) -> Result<(), Box<dyn Error>> {
         // Tokens are below 2^53.
         let stored = i64::try_from(token)?;
         let transaction =
