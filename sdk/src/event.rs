@@ -109,7 +109,10 @@ impl Events {
     /// One more piece of the stream.
     async fn read(&mut self) -> Result<(), Error> {
         self.connect().await?;
-        let Some(stream) = &mut self.stream else { return Ok(()) };
+        // Connecting may itself have something to tell.
+        let Some(stream) = self.stream.as_mut().filter(|_| self.ready.is_empty()) else {
+            return Ok(());
+        };
         let broken = |why: &str| Error::Broken(why.into());
         let frame = tokio::time::timeout(SILENCE_MAX, stream.frame()).await;
         let frame = frame.map_err(|_| broken("the server fell silent"))?;

@@ -1,5 +1,7 @@
 //! Every call of the native dialect, against a real server.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::time::Duration;
 
 use leasehold::api::{

@@ -101,7 +101,7 @@ async fn held(client: &Client, args: &RunArgs) -> Result<u8, Failure> {
     match start(&guard, &args.command, terminal.as_ref()) {
         Ok((child, warden)) => {
             let kill_before = kill_before(args.ttl.0);
-            Run { guard, kill_before, child, warden, terminal, signals }.to_the_end().await
+            Run { guard, kill_before, child, warden, terminal, signals }.see_through().await
         }
         Err(error) => {
             let _ = tokio::time::timeout(RELEASE_MAX, guard.release()).await;
@@ -172,7 +172,7 @@ struct Run {
 }
 
 impl Run {
-    async fn to_the_end(mut self) -> Result<u8, Failure> {
+    async fn see_through(mut self) -> Result<u8, Failure> {
         let mut lost = std::pin::pin!(self.guard.lost());
         let (status, loss) = loop {
             let renewal = self.guard.renewal();
@@ -204,12 +204,12 @@ impl Run {
         self.guard.end() - self.kill_before
     }
 
-    /// Ends the command while the lease is still ours, or at once if it may not be.
+    /// Ends the command while the lease is still ours, or at once if it may not be. Says nothing before it is done:
+    /// writing can take any time.
     async fn end(&mut self, loss: Lost) -> u8 {
         let clock = leasehold::clock::BootClock;
         let kill_at = self.kill_at();
         if loss == Lost::OutOfTime && clock.now() < kill_at {
-            say(&format!("{loss}; ending the command"));
             self.child.signal(Signal::TERM);
             self.child.signal(Signal::CONT);
             tokio::select! {
@@ -265,19 +265,22 @@ async fn finish(guard: LockGuard, status: u8, loss: Option<Lost>) -> Result<u8, 
             let why = format!("{name}: {}: it was lost before the command ended", no.error);
             Err(Failure::new(LOST, why))
         }
-        (None, Ok(Err(error))) => {
-            say(&format!("{name} was not given back and will run out: {error}"));
-            Ok(status)
-        }
-        (None, Err(_)) => {
-            say(&format!("{name} was not given back and will run out: no answer"));
-            Ok(status)
-        }
         (None, Ok(Ok(()))) => Ok(status),
+        (None, not_released) => {
+            let why = match not_released {
+                Ok(Err(error)) => error.to_string(),
+                _ => "no answer".into(),
+            };
+            warn(&format!("{name} was not given back and will run out: {why}"));
+            Ok(status)
+        }
     }
 }
 
-#[expect(clippy::print_stderr, reason = "whoever watches the command should know")]
-fn say(what: &str) {
+#[expect(
+    clippy::print_stderr,
+    reason = "the command worked, but somebody may wonder why the lock is held"
+)]
+fn warn(what: &str) {
     eprintln!("leasehold: {what}");
 }

@@ -170,6 +170,16 @@ fn a_command_that_ends_just_after_its_lock_was_taken_away_is_told_so() {
     assert_eq!(world.run(&["a"], &script).code(), Some(75));
 }
 
+#[test]
+fn a_command_that_ends_while_the_server_is_gone_keeps_its_status() {
+    let mut world = World::new();
+    let run = world.run(&["a"], "touch ready; while [ ! -e go ]; do sleep 0.01; done; exit 4");
+    world.until("it is ready", || world.file("ready").exists());
+    world.replace_server();
+    std::fs::write(world.file("go"), "").unwrap();
+    assert_eq!(run.code(), Some(4));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_lives_through_restarts_of_the_server() {
     let mut world = World::new();

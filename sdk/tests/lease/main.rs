@@ -1,5 +1,7 @@
 //! Guards and sessions against a real server. Both sides' clocks are the test's: nothing here waits for time.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod guard;
 mod queue;
 mod session;
