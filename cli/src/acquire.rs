@@ -91,7 +91,14 @@ async fn granted(client: &Client, args: &AcquireArgs) -> Result<Acquired, Error>
     persist(|| {
         let left = args.wait.map(|Seconds(wait)| Lasting(wait.saturating_sub(asked_at.elapsed())));
         let question = AcquireRequest { wait_ms: left.map(Lasting::millis), ..question.clone() };
-        async move { client.acquire(&args.lock, &question).await }
+        async move {
+            let sent_at = Instant::now();
+            let mut acquired = client.acquire(&args.lock, &question).await?;
+            // The server counts from the question, which may have waited long. Whoever reads this does so now.
+            let since = Lasting(sent_at.elapsed()).millis();
+            acquired.expires_in_ms = acquired.expires_in_ms.map(|ms| ms.saturating_sub(since));
+            Ok(acquired)
+        }
     })
     .await
 }

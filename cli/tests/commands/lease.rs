@@ -85,6 +85,8 @@ fn whoever_waits_has_the_lock_when_it_is_given_back() {
     world.json(&["release", "db", "--owner", "ann", "--lease-id", lease_id, "--token", "1"]);
     let granted = Ended::of(waiter.wait_with_output().unwrap());
     assert_eq!((granted.code, &granted.json()["fencing_token"]), (0, &json!(2)));
+    let left = granted.json()["expires_in_ms"].as_u64().unwrap();
+    assert!(left <= 30_000, "time in the queue is not counted in: {left}");
     let in_vain = world.leasehold(&["acquire", "db", "--owner", "cem", "--wait", "0.05", "--json"]);
     assert_eq!((in_vain.code, &in_vain.json()["reason"]), (1, &json!("WAIT_TIMEOUT")));
 }
