@@ -26,7 +26,7 @@ Examples:
 In a script, so that a refusal is not missed:
   lease=$(leasehold acquire nightly --ttl 10m --env) || exit
   eval \"$lease\"
-  ...                     # leasehold renew --ttl 10m, if it takes longer
+  ...                # leasehold renew --ttl 10m, in time
   leasehold release
 
 To hold a lock for as long as a command runs, use `leasehold run`: it renews, and ends the command if the lock

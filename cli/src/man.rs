@@ -30,36 +30,36 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
     let whole = whole();
     if let Some(folder) = &args.out {
         let why = |error: io::Error| Failure::new(SYSTEM, format!("{}: {error}", folder.display()));
-        return write(whole, folder).map_err(why);
+        let written = std::fs::create_dir_all(folder).and_then(|()| write(&whole, folder));
+        return written.map_err(why);
     }
     let mut command = &whole;
     for name in &args.command {
         let unknown = || Failure::new(USAGE, format!("there is no command {name:?}"));
         command = command.find_subcommand(name).ok_or_else(unknown)?;
     }
-    let page = page(command.clone()).map_err(|error| Failure::new(SYSTEM, error))?;
-    print(page.trim_end())
+    let mut text = Vec::new();
+    page(command).render(&mut text).map_err(|error| Failure::new(SYSTEM, error))?;
+    print(String::from_utf8_lossy(&text).trim_end())
 }
 
-/// Every command under its whole name. The page must be the same wherever it is made, so what variables are set to
-/// is left out.
+/// Every command, under its whole name.
 fn whole() -> Command {
-    let mut whole = hidden_values(crate::Cli::command());
+    let mut whole = crate::Cli::command().disable_help_subcommand(true);
     whole.build();
     whole
 }
 
-fn hidden_values(command: Command) -> Command {
-    command.mut_args(|arg| arg.hide_env_values(true)).mut_subcommands(hidden_values)
+fn page(command: &Command) -> Man {
+    let source = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
+    Man::new(command.clone()).source(source).manual("Leasehold")
 }
 
-fn page(command: Command) -> io::Result<String> {
-    let mut page = Vec::new();
-    Man::new(command).render(&mut page)?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
-}
-
-fn write(whole: Command, folder: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(whole, folder)
+fn write(command: &Command, folder: &Path) -> io::Result<()> {
+    page(command).generate_to(folder)?;
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in shown {
+        write(command, folder)?;
+    }
+    Ok(())
 }

@@ -100,4 +100,5 @@ fn every_command_for_scripts_and_people_shows_examples_and_no_secret() {
         assert!(!help.contains("secret-7"), "{command}");
         assert!(!leasehold(&["man", command]).out.contains("secret-7"), "{command}");
     }
+    assert!(leasehold(&["man", "renew"]).out.contains("LEASEHOLD_LEASE_ID"));
 }
