@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn the_widest_column_gives_way_to_the_terminal() {
         let shown = render(Some(30), &[["a-very-long-name-of-a-lock", "worker-1", "10s"]]);
-        assert_eq!(shown, "LOCK           OWNER     LEFT\na-very-long-…  worker-1  10s");
+        assert_eq!(shown, "LOCK            OWNER     LEFT\na-very-long-n…  worker-1  10s");
         assert!(shown.lines().all(|line| line.width() <= 30));
     }
 

@@ -3,11 +3,11 @@
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use leasehold_testkit::{Value, json};
+use leasehold_testkit::{Process, Value, json};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::fake::{self, Question};
-use crate::{Ended, World, command, until};
+use crate::{BINARY, Ended, World, command, until};
 
 #[test]
 fn a_server_that_keeps_its_promises_passes_and_everything_stale_is_rejected() {
@@ -30,6 +30,23 @@ fn a_server_that_keeps_its_promises_passes_and_everything_stale_is_rejected() {
     assert!(number(&report["acquire"]["max_us"]) >= number(&report["acquire"]["p50_us"]));
     let held = world.leasehold(&["ls", "--state", "held"]);
     assert_eq!(held.out, "", "all of it was given back");
+}
+
+#[test]
+fn promises_are_kept_over_a_kill_of_the_server() {
+    let mut world = World::with(&[]);
+    let listen = format!("--listen={}", world.server.address);
+    let plan = ["load", "--clients", "8", "--locks", "2", "--duration", "3s", "--ttl", "300ms"];
+    let mut load = world.command(&[&plan[..], &["--failrate", "0.1", "--json"]].concat());
+    let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let granted = |world: &World| world.json(&["status", "lockload-0"])["last_token"].as_u64();
+    until("it has begun", || granted(&world) > Some(3));
+    world.server.signal(Signal::KILL);
+    world.server.wait();
+    world.server = Process::start(BINARY, &world.folder.path().join("data"), &[&listen]);
+    let ended = Ended::of(load.wait_with_output().unwrap());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(granted(&world) > Some(6), "it went on: {ended:?}");
 }
 
 /// What an honest answer would look like, for whoever asks.
