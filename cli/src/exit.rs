@@ -93,18 +93,17 @@ impl From<Error> for Failure {
 /// The server's own words if there are any.
 fn answer(error: &Error) -> Value {
     let said = match error {
-        Error::NotAcquired(no) => serde_json::to_value(no),
-        Error::NotRenewed(no) => serde_json::to_value(no),
-        Error::NotReleased(no) => serde_json::to_value(no),
-        Error::Failed { failure, .. } => serde_json::to_value(failure),
-        _ => Ok(Value::Null),
+        Error::NotAcquired(no) => serde_json::to_value(no).ok(),
+        Error::NotRenewed(no) => serde_json::to_value(no).ok(),
+        Error::NotReleased(no) => serde_json::to_value(no).ok(),
+        Error::Failed { failure, .. } => serde_json::to_value(failure).ok(),
+        _ => None,
     };
-    match said {
-        Ok(said) if !said.is_null() => said,
-        _ => json!({
+    said.unwrap_or_else(|| {
+        json!({
             "error": error.to_string(),
             "retryable": error.is_retryable(),
             "may_have_taken_effect": error.may_have_taken_effect(),
-        }),
-    }
+        })
+    })
 }

@@ -1,4 +1,4 @@
-//! What shows that a lease is ours: from flags, or from the variables that `acquire --env` and `run` set.
+//! What shows that a lease is ours: from flags, or from the variables that `acquire --env` prints.
 
 use clap::Args;
 
