@@ -1,6 +1,6 @@
 //! `leasehold completions`: what a shell should know to complete our command line.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::exit::Failure;
@@ -22,6 +22,13 @@ pub(crate) struct CompletionsArgs {
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "leasehold", &mut script);
+    clap_complete::generate(args.shell, &mut shown(), "leasehold", &mut script);
     print(String::from_utf8_lossy(&script).trim_end())
+}
+
+/// Everything but what is hidden: that is no command for people, and a shell would offer it.
+fn shown() -> Command {
+    let whole = crate::Cli::command();
+    let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new("leasehold").version(env!("CARGO_PKG_VERSION")).subcommands(shown.cloned())
 }

@@ -37,6 +37,7 @@ fn completions_know_every_command_in_every_shell() {
         for command in COMMANDS {
             assert!(ended.out.contains(command), "{command} in {shell}");
         }
+        assert!(!ended.out.contains("warden"), "parts of `run` are for nobody else");
         for flag in ["failrate", "lease-id", "metadata"] {
             assert!(ended.out.contains(flag), "{flag} in {shell}");
         }
