@@ -64,14 +64,21 @@ enum Command {
     Session(session::SessionArgs),
     Load(load::LoadArgs),
     /// Run the server.
+    #[command(
+        after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
+    )]
     Serve(Box<config::Args>),
     /// Say what `serve` would do with these settings, or what is wrong with them.
+    #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
     CheckConfig(Box<config::Args>),
     /// Copy the data of a server, running or not.
+    #[command(after_help = "Example:\n  leasehold backup ./copy --data ./leasehold-data")]
     Backup(backup::BackupArgs),
     /// Make a data folder from a backup.
+    #[command(after_help = "Example:\n  leasehold restore ./copy --data ./new-data")]
     Restore(backup::RestoreArgs),
     /// Check a data folder no server uses.
+    #[command(after_help = "Example:\n  leasehold verify ./leasehold-data")]
     Verify(backup::VerifyArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),

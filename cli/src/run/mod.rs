@@ -40,12 +40,20 @@ const STOPPED_WITHIN: Duration = Duration::from_millis(200);
 /// How long to ask a server that does not answer before giving up: about half a minute of pauses.
 const ATTEMPTS_MAX: u32 = 20;
 
+const EXAMPLES: &str = "\
+Examples:
+  leasehold run nightly -- ./backup.sh             # waits for its turn
+  leasehold run -n nightly -- ./backup.sh          # or not at all
+  leasehold run -w 60 -E 9 nightly -- ./backup.sh  # up to a minute; then ends with 9
+  leasehold run --limit 3 encoder -- ./encode      # up to three at a time";
+
 /// Run a command while holding a lock.
 ///
 /// Its exit status is that of the command, or 128 and the number of the signal that ended it. 75 if the lock was
 /// lost while it ran, 69 if it could not be started, 68 if the server cannot be reached, 64 for a mistake on the
 /// command line.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The lock's name.
     lock: String,
