@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{BootClock, Clock};
+use crate::secret::Secret;
 use crate::transport::Transport;
 use crate::{Error, Events, LockRequest, SessionRequest, random};
 
@@ -81,7 +82,7 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder {
     url: String,
     namespace: Option<String>,
-    api_key: Option<String>,
+    api_key: Option<Secret>,
     owner: Option<String>,
     timeout: Duration,
     connect_timeout: Duration,
@@ -97,7 +98,7 @@ impl ClientBuilder {
 
     /// Sent as `Authorization: Bearer …` with every request.
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
-        self.api_key = Some(api_key.into());
+        self.api_key = Some(Secret(api_key.into()));
         self
     }
 
@@ -127,7 +128,7 @@ impl ClientBuilder {
 
     /// The client, if the settings make sense. Nothing is sent yet.
     pub fn build(self) -> Result<Client, Error> {
-        let api_key = self.api_key.as_deref();
+        let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
         let transport = Transport::new(&self.url, api_key, self.timeout, self.connect_timeout)?;
         let owner = self.owner.unwrap_or_else(random::owner);
         let Self { namespace, clock, .. } = self;

@@ -51,6 +51,7 @@ mod heartbeat;
 mod random;
 mod request;
 mod retry;
+mod secret;
 mod session;
 mod tenure;
 mod transport;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::clock::Moment;
 use crate::guard::Lease;
 use crate::retry::{Attempts, Manner};
+use crate::secret::Secret;
 use crate::tenure::Tenure;
 use crate::{Client, Error, LockGuard, Retry, random};
 
@@ -33,7 +34,7 @@ pub struct LockRequest {
     grace: Option<Duration>,
     metadata: Option<Value>,
     retry: Retry,
-    session: Option<(String, Arc<Tenure>)>,
+    session: Option<(Secret, Arc<Tenure>)>,
 }
 
 impl LockRequest {
@@ -57,7 +58,7 @@ impl LockRequest {
 
     pub(crate) fn of_session(mut self, id: &str, owner: &str, tenure: Arc<Tenure>) -> Self {
         self.owner = owner.into();
-        self.session = Some((id.into(), tenure));
+        self.session = Some((Secret(id.into()), tenure));
         self
     }
 
@@ -185,7 +186,7 @@ impl LockRequest {
             limit: self.limit,
             grace_ms: self.grace.map(millis),
             metadata: self.metadata.clone(),
-            session_id: self.session.as_ref().map(|(id, _)| id.clone()),
+            session_id: self.session.as_ref().map(|(id, _)| id.0.clone()),
         }
     }
 

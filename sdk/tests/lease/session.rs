@@ -59,3 +59,18 @@ async fn a_lock_of_a_session_has_no_ttl_of_its_own() {
     let asked = session.lock("shard").ttl(TTL).acquire().await.unwrap_err();
     assert!(matches!(asked, Error::Invalid(_)), "{asked}");
 }
+
+#[tokio::test]
+async fn nothing_that_proves_anything_is_shown_for_debugging() {
+    let world = World::new().await;
+    let key = "a-secret-key";
+    let builder = leasehold::Client::builder("http://127.0.0.1:1").api_key(key);
+    let session = world.client.session().ttl(TTL).open().await.unwrap();
+    let request = session.lock("shard");
+    let guard = request.clone().acquire().await.unwrap();
+    let client = builder.clone().build().unwrap();
+    let shown = format!("{builder:?} {client:?} {session:?} {request:?} {guard:?}");
+    for secret in [key, session.id(), guard.lease_id()] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+}
