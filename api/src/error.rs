@@ -69,4 +69,7 @@ pub enum Code {
     Timeout,
     /// It is not known whether it was done: repeat it with the same `request_id`.
     Unknown,
+    /// A kind that was not yet known when this was built: a newer server sent it.
+    #[serde(other)]
+    Other,
 }

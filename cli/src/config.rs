@@ -348,13 +348,16 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// The command line with what the file and the old variable names say put in before it.
 pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, String> {
     let mut given: Vec<_> = given.collect();
+    // The command itself, not a word of what `run` is to run.
     let takes_settings = |word: &OsString| word == "serve" || word == "check-config";
-    let Some(at) = given.iter().position(takes_settings) else { return Ok(given) };
+    if !given.get(1).is_some_and(takes_settings) {
+        return Ok(given);
+    }
     let mut added = aliases();
-    if let Some(file) = config_file(&given[at + 1..]) {
+    if let Some(file) = config_file(&given[2..]) {
         added.extend(from_file(&file)?);
     }
-    given.splice(at + 1..at + 1, added);
+    given.splice(2..2, added);
     Ok(given)
 }
 

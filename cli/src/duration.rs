@@ -1,4 +1,4 @@
-//! Durations as people write them: `5s`, `1h 30m`, `250ms`.
+//! Durations as people write them, `5s`, `1h 30m`, `250ms`, and as they read them, `4m12s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,6 +15,11 @@ impl Lasting {
     pub(crate) fn span(self) -> Span {
         Span::from_nanos(u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
     }
+
+    /// As the wire counts: whole milliseconds, rounded up so that what is more than nothing stays so.
+    pub(crate) fn millis(self) -> u64 {
+        u64::try_from(self.0.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
 }
 
 impl FromStr for Lasting {
@@ -28,5 +33,40 @@ impl FromStr for Lasting {
 impl fmt::Display for Lasting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+/// At a glance: two units at most.
+pub(crate) fn glance(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 if time.is_zero() => "0s".into(),
+        0 if time.as_millis() < 1 => format!("{}us", time.as_micros()),
+        0 if time.as_millis() < 10 => format!("{:.1}ms", time.as_secs_f64() * 1e3),
+        0 => format!("{}ms", time.as_millis()),
+        1..10 => format!("{:.1}s", (time.as_secs_f64() * 10.0).floor() / 10.0),
+        10..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_is_two_units_and_never_more_than_there_is() {
+        let shown = |millis| glance(Duration::from_millis(millis));
+        assert_eq!(shown(0), "0s");
+        assert_eq!(glance(Duration::from_micros(85)), "85us");
+        assert_eq!(glance(Duration::from_micros(1250)), "1.2ms");
+        assert_eq!(shown(250), "250ms");
+        assert_eq!(shown(9_999), "9.9s");
+        assert_eq!(shown(59_999), "59s");
+        assert_eq!(shown(252_000), "4m12s");
+        assert_eq!(shown(3_600_000), "1h00m");
+        assert_eq!(shown(187_200_000), "2d04h");
     }
 }

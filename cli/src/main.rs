@@ -1,18 +1,50 @@
 //! The command `leasehold`.
 
+mod acquire;
+mod ask;
 mod backup;
+mod completions;
 mod config;
+mod connection;
 mod duration;
+mod exit;
+mod load;
 mod log;
+mod ls;
+mod man;
+mod output;
+mod owner;
+mod proof;
+mod release;
+mod renew;
+mod revoke;
+#[cfg(target_os = "linux")]
+mod run;
+mod screen;
+mod seconds;
 mod serve;
+mod session;
+mod status;
+mod table;
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use exit::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold serve                             # the server, on http://127.0.0.1:8080
+  leasehold run nightly -- ./backup.sh        # a command that runs only once at a time
+  leasehold ls                                # who has what, and who waits
+  leasehold help acquire
+
+Every command takes its server from --url or LEASEHOLD_URL. docs/cli.md has the rest, and every exit status.";
 
 /// A lock server: leases with fencing tokens, fair queues, sessions and grace periods.
 #[derive(Parser)]
-#[command(name = "leasehold", version)]
+#[command(name = "leasehold", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -20,38 +52,89 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    #[cfg(target_os = "linux")]
+    Run(run::RunArgs),
+    Acquire(Box<acquire::AcquireArgs>),
+    Renew(renew::RenewArgs),
+    Release(release::ReleaseArgs),
+    Status(status::StatusArgs),
+    Ls(ls::LsArgs),
+    Watch(watch::WatchArgs),
+    Revoke(revoke::RevokeArgs),
+    Session(session::SessionArgs),
+    Load(load::LoadArgs),
     /// Run the server.
+    #[command(
+        after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
+    )]
     Serve(Box<config::Args>),
     /// Say what `serve` would do with these settings, or what is wrong with them.
+    #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
     CheckConfig(Box<config::Args>),
     /// Copy the data of a server, running or not.
+    #[command(after_help = "Example:\n  leasehold backup ./copy --data ./leasehold-data")]
     Backup(backup::BackupArgs),
     /// Make a data folder from a backup.
+    #[command(after_help = "Example:\n  leasehold restore ./copy --data ./new-data")]
     Restore(backup::RestoreArgs),
     /// Check a data folder no server uses.
+    #[command(after_help = "Example:\n  leasehold verify ./leasehold-data")]
     Verify(backup::VerifyArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
+    /// Part of `run`: becomes the command.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Launch(run::LaunchArgs),
+    /// Part of `run`: ends the command if `run` cannot.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Warden(run::WardenArgs),
 }
 
 fn main() -> ExitCode {
-    let cli = match config::arguments(std::env::args_os()) {
-        Ok(arguments) => Cli::parse_from(arguments),
-        Err(error) => return fail(&error),
+    let arguments = match config::arguments(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(error) => return Failure::from(error).report(),
     };
-    let result = match cli.command {
-        Command::Serve(args) => serve::serve(*args),
-        Command::CheckConfig(args) => serve::check(*args),
-        Command::Backup(args) => backup::backup(&args),
-        Command::Restore(args) => backup::restore(&args),
-        Command::Verify(args) => backup::verify(&args),
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return unparsed(&error),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
+    dispatch(cli.command).unwrap_or_else(|failure| failure.report())
 }
 
-#[expect(clippy::print_stderr, reason = "this is how a command fails")]
-fn fail(error: &str) -> ExitCode {
-    eprintln!("leasehold: {error}");
-    ExitCode::FAILURE
+fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        #[cfg(target_os = "linux")]
+        Command::Run(args) => return run::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Launch(args) => return Err(run::launch(&args)),
+        #[cfg(target_os = "linux")]
+        Command::Warden(args) => run::warden(&args)?,
+        Command::Acquire(args) => acquire::acquire(&args)?,
+        Command::Renew(args) => renew::renew(&args)?,
+        Command::Release(args) => release::release(&args)?,
+        Command::Status(args) => return status::status(&args),
+        Command::Ls(args) => ls::ls(&args)?,
+        Command::Watch(args) => watch::watch(&args)?,
+        Command::Revoke(args) => revoke::revoke(&args)?,
+        Command::Session(args) => session::session(&args)?,
+        Command::Load(args) => return load::load(args),
+        Command::Serve(args) => serve::serve(*args)?,
+        Command::CheckConfig(args) => serve::check(*args)?,
+        Command::Backup(args) => backup::backup(&args)?,
+        Command::Restore(args) => backup::restore(&args)?,
+        Command::Verify(args) => backup::verify(&args)?,
+        Command::Completions(args) => completions::completions(&args)?,
+        Command::Man(args) => man::man(&args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Help was asked for, or something made no sense.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    // Nobody is left to tell if this fails.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
 }

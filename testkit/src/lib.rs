@@ -1,8 +1,9 @@
-//! What the tests share: an HTTP client, and servers in this process and in others.
+//! What the tests share: an HTTP client, servers in this process and in others, a terminal.
 
 mod client;
 mod local;
 mod process;
+mod terminal;
 pub mod walk;
 
 pub use client::{Broken, Client, Response};
@@ -11,6 +12,7 @@ pub use local::{Local, settings};
 pub use process::Process;
 pub use serde_json::{Value, json};
 pub use tempfile::TempDir;
+pub use terminal::Terminal;
 
 /// A folder that is gone after the test. On a real disk if the system's temporary files are.
 pub fn folder() -> TempDir {

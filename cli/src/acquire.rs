@@ -1,0 +1,155 @@
+//! `leasehold acquire`: a lock for a script, for as long as its ttl.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use leasehold::api::{AcquireRequest, Acquired, Mode};
+use leasehold::{Client, Error};
+use serde_json::Value;
+
+use crate::ask::{ask, persist};
+use crate::connection::ServerArgs;
+use crate::duration::{Lasting, glance};
+use crate::exit::Failure;
+use crate::output::{OutputArgs, exports, plain, print, print_json};
+use crate::owner::OwnerArgs;
+use crate::proof::request_id;
+use crate::seconds::Seconds;
+
+const TTL_DEFAULT: Lasting = Lasting(Duration::from_secs(30));
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold acquire nightly --ttl 10m
+  leasehold acquire nightly --ttl 10m --wait 30 --json
+
+In a script, so that a refusal is not missed:
+  lease=$(leasehold acquire nightly --ttl 10m --env) || exit
+  eval \"$lease\"
+  ...                # leasehold renew --ttl 10m, in time
+  leasehold release
+
+To hold a lock for as long as a command runs, use `leasehold run`: it renews, and ends the command if the lock
+is lost.
+
+Exit status: 0 it is yours; 1 somebody else has it; 68 the server cannot be reached; see docs/cli.md for the rest.";
+
+/// Acquire a lock and leave it held.
+///
+/// Nothing renews it: it is yours until its ttl is over, or until `leasehold release`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AcquireArgs {
+    /// The lock's name.
+    lock: String,
+    /// How long the lease lasts: 30s, or as long as the session.
+    #[arg(long)]
+    ttl: Option<Lasting>,
+    /// Wait in the queue this long: seconds, or with a unit. Not at all if left out.
+    #[arg(short, long, value_name = "SECONDS")]
+    wait: Option<Seconds>,
+    /// Share the lock with others that say so too.
+    #[arg(short, long, conflicts_with = "limit")]
+    shared: bool,
+    /// Share it with up to N in all, who must all say the same N.
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// If the lease runs out, keep the lock for this owner so long.
+    #[arg(long)]
+    grace: Option<Lasting>,
+    /// Shown to whoever looks at the lock.
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    metadata: Option<Value>,
+    /// The session it is to end with; see `leasehold session`.
+    #[arg(long, value_name = "ID", env = "LEASEHOLD_SESSION", hide_env_values = true)]
+    session: Option<String>,
+    /// Repeating a request with its id repeats the answer, not the effect; by chance if left out.
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    /// Print lines for a shell to `eval`.
+    #[arg(long, conflicts_with = "json")]
+    env: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn acquire(args: &AcquireArgs) -> Result<(), Failure> {
+    ask(args.output, async {
+        let client = args.server.client()?;
+        let acquired = granted(&client, args).await.map_err(|error| not_granted(args, error))?;
+        show(args, &acquired)
+    })
+}
+
+async fn granted(client: &Client, args: &AcquireArgs) -> Result<Acquired, Error> {
+    let question = args.question();
+    let asked_at = Instant::now();
+    persist(|| {
+        let left = args.wait.map(|Seconds(wait)| Lasting(wait.saturating_sub(asked_at.elapsed())));
+        let question = AcquireRequest { wait_ms: left.map(Lasting::millis), ..question.clone() };
+        async move {
+            let sent_at = Instant::now();
+            let mut acquired = client.acquire(&args.lock, &question).await?;
+            // The server counts from the question, which may have waited long. Whoever reads this does so now.
+            let since = Lasting(sent_at.elapsed()).millis();
+            acquired.expires_in_ms = acquired.expires_in_ms.map(|ms| ms.saturating_sub(since));
+            Ok(acquired)
+        }
+    })
+    .await
+}
+
+impl AcquireArgs {
+    fn question(&self) -> AcquireRequest {
+        let ttl = self.ttl.or(self.session.is_none().then_some(TTL_DEFAULT));
+        AcquireRequest {
+            owner_id: self.owner.name(),
+            ttl_ms: ttl.map(Lasting::millis),
+            request_id: Some(self.request_id.clone().unwrap_or_else(request_id)),
+            wait_ms: None,
+            mode: self.shared.then_some(Mode::Shared),
+            limit: self.limit,
+            grace_ms: self.grace.map(Lasting::millis),
+            metadata: self.metadata.clone(),
+            session_id: self.session.clone(),
+        }
+    }
+}
+
+fn not_granted(args: &AcquireArgs, error: Error) -> Failure {
+    let is_conflict = error.is_conflict();
+    let mut failure = Failure::from(error);
+    if is_conflict {
+        failure.why = format!("{}: {}", plain(&args.lock), failure.why);
+    }
+    failure
+}
+
+fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
+    if args.output.json {
+        return print_json(acquired);
+    }
+    let Acquired { lock_name, owner_id, lease_id, fencing_token, expires_in_ms, .. } = acquired;
+    let token = fencing_token.to_string();
+    if args.env {
+        return print(&exports(&[
+            ("LEASEHOLD_LOCK", lock_name),
+            ("LEASEHOLD_OWNER", owner_id),
+            ("LEASEHOLD_LEASE_ID", lease_id),
+            ("LEASEHOLD_FENCING_TOKEN", &token),
+        ]));
+    }
+    let left = expires_in_ms.map_or("for ever".into(), |ms| glance(Duration::from_millis(ms)));
+    let [lock, owner] = [lock_name, owner_id].map(|text| plain(text));
+    print(&format!(
+        "{lock} is yours\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"
+    ))
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))
+}

@@ -1,0 +1,109 @@
+//! How commands end: every exit status that is ours, in one place. `docs/cli.md` lists them for users.
+
+use std::process::ExitCode;
+
+use leasehold::Error;
+use leasehold::api::Code;
+use serde_json::{Value, json};
+
+use crate::output::plain;
+
+/// Anything that has no status of its own.
+pub(crate) const FAILED: u8 = 1;
+/// The lock is somebody else's; `-E` sets another for `run`.
+pub(crate) const CONFLICT: u8 = 1;
+/// The command line makes no sense: `EX_USAGE`.
+pub(crate) const USAGE: u8 = 64;
+/// The server cannot be reached, or cannot answer now: `EX_NOHOST`.
+pub(crate) const UNREACHABLE: u8 = 68;
+/// The command cannot be started, as `flock` ends then: `EX_UNAVAILABLE`.
+pub(crate) const NOT_STARTED: u8 = 69;
+/// `load` saw what must never be: `EX_SOFTWARE`.
+pub(crate) const BROKEN: u8 = 70;
+/// The system refused something that should work: `EX_OSERR`.
+pub(crate) const SYSTEM: u8 = 71;
+/// The lease or session is over, or was lost while the command ran: `EX_TEMPFAIL`.
+pub(crate) const LOST: u8 = 75;
+/// The server refused the request, or is no Leasehold server: `EX_PROTOCOL`.
+pub(crate) const REFUSED: u8 = 76;
+/// The server does not know us, or does not let us: `EX_NOPERM`.
+pub(crate) const FORBIDDEN: u8 = 77;
+/// Ended by a signal: this and its number.
+pub(crate) const SIGNAL: u8 = 128;
+
+/// A command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: u8,
+    pub(crate) why: String,
+    /// What the server said, for `--json`.
+    answer: Option<Value>,
+}
+
+impl Failure {
+    pub(crate) fn new(status: u8, why: impl ToString) -> Self {
+        Self { status, why: why.to_string(), answer: None }
+    }
+
+    /// One that there is nothing to say about.
+    pub(crate) fn silent(status: u8) -> Self {
+        Self::new(status, "")
+    }
+
+    /// What went wrong, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        self.answer.clone().unwrap_or_else(|| json!({"error": self.why}))
+    }
+
+    /// Says why, and gives the status.
+    #[expect(clippy::print_stderr, reason = "this is how a command fails")]
+    pub(crate) fn report(&self) -> ExitCode {
+        if !self.why.is_empty() {
+            let lines: Vec<_> = self.why.lines().map(plain).collect();
+            eprintln!("leasehold: {}", lines.join("\n"));
+        }
+        ExitCode::from(self.status)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::new(FAILED, why)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let status = match &error {
+            Error::NotAcquired(_) => CONFLICT,
+            Error::NotRenewed(_) | Error::NotReleased(_) => LOST,
+            Error::Invalid(_) => USAGE,
+            Error::Failed { status: 401 | 403, .. } | Error::Foreign { status: 401 | 403, .. } => {
+                FORBIDDEN
+            }
+            Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
+            error if error.is_retryable() => UNREACHABLE,
+            _ => REFUSED,
+        };
+        let why = error.to_string();
+        Self { answer: Some(answer(&error)), ..Self::new(status, plain(&why)) }
+    }
+}
+
+/// The server's own words if there are any.
+fn answer(error: &Error) -> Value {
+    let said = match error {
+        Error::NotAcquired(no) => serde_json::to_value(no).ok(),
+        Error::NotRenewed(no) => serde_json::to_value(no).ok(),
+        Error::NotReleased(no) => serde_json::to_value(no).ok(),
+        Error::Failed { failure, .. } => serde_json::to_value(failure).ok(),
+        _ => None,
+    };
+    said.unwrap_or_else(|| {
+        json!({
+            "error": error.to_string(),
+            "retryable": error.is_retryable(),
+            "may_have_taken_effect": error.may_have_taken_effect(),
+        })
+    })
+}

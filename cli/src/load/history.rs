@@ -1,0 +1,261 @@
+//! What the clients believed and what was written, in the order it happened, and whether that can be right.
+//!
+//! This is the judge of a run. It knows nothing of the server: whoever tells it something has looked at its own
+//! clock and its own deadline. It keeps only what a later event can still contradict.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem::discriminant;
+
+use leasehold::Moment;
+use serde::Serialize;
+
+/// As many of each kind are kept to be shown; all are counted.
+const SHOWN_MAX: usize = 3;
+
+/// Something that must never be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub(super) enum Breach {
+    /// Two were sure to have the lock at once.
+    TwoHolders { token: u64, other: u64 },
+    /// A later grant had no higher token.
+    TokenNotGrown { token: u64, before: u64 },
+    /// A write came through after one with a higher token.
+    StaleWriteAccepted { token: u64, newest: u64 },
+    /// A write of one who is sure to have the lock was turned away.
+    HolderTurnedAway { token: u64, newest: u64 },
+    /// A lease that was over could be renewed.
+    StaleRenewalAccepted { token: u64 },
+    /// A lease that was over could be given back.
+    StaleReleaseAccepted { token: u64 },
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Breach::TwoHolders { token, other } => {
+                write!(f, "tokens {other} and {token} were held at once")
+            }
+            Breach::TokenNotGrown { token, before } => {
+                write!(f, "token {token} was granted after token {before}")
+            }
+            Breach::StaleWriteAccepted { token, newest } => {
+                write!(f, "a write with token {token} came through after one with {newest}")
+            }
+            Breach::HolderTurnedAway { token, newest } => {
+                write!(f, "the holder of token {token} was turned away: {newest} had written")
+            }
+            Breach::StaleRenewalAccepted { token } => {
+                write!(f, "the lease of token {token} was renewed after its end")
+            }
+            Breach::StaleReleaseAccepted { token } => {
+                write!(f, "the lease of token {token} was given back after its end")
+            }
+        }
+    }
+}
+
+/// All locks of a run, by their number.
+#[derive(Debug)]
+pub(super) struct History {
+    locks: Vec<LockHistory>,
+    /// The first few of each kind, with the lock's number.
+    pub(super) breaches: Vec<(usize, Breach)>,
+    pub(super) n_breaches: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct LockHistory {
+    /// The highest token anybody was granted.
+    granted: u64,
+    /// The highest token anybody wrote with.
+    written: u64,
+    /// In the order they began; from the first one whose end is not known.
+    tenures: VecDeque<Tenure>,
+    /// The latest end of those that are no longer in the list, and its token.
+    latest: Option<(Moment, u64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tenure {
+    token: u64,
+    from: Moment,
+    until: Option<Moment>,
+}
+
+impl History {
+    pub(super) fn new(n_locks: usize) -> Self {
+        let locks = vec![LockHistory::default(); n_locks];
+        Self { locks, breaches: Vec::new(), n_breaches: 0 }
+    }
+
+    /// From `at`, somebody is sure to have the lock. Calls come in the order of their times.
+    pub(super) fn begin(&mut self, lock: usize, token: u64, at: Moment) {
+        let history = &mut self.locks[lock];
+        let before = history.granted;
+        history.granted = before.max(token);
+        let ends = history.tenures.iter().filter_map(|other| Some((other.until?, other.token)));
+        let latest = ends.chain(history.latest).max();
+        history.tenures.push_back(Tenure { token, from: at, until: None });
+        if token <= before {
+            self.breach(lock, Breach::TokenNotGrown { token, before });
+        }
+        if let Some((_, other)) = latest.filter(|(until, _)| *until > at) {
+            self.breach(lock, Breach::TwoHolders { token, other });
+        }
+    }
+
+    /// Whoever was granted `token` was sure until `until`, or will be.
+    pub(super) fn end(&mut self, lock: usize, token: u64, until: Moment) {
+        let history = &mut self.locks[lock];
+        let is_it = |tenure: &Tenure| tenure.token == token && tenure.until.is_none();
+        let Some(place) = history.tenures.iter().position(is_it) else { return };
+        history.tenures[place].until = Some(until);
+        let next = history.tenures.get(place + 1).copied();
+        while let Some(Tenure { token, until: Some(until), .. }) = history.tenures.front() {
+            history.latest = history.latest.max(Some((*until, *token)));
+            history.tenures.pop_front();
+        }
+        if let Some(next) = next.filter(|next| next.from < until) {
+            self.breach(lock, Breach::TwoHolders { token: next.token, other: token });
+        }
+    }
+
+    /// A write came through. Calls come in the order of the writes.
+    pub(super) fn wrote(&mut self, lock: usize, token: u64) {
+        let newest = self.locks[lock].written;
+        self.locks[lock].written = newest.max(token);
+        if token < newest {
+            self.breach(lock, Breach::StaleWriteAccepted { token, newest });
+        }
+    }
+
+    /// Something was seen that must never be.
+    pub(super) fn breach(&mut self, lock: usize, breach: Breach) {
+        self.n_breaches += 1;
+        let is_alike = |(_, other): &&_| discriminant(other) == discriminant(&breach);
+        if self.breaches.iter().filter(is_alike).count() < SHOWN_MAX {
+            self.breaches.push((lock, breach));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_boot(Duration::from_millis(ms))
+    }
+
+    /// What is wrong with a story of one lock.
+    #[track_caller]
+    fn check(story: impl FnOnce(&mut History), expected: &[Breach]) {
+        let mut history = History::new(1);
+        story(&mut history);
+        let found: Vec<_> = history.breaches.iter().map(|(_, breach)| *breach).collect();
+        assert_eq!(found, expected);
+        assert_eq!(history.n_breaches, expected.len() as u64);
+    }
+
+    #[test]
+    fn one_after_the_other_is_fine_and_is_forgotten() {
+        check(
+            |history| {
+                for n in 1..1000 {
+                    history.begin(0, n, at(n * 10));
+                    history.wrote(0, n);
+                    history.end(0, n, at(n * 10 + 10));
+                    assert!(history.locks[0].tenures.is_empty());
+                }
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn two_holders_at_once_are_seen_when_the_first_one_ends() {
+        check(
+            |history| {
+                history.begin(0, 1, at(10));
+                history.begin(0, 2, at(20));
+                history.end(0, 2, at(25));
+                history.end(0, 1, at(21));
+            },
+            &[Breach::TwoHolders { token: 2, other: 1 }],
+        );
+    }
+
+    #[test]
+    fn two_holders_at_once_are_seen_when_the_second_one_begins() {
+        check(
+            |history| {
+                history.begin(0, 1, at(10));
+                // Crashed: it is sure until its deadline, which is yet to come.
+                history.end(0, 1, at(100));
+                history.begin(0, 2, at(99));
+                history.end(0, 2, at(100));
+                history.begin(0, 3, at(100));
+            },
+            &[Breach::TwoHolders { token: 2, other: 1 }],
+        );
+    }
+
+    #[test]
+    fn one_who_learns_late_that_it_had_lost_was_not_a_second_holder() {
+        check(
+            |history| {
+                history.begin(0, 1, at(10));
+                history.begin(0, 2, at(20));
+                history.end(0, 1, at(20));
+                history.end(0, 2, at(30));
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_token_that_does_not_grow_is_seen_whether_repeated_or_smaller() {
+        check(
+            |history| {
+                for (n, token) in [(1, 5), (2, 5), (3, 4), (4, 6)] {
+                    history.begin(0, token, at(n * 10));
+                    history.end(0, token, at(n * 10 + 1));
+                }
+            },
+            &[
+                Breach::TokenNotGrown { token: 5, before: 5 },
+                Breach::TokenNotGrown { token: 4, before: 5 },
+            ],
+        );
+    }
+
+    #[test]
+    fn a_write_that_came_through_after_a_newer_one_is_seen() {
+        check(
+            |history| {
+                history.wrote(0, 7);
+                history.wrote(0, 7);
+                history.wrote(0, 8);
+                history.wrote(0, 7);
+            },
+            &[Breach::StaleWriteAccepted { token: 7, newest: 8 }],
+        );
+    }
+
+    #[test]
+    fn locks_are_judged_apart_and_all_breaches_are_counted() {
+        let mut history = History::new(2);
+        history.begin(0, 1, at(1));
+        history.begin(1, 1, at(1));
+        assert_eq!(history.n_breaches, 0);
+        for token in 0..100 {
+            history.breach(1, Breach::StaleReleaseAccepted { token });
+            history.breach(0, Breach::StaleRenewalAccepted { token });
+        }
+        assert_eq!((history.n_breaches, history.breaches.len()), (200, 2 * SHOWN_MAX));
+    }
+}

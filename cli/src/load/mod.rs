@@ -1,0 +1,131 @@
+//! `leasehold load`: many clients, some of which crash, and a judge who watches what they were told.
+
+mod client;
+mod downstream;
+mod history;
+mod plan;
+mod progress;
+mod report;
+mod tally;
+mod world;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use plan::Plan;
+use progress::Progress;
+use report::Report;
+use tokio::task::JoinSet;
+use world::World;
+
+use crate::connection::ConnectionArgs;
+use crate::exit::{BROKEN, FAILED, Failure, SIGNAL, SYSTEM};
+use crate::output::{OutputArgs, print, print_json};
+use crate::screen::Screen;
+
+/// After the end, whoever is paused must be overtaken: at most this and twice the ttl.
+const CLOSING_MAX: Duration = Duration::from_secs(15);
+/// Between two looks at who is still paused.
+const CLOSING_PAUSE: Duration = Duration::from_millis(20);
+const INTERRUPT: u8 = 2;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold load                                             # 80 clients, one lock, 20s
+  leasehold load --clients 200 --locks 50 --duration 1m --failrate 0
+  leasehold load --ttl 500ms --hold 1s --failrate 0.2        # held by renewals alone; many crashes
+  leasehold load --json | jq .stale_writes
+
+Each client acquires a lock, holds it, writes with its token, gives it back. Some act as if they were paused for
+too long: they do nothing until somebody else has written, and then write, renew and release with what they have.
+Every one of these must be refused.
+
+Exit status: 0 all promises were kept; 70 one was broken: two holders at once, a token that did not grow, or
+something stale that was accepted; 1 no lock was ever had; 68 the server cannot be reached. Ctrl-C ends the run
+early, with the report.";
+
+/// Put a server under load and watch whether it keeps its promises.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LoadArgs {
+    #[command(flatten)]
+    plan: Plan,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+pub(crate) fn load(args: LoadArgs) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::new(SYSTEM, error))?;
+    let report = runtime.block_on(report(&args));
+    runtime.shutdown_background();
+    let report = match report {
+        Ok(report) => report,
+        Err(failure) => {
+            if args.output.json {
+                print_json(&failure.json())?;
+            }
+            return Err(failure);
+        }
+    };
+    if args.output.json {
+        print_json(&report)?;
+    } else {
+        print(&report.render(Screen::of_stdout()))?;
+    }
+    Ok(ExitCode::from(match &report {
+        report if report.n_breaches > 0 => BROKEN,
+        report if report.n_grants == 0 => FAILED,
+        _ => 0,
+    }))
+}
+
+async fn report(args: &LoadArgs) -> Result<Report, Failure> {
+    args.plan.check()?;
+    let client = args.connection.client()?;
+    client.ready().await?;
+    let world = Arc::new(World::new(client, args.plan.clone()));
+    let progress = Progress::start(&world);
+    let mut clients = JoinSet::new();
+    for number in 0..args.plan.clients {
+        clients.spawn(client::live(world.clone(), number));
+    }
+    tokio::select! {
+        () = world.end() => {}
+        () = interrupt() => world.stop(),
+    }
+    let took = world.took();
+    tokio::select! {
+        () = close(&world, clients) => {}
+        () = interrupt() => return Err(Failure::silent(SIGNAL + INTERRUPT)),
+    }
+    progress.finish();
+    Ok(Report::new(&world, took))
+}
+
+/// Waits for the clients, and overtakes those that are paused.
+async fn close(world: &Arc<World>, mut clients: JoinSet<()>) {
+    let ended = async { while clients.join_next().await.is_some() {} };
+    let overtaking = async {
+        loop {
+            for lock in world.paused() {
+                client::overtake(world, lock).await;
+            }
+            tokio::time::sleep(CLOSING_PAUSE).await;
+        }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = overtaking => {}
+        () = tokio::time::sleep(world.plan.ttl.0 * 2 + CLOSING_MAX) => {}
+    }
+}
+
+async fn interrupt() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

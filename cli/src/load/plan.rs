@@ -1,0 +1,96 @@
+//! What the clients do, and how often.
+
+use std::time::Duration;
+
+use clap::Args;
+use fastrand::Rng;
+
+use crate::duration::Lasting;
+use crate::exit::{Failure, USAGE};
+
+/// A kept lease is held so many halves of its ttl: long enough that only renewals keep it.
+const KEPT_HALVES: u32 = 3;
+const CLIENTS_MAX: u32 = 10_000;
+const LOCKS_MAX: u32 = 1_000_000;
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct Plan {
+    /// How many clients.
+    #[arg(long, value_name = "N", default_value_t = 80,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(CLIENTS_MAX)))]
+    pub(super) clients: u32,
+    /// How long.
+    #[arg(long, default_value = "20s")]
+    pub(super) duration: Lasting,
+    /// How long a lease lasts if it is not renewed.
+    #[arg(long, default_value = "1s")]
+    pub(super) ttl: Lasting,
+    /// How long a lock is held.
+    #[arg(long, default_value = "5ms")]
+    pub(super) hold: Lasting,
+    /// Up to so much more, by chance, for every hold and before every new try.
+    #[arg(long, default_value = "5ms")]
+    pub(super) jitter: Lasting,
+    /// The share of turns in which the client is paused until its lease is over, and goes on as if it were not.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = share)]
+    pub(super) failrate: f64,
+    /// The share of turns that last one and a half ttl, by renewals.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.002, value_parser = share)]
+    pub(super) keeprate: f64,
+    /// The lock's name; with --locks, what their names begin with.
+    #[arg(long, value_name = "NAME", default_value = "lockload")]
+    pub(super) lock: String,
+    /// Spread the clients over so many locks.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(LOCKS_MAX)))]
+    pub(super) locks: u32,
+}
+
+/// What a client does with a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Hold it so long, write, give it back.
+    Work(Duration),
+    /// Hold it until it is over and go on as if it were not.
+    Pause,
+}
+
+impl Plan {
+    /// Says what is wrong between settings that are each fine.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.failrate + self.keeprate > 1.0 {
+            return Err(Failure::new(USAGE, "--failrate and --keeprate are more than 1 together"));
+        }
+        if self.ttl.0.is_zero() {
+            return Err(Failure::new(USAGE, "--ttl: must be more than nothing"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        match self.locks {
+            1 => vec![self.lock.clone()],
+            n => (0..n).map(|number| format!("{}-{number}", self.lock)).collect(),
+        }
+    }
+
+    pub(super) fn turn(&self, random: &mut Rng) -> Turn {
+        let chance = random.f64();
+        if chance < self.failrate {
+            Turn::Pause
+        } else if chance < self.failrate + self.keeprate {
+            Turn::Work(self.ttl.0 * KEPT_HALVES / 2)
+        } else {
+            Turn::Work(self.hold.0 + self.jitter(random))
+        }
+    }
+
+    pub(super) fn jitter(&self, random: &mut Rng) -> Duration {
+        self.jitter.0.mul_f64(random.f64())
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "is not a number")?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("must be from 0 to 1".into()) }
+}

@@ -1,0 +1,91 @@
+//! What is counted and timed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use leasehold::Error;
+
+/// So many different errors are told apart.
+const ERRORS_MAX: usize = 5;
+/// An hour, in microseconds: no answer takes longer.
+const MICROS_MAX: u64 = 3_600_000_000;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// How long something took, each time.
+#[derive(Debug)]
+pub(super) struct Times(Mutex<Histogram<u64>>);
+
+impl Default for Times {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MICROS_MAX, 3);
+        Self(Mutex::new(histogram.expect("the bounds are in order")))
+    }
+}
+
+impl Times {
+    pub(super) fn record(&self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(MICROS_MAX);
+        self.histogram().saturating_record(micros.clamp(1, MICROS_MAX));
+    }
+
+    pub(super) fn histogram(&self) -> MutexGuard<'_, Histogram<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How often something stale was tried, and turned down.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    pub(super) injected: Count,
+    pub(super) rejected: Count,
+}
+
+/// Everything that is counted.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) acquire: Times,
+    pub(super) release: Times,
+    pub(super) writes: Count,
+    pub(super) renewals: Count,
+    pub(super) pauses: Count,
+    /// Who waited to the end of the run in vain.
+    pub(super) timeouts: Count,
+    pub(super) lost: Count,
+    pub(super) stale_writes: Refusals,
+    pub(super) stale_renewals: Refusals,
+    pub(super) stale_releases: Refusals,
+    pub(super) errors: Count,
+    kinds: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Tally {
+    pub(super) fn error(&self, error: &Error) {
+        self.errors.add();
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = error.to_string();
+        if kinds.len() < ERRORS_MAX || kinds.contains_key(&text) {
+            *kinds.entry(text).or_default() += 1;
+        }
+    }
+
+    /// The first few kinds of errors, and how often each came.
+    pub(super) fn kinds(&self) -> BTreeMap<String, u64> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

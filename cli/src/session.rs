@@ -1,0 +1,154 @@
+//! `leasehold session`: one keep-alive for any number of locks.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use leasehold::api::OpenSessionRequest;
+use leasehold::{Client, Error};
+use serde_json::json;
+
+use crate::ask::{ask, persist};
+use crate::connection::ServerArgs;
+use crate::duration::{Lasting, glance};
+use crate::exit::Failure;
+use crate::output::{OutputArgs, exports, plain, print, print_json};
+use crate::owner::OwnerArgs;
+
+const EXAMPLES: &str = "\
+Example:
+  session=$(leasehold session open --ttl 1m --env) || exit
+  eval \"$session\"
+  leasehold session keep --every 20s &
+  leasehold acquire shard-1
+  leasehold acquire shard-2
+  ...
+  leasehold session close          # both locks are given back
+
+Exit status: 0; 75 the session is over, and every lock in it; 68 the server cannot be reached.";
+
+/// Open a session, keep it alive, look at it, close it.
+///
+/// Locks that are acquired in a session end with it: one keep-alive for all of them.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SessionArgs {
+    #[command(subcommand)]
+    command: SessionCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum SessionCommand {
+    /// Open one.
+    Open(OpenArgs),
+    /// Give it its whole ttl again.
+    Keep(KeepArgs),
+    /// Say whose it is and how long it has.
+    Show(ThisArgs),
+    /// End it, and give back every lock in it.
+    Close(ThisArgs),
+}
+
+#[derive(Args, Debug)]
+struct OpenArgs {
+    /// How long it lasts without a keep-alive.
+    #[arg(long, default_value = "30s")]
+    ttl: Lasting,
+    /// Print lines for a shell to `eval`.
+    #[arg(long, conflicts_with = "json")]
+    env: bool,
+    #[command(flatten)]
+    owner: OwnerArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+#[derive(Args, Debug)]
+struct KeepArgs {
+    #[command(flatten)]
+    this: ThisArgs,
+    /// Do so again and again until it is over. Less than half of its ttl is a good choice.
+    #[arg(long, value_name = "TIME")]
+    every: Option<Lasting>,
+}
+
+#[derive(Args, Debug)]
+struct ThisArgs {
+    /// The session's id: a secret, so the variable is the better place for it.
+    #[arg(env = "LEASEHOLD_SESSION", hide_env_values = true)]
+    id: String,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn session(args: &SessionArgs) -> Result<(), Failure> {
+    match &args.command {
+        SessionCommand::Open(args) => ask(args.output, open(args)),
+        SessionCommand::Keep(args) => ask(args.this.output, keep(args)),
+        SessionCommand::Show(args) => ask(args.output, show(args)),
+        SessionCommand::Close(args) => ask(args.output, close(args)),
+    }
+}
+
+async fn open(args: &OpenArgs) -> Result<(), Failure> {
+    let request = OpenSessionRequest { owner_id: args.owner.name(), ttl_ms: args.ttl.millis() };
+    let opened = args.server.client()?.open_session(&request).await?;
+    if args.output.json {
+        return print_json(&opened);
+    }
+    let (id, owner) = (&opened.session_id, &opened.owner_id);
+    if args.env {
+        return print(&exports(&[("LEASEHOLD_SESSION", id), ("LEASEHOLD_OWNER", owner)]));
+    }
+    let left = glance(Duration::from_millis(opened.expires_in_ms));
+    print(&format!("session  {id}\nowner    {}\nleft     {left}", plain(owner)))
+}
+
+async fn keep(args: &KeepArgs) -> Result<(), Failure> {
+    let client = args.this.server.client()?;
+    loop {
+        let kept = persist(|| client.keep_session(&args.this.id)).await?;
+        if args.this.output.json {
+            print_json(&kept)?;
+        } else {
+            print(&format!("kept for {}", glance(Duration::from_millis(kept.expires_in_ms))))?;
+        }
+        let Some(Lasting(pause)) = args.every else { return Ok(()) };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn show(args: &ThisArgs) -> Result<(), Failure> {
+    let seen = args.server.client()?.look_session(&args.id).await?;
+    if args.output.json {
+        return print_json(&seen);
+    }
+    let left = glance(Duration::from_millis(seen.expires_in_ms));
+    print(&format!("owner    {}\nleft     {left}", plain(&seen.owner_id)))
+}
+
+async fn close(args: &ThisArgs) -> Result<(), Failure> {
+    end(&args.server.client()?, &args.id).await?;
+    if args.output.json {
+        print_json(&json!({"closed": true}))
+    } else {
+        print("the session is closed")
+    }
+}
+
+async fn end(client: &Client, id: &str) -> Result<(), Error> {
+    let may_be_closed = std::cell::Cell::new(false);
+    persist(|| async {
+        match client.close_session(id).await {
+            // The try before may have done it.
+            Err(Error::Failed { status: 404, .. }) if may_be_closed.get() => Ok(()),
+            done => done.inspect_err(|error| {
+                may_be_closed.set(may_be_closed.get() || error.may_have_taken_effect());
+            }),
+        }
+    })
+    .await
+}

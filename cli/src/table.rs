@@ -1,0 +1,108 @@
+//! Columns, as wide as what is in them and no wider than the terminal.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::output::plain;
+use crate::screen::Screen;
+
+const GAP: usize = 2;
+/// A column is not cut below this.
+const WIDTH_MIN: usize = 8;
+
+/// Rows under heads.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new<const N: usize>(heads: [&str; N]) -> Self {
+        Self { rows: vec![heads.map(String::from).into()] }
+    }
+
+    /// One cell for each head.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.iter().map(|cell| plain(cell).into_owned()).collect());
+    }
+
+    /// Lines without an end of line at the end.
+    pub(crate) fn render(&self, screen: Screen) -> String {
+        let widths = self.widths(screen.width);
+        let lines = self.rows.iter().enumerate().map(|(n, row)| {
+            let cells =
+                row.iter().zip(&widths).map(|(cell, width)| padded(&cut(cell, *width), *width));
+            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+            let line = cut(line.trim_end(), screen.width.unwrap_or(usize::MAX));
+            if n == 0 { screen.bold(line) } else { line }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// As wide as needed. If that is too much, the widest give way.
+    fn widths(&self, available: Option<usize>) -> Vec<usize> {
+        let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width_of = |column: usize| self.rows.iter().map(move |row| row[column].width()).max();
+        let mut widths: Vec<_> = (0..n_columns).map(|n| width_of(n).unwrap_or(0)).collect();
+        let gaps = GAP * n_columns.saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > available.unwrap_or(usize::MAX) {
+            match widths.iter_mut().max() {
+                Some(widest) if *widest > WIDTH_MIN => *widest -= 1,
+                _ => break,
+            }
+        }
+        widths
+    }
+}
+
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+/// The text, or as much of it as fits before an ellipsis.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut left = width.saturating_sub(1);
+    let fits = |c: &char| {
+        let needed = c.width().unwrap_or(0);
+        let does = needed <= left;
+        left = left.saturating_sub(needed);
+        does
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(width: Option<usize>, rows: &[[&str; 3]]) -> String {
+        let mut table = Table::new(["LOCK", "OWNER", "LEFT"]);
+        for row in rows {
+            table.row(row.map(String::from));
+        }
+        table.render(Screen::plain(width))
+    }
+
+    #[test]
+    fn columns_line_up_by_what_is_seen() {
+        let shown = render(None, &[["漢字", "a", "1s"], ["nightly", "worker-1", "10s"]]);
+        assert_eq!(shown, "LOCK     OWNER     LEFT\n漢字     a         1s\nnightly  worker-1  10s");
+    }
+
+    #[test]
+    fn the_widest_column_gives_way_to_the_terminal() {
+        let shown = render(Some(30), &[["a-very-long-name-of-a-lock", "worker-1", "10s"]]);
+        assert_eq!(shown, "LOCK            OWNER     LEFT\na-very-long-n…  worker-1  10s");
+        assert!(shown.lines().all(|line| line.width() <= 30));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_however_narrow() {
+        let wide = "漢字漢字漢字漢字漢字";
+        for width in 1..60 {
+            let shown = render(Some(width), &[[wide, wide, wide], ["x", "y", "z"]]);
+            assert!(shown.lines().all(|line| line.width() <= width), "{width}:\n{shown}");
+        }
+    }
+}

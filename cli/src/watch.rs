@@ -1,0 +1,109 @@
+//! `leasehold watch`: what happens to locks, as it happens.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::Args;
+use leasehold::Watched;
+use leasehold::api::{Event, EventKind, Gap};
+use serde_json::json;
+
+use crate::ask::ask;
+use crate::connection::ServerArgs;
+use crate::exit::Failure;
+use crate::output::{OutputArgs, plain, print, print_json};
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold watch
+  leasehold watch nightly --count 1            # until the next thing happens
+  leasehold watch --prefix deploy/ --json | jq -r .lock_name
+
+It goes on over broken connections and restarts of the server. If something may have been missed, a line says
+`gap`: look at the locks you care about then. With --json there is one object a line; a gap is
+{\"kind\":\"gap\",\"reason\":...}, and the `id` of the last event is what --since takes.
+
+Exit status: 0 after --count events; 68 the server could not be reached to begin with.";
+
+/// Show what happens to locks, a line for each event.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WatchArgs {
+    /// Only this lock; all if left out.
+    lock: Option<String>,
+    /// Only locks whose name begins with this.
+    #[arg(long, conflicts_with = "lock")]
+    prefix: Option<String>,
+    /// Go on after the event with this id instead of beginning now.
+    #[arg(long, value_name = "ID")]
+    since: Option<String>,
+    /// End after so many events.
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn watch(args: &WatchArgs) -> Result<(), Failure> {
+    ask(args.output, follow(args))
+}
+
+async fn follow(args: &WatchArgs) -> Result<(), Failure> {
+    let prefix = args.lock.as_ref().or(args.prefix.as_ref());
+    let mut events = args.server.client()?.watch(prefix.cloned().unwrap_or_default());
+    if let Some(id) = &args.since {
+        events = events.since(id);
+    }
+    events.connect().await?;
+    let mut n_events = 0;
+    loop {
+        match events.next().await {
+            Ok(Watched::Event { id, event }) => {
+                if args.lock.as_ref().is_none_or(|lock| *lock == event.lock_name) {
+                    show(args.output, &id, &event)?;
+                    n_events += 1;
+                }
+            }
+            Ok(Watched::Gap(gap)) => show_gap(args.output, &gap)?,
+            Err(error) if error.is_retryable() => say(&error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+        if Some(n_events) == args.count {
+            return Ok(());
+        }
+    }
+}
+
+fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Failure> {
+    if output.json {
+        let mut shown = json!(event);
+        shown["id"] = id.into();
+        return print_json(&shown);
+    }
+    let Event { lock_name, owner_id, fencing_token, .. } = event;
+    let kind = match event.kind {
+        EventKind::Granted => "granted",
+        EventKind::RenewalLost => "renewal lost",
+        EventKind::Released => "released",
+        EventKind::Expired => "expired",
+        EventKind::Revoked => "revoked",
+    };
+    let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(event.at_ms).unwrap_or(0));
+    let at = humantime::format_rfc3339_millis(at);
+    let [lock, owner] = [lock_name, owner_id].map(|text| plain(text));
+    let why = event.reason.as_ref().map_or(String::new(), |why| format!("  ({})", plain(why)));
+    print(&format!("{at}  {kind:<12}  {lock}  {owner}  token {fencing_token}{why}"))
+}
+
+fn show_gap(output: OutputArgs, gap: &Gap) -> Result<(), Failure> {
+    if output.json {
+        return print_json(&json!({"kind": "gap", "reason": gap.reason}));
+    }
+    print(&format!("gap: something may be missing here: {}", plain(&gap.reason)))
+}
+
+#[expect(clippy::print_stderr, reason = "silence would look as if nothing happened")]
+fn say(what: &str) {
+    eprintln!("leasehold: {}; still trying", plain(what));
+}

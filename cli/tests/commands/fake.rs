@@ -1,0 +1,69 @@
+//! A server that says whatever a test wants, true or not.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+
+use leasehold_testkit::Value;
+
+/// What was asked.
+pub(crate) struct Question {
+    /// Method and path.
+    pub(crate) line: String,
+    /// In lower case.
+    pub(crate) headers: Vec<String>,
+    pub(crate) body: Value,
+}
+
+/// Answers every question with a status and JSON. Returns its URL; it lives as long as the test's process.
+pub(crate) fn serve<A>(answer: A) -> String
+where
+    A: Fn(&Question) -> (u16, Value) + Send + Sync + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            // Whoever goes away in the middle is of no interest.
+            std::thread::spawn(move || drop(converse(stream, &*answer)));
+        }
+    });
+    url
+}
+
+fn converse(
+    stream: TcpStream,
+    answer: &(impl Fn(&Question) -> (u16, Value) + ?Sized),
+) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    while let Some(question) = read(&mut reader)? {
+        let (status, body) = answer(&question);
+        let body = body.to_string();
+        let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json");
+        write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    }
+    Ok(())
+}
+
+fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Question>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let headers: Vec<_> = lines.drain(1..).map(|line| line.to_lowercase()).collect();
+    let length = headers.iter().find_map(|header| header.strip_prefix("content-length: "));
+    let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or(0)];
+    reader.read_exact(&mut body)?;
+    let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    Ok(Some(Question { line: lines.remove(0), headers, body }))
+}

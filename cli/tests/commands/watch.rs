@@ -1,0 +1,124 @@
+//! `watch`.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Stdio};
+
+use leasehold_testkit::{Process, Value, folder};
+
+use crate::{BINARY, World, command};
+
+/// `leasehold watch`, running. Killed when dropped.
+struct Watching {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watching {
+    fn start(world: &World, arguments: &[&str]) -> Self {
+        let mut command = world.command(&[&["watch"], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("a line").unwrap()
+    }
+
+    fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The id of the first event of a lock, from which everything later can be told.
+fn first_id(world: &World) -> String {
+    let watching = std::thread::scope(|scope| {
+        let seen = scope.spawn(|| world.json(&["watch", "--prefix", "first", "-n", "1"]));
+        for n in 0.. {
+            world.json(&["acquire", &format!("first-{n}")]);
+            if seen.is_finished() {
+                break;
+            }
+        }
+        seen.join().unwrap()
+    });
+    watching["id"].as_str().unwrap().into()
+}
+
+#[test]
+fn events_are_lines_of_the_lock_that_was_named() {
+    let world = World::new();
+    let id = first_id(&world);
+    world.json(&["acquire", "db", "--owner", "ann"]);
+    world.json(&["acquire", "db-2", "--owner", "ann"]);
+    world.json(&["revoke", "db", "--reason", "host is gone"]);
+    let ended = world.leasehold(&["watch", "db", "--since", &id, "-n", "2"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let lines: Vec<_> = ended.out.lines().map(|line| line.split_once("Z  ").unwrap().1).collect();
+    assert_eq!(lines[0], "granted       db  ann  token 1");
+    assert!(lines[1].starts_with("revoked       db  ann  token 1  ("), "{ended:?}");
+    assert!(lines[1].contains("host is gone"), "{ended:?}");
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn json_is_a_line_each_and_its_id_is_where_to_go_on() {
+    let world = World::new();
+    let id = first_id(&world);
+    for lock in ["a/1", "b", "a/2"] {
+        world.json(&["acquire", lock]);
+    }
+    let mut watching = Watching::start(&world, &["--json", "--prefix", "a/", "--since", &id]);
+    let first = watching.json();
+    assert_eq!((&first["kind"], &first["lock_name"]), (&"granted".into(), &"a/1".into()));
+    assert_eq!(watching.json()["lock_name"], "a/2");
+    let id = first["id"].as_str().unwrap();
+    let mut again = Watching::start(&world, &["--json", "--prefix", "a/", "--since", id]);
+    assert_eq!(again.json()["lock_name"], "a/2");
+}
+
+#[test]
+fn a_gap_is_told() {
+    let world = World::new();
+    let id = first_id(&world);
+    let (store, _) = id.split_once('-').unwrap();
+    let from_nowhere = format!("{store}-9000000000000000");
+    let mut watching = Watching::start(&world, &["--since", &from_nowhere]);
+    assert!(watching.line().starts_with("gap: something may be missing here: "));
+    let mut watching = Watching::start(&world, &["--json", "--since", &from_nowhere]);
+    assert_eq!(watching.json()["kind"], "gap");
+}
+
+#[test]
+fn it_goes_on_over_a_restart_of_the_server() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Process::start(BINARY, &data, &[]);
+    let listen = format!("--listen={}", server.address);
+    let mut world = World { server, folder };
+    let id = first_id(&world);
+    let mut watching = Watching::start(&world, &["--json", "--prefix", "x", "--since", &id]);
+    world.json(&["acquire", "x-1"]);
+    assert_eq!(watching.json()["lock_name"], "x-1");
+    world.server.signal(rustix::process::Signal::KILL);
+    world.server.wait();
+    world.server = Process::start(BINARY, &data, &[&listen]);
+    world.json(&["acquire", "x-2"]);
+    let next = watching.json();
+    let is_gap = next["kind"] == "gap";
+    let next = if is_gap { watching.json() } else { next };
+    assert_eq!(next["lock_name"], "x-2");
+}
+
+#[test]
+fn without_a_server_there_is_nothing_to_watch() {
+    let ended = command(&["watch", "--url", "http://127.0.0.1:1"]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(68));
+}

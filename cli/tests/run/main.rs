@@ -1,0 +1,155 @@
+//! `leasehold run` as users meet it: real processes, real signals, a real terminal.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print what they measured"
+)]
+
+mod command;
+mod loss;
+mod queue;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use leasehold::Moment;
+use leasehold::clock::{BootClock, Clock};
+use leasehold_testkit::{Process, TempDir, folder};
+use rustix::process::{Pid, Signal, kill_process};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server and a folder for what commands leave behind.
+struct World {
+    server: Process,
+    folder: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = folder();
+        let server = Process::start(BINARY, &folder.path().join("data"), &[]);
+        Self { server, folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What a command wrote there so far.
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// Kills the server. The one that takes its place has the same data and another port, so that whoever knew the
+    /// old one does not find it.
+    fn replace_server(&mut self) {
+        self.server.signal(Signal::KILL);
+        self.server.wait();
+        self.server = Process::start(BINARY, &self.file("data"), &[]);
+    }
+
+    /// `leasehold run FLAGS -- sh -c SCRIPT`, in the folder.
+    fn run(&self, flags: &[&str], script: &str) -> Running {
+        self.run_command(flags, &["sh", "-c", script])
+    }
+
+    fn run_command(&self, flags: &[&str], command: &[&str]) -> Running {
+        let mut run = Command::new(BINARY);
+        run.arg("run").args(flags).arg("--").args(command).current_dir(self.folder.path());
+        run.env("LEASEHOLD_URL", format!("http://{}", self.server.address));
+        run.stdin(Stdio::null());
+        Running { child: run.spawn().expect("the binary") }
+    }
+
+    fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if condition() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("never happened: {what}");
+    }
+
+    fn until_text(&self, file: &str, text: &str) {
+        self.until(&format!("{text:?} in {file}"), || self.text(file).contains(text));
+    }
+}
+
+/// `leasehold run`, running. Killed when dropped.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it is there");
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
+    fn wait(mut self) -> ExitStatus {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("it did not end");
+    }
+
+    fn code(self) -> Option<i32> {
+        self.wait().code()
+    }
+
+    /// The processes it started: the command and the warden.
+    fn children(&self) -> Vec<Pid> {
+        let ours = self.pid().as_raw_nonzero().get();
+        let all = std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
+            let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            (parent(pid)? == ours).then_some(pid)
+        });
+        all.filter_map(Pid::from_raw).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The fields of `/proc/PID/stat` after the name, which may contain anything.
+fn stat(pid: i32) -> Option<Vec<String>> {
+    let text =
+        std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.split_whitespace().map(Into::into).collect())
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    stat(pid)?[1].parse().ok()
+}
+
+/// Whether it is there and not just waiting to be reaped.
+fn is_alive(pid: i32) -> bool {
+    stat(pid).is_some_and(|fields| fields[0] != "Z")
+}
+
+fn now() -> Moment {
+    BootClock.now()
+}

@@ -1,0 +1,93 @@
+//! On a terminal, driven by tmux as a person would.
+
+use leasehold_testkit::{Terminal, json};
+
+use crate::{BINARY, World};
+
+/// A terminal in which `l` is `leasehold run`.
+fn open(world: &World) -> Terminal {
+    let url = format!("http://{}", world.server.address);
+    let terminal = Terminal::open(world.folder.path(), 100, &[("LEASEHOLD_URL", &url)]);
+    terminal.enter(&format!("l() {{ {BINARY} run \"$@\"; }}; clear"));
+    terminal
+}
+
+#[test]
+fn a_command_reads_and_writes_the_terminal_and_ends_with_its_input() {
+    let world = World::new();
+    let screen = open(&world);
+    screen.enter("l a -- sed -u 's/^/said: /'; echo status=$?");
+    screen.enter("hello");
+    screen.shows("said: hello");
+    screen.keys(&["C-d"]);
+    screen.shows("status=0");
+}
+
+#[test]
+fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
+    let world = World::new();
+    let screen = open(&world);
+    screen.enter("l a -- sh -c 'echo it runs; sleep 1000'; echo status=$?");
+    screen.shows("it runs\n");
+    screen.keys(&["C-c"]);
+    screen.shows("status=130");
+    screen.enter("l a -n -- echo it is free");
+    screen.shows("it is free\n");
+}
+
+#[test]
+fn a_job_can_be_stopped_and_brought_back() {
+    let world = World::new();
+    let screen = open(&world);
+    screen.enter("l a -- sed -u 's/^/said: /'; echo status=$?");
+    screen.enter("one");
+    screen.shows("said: one");
+    screen.keys(&["C-z"]);
+    screen.shows("Stopped");
+    screen.enter("echo the shell is back; fg");
+    screen.shows("the shell is back\n");
+    screen.enter("two");
+    screen.shows("said: two");
+    screen.keys(&["C-d"]);
+    screen.shows("ready>");
+    screen.enter("l a -n -- echo it is free");
+    screen.shows("it is free\n");
+}
+
+#[test]
+fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
+    let world = World::new();
+    let screen = open(&world);
+    screen.enter("set -b; l a -- sed -u 's/^/said: /' &");
+    screen.shows("Stopped");
+    screen.enter("fg");
+    screen.enter("one");
+    screen.shows("said: one");
+    screen.keys(&["C-d"]);
+}
+
+#[test]
+fn a_pager_behind_the_command_has_the_terminal() {
+    let world = World::new();
+    let screen = open(&world);
+    screen
+        .enter("l a -- seq 200 | sh -c 'cat > /dev/null; read line < /dev/tty; echo pager: $line'");
+    screen.enter("hello");
+    screen.shows("pager: hello");
+}
+
+#[test]
+fn a_command_that_was_killed_leaves_a_terminal_one_can_work_with() {
+    let world = World::new();
+    let screen = open(&world);
+    screen
+        .enter("l a --ttl 1s -- sh -c 'echo it runs; stty raw -echo; sleep 1000'; echo status=$?");
+    screen.shows("it runs\n");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let reason = json!({"reason": "test"});
+    runtime.block_on(world.server.client.post("/v1/locks/a/revoke", reason)).unwrap();
+    screen.shows("a: the server says that the lease is over; the command was ended");
+    screen.shows("status=75");
+    screen.enter("echo one can see this");
+    screen.shows("\nready> echo one can see this\none can see this\n");
+}

@@ -1,0 +1,184 @@
+//! Every call of the native dialect, as it is on the wire: one request, one answer, nothing in the background.
+//!
+//! Deadlines are the caller's business here: note the time *before* the call and add `expires_in_ms` to that.
+//! [`Client::lock`] does so.
+
+use std::time::Duration;
+
+use hyper::Method;
+use leasehold_api::{
+    AcquireRequest, Acquired, FenceCheck, FenceVerdict, KeptAlive, LockList, LockState,
+    OpenSessionRequest, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
+    SessionOpened,
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::transport::{failure, read, read_or};
+use crate::{Client, Error};
+
+/// Everything but what RFC 3986 calls unreserved.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Which locks to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// Only names that begin with this.
+    pub prefix: String,
+    /// Only those it has or waits for.
+    pub owner: Option<String>,
+    /// Only those in this state.
+    pub standing: Option<Standing>,
+    /// At most this many on a page.
+    pub limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// What a listed lock is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "named as on the wire")]
+pub enum Standing {
+    Held,
+    Waiting,
+    Free,
+}
+
+impl Client {
+    /// Asks for a lock once. With `wait_ms` it is answered when it is granted or the time is over.
+    pub async fn acquire(&self, lock: &str, request: &AcquireRequest) -> Result<Acquired, Error> {
+        let path = self.lock_path(lock, "/acquire")?;
+        let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
+        let answer = self.inner.transport.call(Method::POST, &path, Some(request), wait).await?;
+        read_or(answer, |no| Error::NotAcquired(Box::new(no)))
+    }
+
+    /// Makes a lease last longer.
+    pub async fn renew(&self, lock: &str, request: &RenewRequest) -> Result<Renewed, Error> {
+        let path = self.lock_path(lock, "/renew")?;
+        read_or(self.post(&path, request).await?, Error::NotRenewed)
+    }
+
+    /// Gives a lease back.
+    pub async fn release(&self, lock: &str, request: &ReleaseRequest) -> Result<Released, Error> {
+        let path = self.lock_path(lock, "/release")?;
+        read_or(self.post(&path, request).await?, Error::NotReleased)
+    }
+
+    /// What is true of a lock right now. A lock nobody ever used is free.
+    pub async fn look(&self, lock: &str) -> Result<LockState, Error> {
+        self.get(&self.lock_path(lock, "")?).await
+    }
+
+    /// Takes a lock away from all who have it.
+    pub async fn revoke(&self, lock: &str, reason: &str) -> Result<Revoked, Error> {
+        let path = self.lock_path(lock, "/revoke")?;
+        read(self.post(&path, &RevokeRequest { reason: reason.into() }).await?)
+    }
+
+    /// One page of locks.
+    pub async fn list(&self, query: &ListQuery) -> Result<LockList, Error> {
+        let standing = query.standing.map(|standing| match standing {
+            Standing::Held => "held",
+            Standing::Waiting => "waiting",
+            Standing::Free => "free",
+        });
+        let limit = query.limit.map(|limit| limit.to_string());
+        let parameters = [
+            ("prefix", Some(query.prefix.as_str()).filter(|prefix| !prefix.is_empty())),
+            ("owner", query.owner.as_deref()),
+            ("state", standing),
+            ("limit", limit.as_deref()),
+            ("cursor", query.cursor.as_deref()),
+        ];
+        self.get(&format!("{}/locks{}", self.namespace_path(), query_string(&parameters))).await
+    }
+
+    /// Opens a session without keeping it alive.
+    pub async fn open_session(&self, request: &OpenSessionRequest) -> Result<SessionOpened, Error> {
+        read(self.post("/v1/sessions", request).await?)
+    }
+
+    /// Keeps a session alive for another ttl.
+    pub async fn keep_session(&self, session_id: &str) -> Result<KeptAlive, Error> {
+        let path = format!("/v1/sessions/{}/keepalive", escape(session_id));
+        self.call(Method::POST, &path).await
+    }
+
+    /// How long a session still has.
+    pub async fn look_session(&self, session_id: &str) -> Result<SessionOpened, Error> {
+        self.get(&format!("/v1/sessions/{}", escape(session_id))).await
+    }
+
+    /// Ends a session and gives back all its leases.
+    pub async fn close_session(&self, session_id: &str) -> Result<(), Error> {
+        let path = format!("/v1/sessions/{}", escape(session_id));
+        let call = self.inner.transport.call(Method::DELETE, &path, None::<&()>, Duration::ZERO);
+        let (status, body) = call.await?;
+        if status.is_success() { Ok(()) } else { Err(failure(status, &body)) }
+    }
+
+    /// Whether a token's lease is active. Advice only: by the time you act on it, it may not be. What protects is a
+    /// [`FencingGate`](crate::FencingGate) at the thing that is written to.
+    pub async fn check_fence(&self, lock: &str, token: u64) -> Result<FenceVerdict, Error> {
+        let request = FenceCheck {
+            lock_name: lock.into(),
+            fencing_token: token,
+            namespace: self.inner.namespace.clone(),
+        };
+        read(self.post("/v1/fence/check", &request).await?)
+    }
+
+    /// Whether the server could make something durable right now.
+    pub async fn ready(&self) -> Result<(), Error> {
+        let call = self.inner.transport.call(Method::GET, "/readyz", None::<&()>, Duration::ZERO);
+        let (status, body) = call.await?;
+        if status.is_success() { Ok(()) } else { Err(failure(status, &body)) }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.call(Method::GET, path).await
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: Method, path: &str) -> Result<T, Error> {
+        read(self.inner.transport.call(method, path, None::<&()>, Duration::ZERO).await?)
+    }
+
+    async fn post(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<(hyper::StatusCode, hyper::body::Bytes), Error> {
+        self.inner.transport.call(Method::POST, path, Some(body), Duration::ZERO).await
+    }
+
+    pub(crate) fn namespace_path(&self) -> String {
+        match &self.inner.namespace {
+            Some(namespace) => format!("/v1/namespaces/{}", escape(namespace)),
+            None => "/v1".into(),
+        }
+    }
+
+    fn lock_path(&self, lock: &str, what: &str) -> Result<String, Error> {
+        if lock.is_empty() {
+            return Err(Error::Invalid("a lock must have a name".into()));
+        }
+        Ok(format!("{}/locks/{}{what}", self.namespace_path(), escape(lock)))
+    }
+}
+
+/// `?a=b&c=d` of those that have a value.
+pub(crate) fn query_string(parameters: &[(&str, Option<&str>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| Some((name, (*value)?)));
+    let pairs: Vec<_> = given.map(|(name, value)| format!("{name}={}", escape(value))).collect();
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
+}
+
+fn escape(text: &str) -> String {
+    // A path step of dots alone would be taken for a way up.
+    if text.chars().all(|c| c == '.') {
+        return text.replace('.', "%2E");
+    }
+    utf8_percent_encode(text, ESCAPED).to_string()
+}

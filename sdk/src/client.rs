@@ -1,0 +1,137 @@
+//! A server, as its clients see it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{BootClock, Clock};
+use crate::secret::Secret;
+use crate::transport::Transport;
+use crate::{Error, Events, LockRequest, SessionRequest, random};
+
+/// A connection to a server, or as many as are needed. Clones share them.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) transport: Transport,
+    /// `None` is whatever the server calls its default.
+    pub(crate) namespace: Option<String>,
+    pub(crate) owner: String,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Client {
+    /// A client of the server at `url`, `http://host:port` with or without a path, and defaults for the rest.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        Self::builder(url).build()
+    }
+
+    /// The same, with settings.
+    pub fn builder(url: &str) -> ClientBuilder {
+        ClientBuilder {
+            url: url.into(),
+            namespace: None,
+            api_key: None,
+            owner: None,
+            timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(3),
+            clock: Arc::new(BootClock),
+        }
+    }
+
+    /// Asks for a lock: see [`LockRequest`].
+    pub fn lock(&self, name: impl Into<String>) -> LockRequest {
+        LockRequest::new(self.clone(), name.into())
+    }
+
+    /// Opens a session: one keep-alive for any number of locks. See [`SessionRequest`].
+    pub fn session(&self) -> SessionRequest {
+        SessionRequest::new(self.clone())
+    }
+
+    /// What happens to locks whose name begins with `prefix`, from now on.
+    pub fn watch(&self, prefix: impl Into<String>) -> Events {
+        Events::new(self.clone(), prefix.into())
+    }
+
+    /// The owner that asks unless another is named: different for each client that was built.
+    pub fn owner(&self) -> &str {
+        &self.inner.owner
+    }
+
+    /// The clock deadlines are on.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { transport, namespace, owner, .. } = &*self.inner;
+        let mut shown = f.debug_struct("Client");
+        shown.field("transport", transport).field("namespace", namespace).field("owner", owner);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// The settings of a [`Client`].
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    url: String,
+    namespace: Option<String>,
+    api_key: Option<Secret>,
+    owner: Option<String>,
+    timeout: Duration,
+    connect_timeout: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+impl ClientBuilder {
+    /// The namespace of every lock. Left out: the server's default.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Sent as `Authorization: Bearer …` with every request.
+    pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
+        self.api_key = Some(Secret(api_key.into()));
+        self
+    }
+
+    /// Who asks, unless a request says otherwise. Left out: host, process and chance, so that no two are one.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// How long an answer may take, beyond what was asked to be waited: 10 s unless given.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long a connection may take: 3 s unless given.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Another clock, in tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// The client, if the settings make sense. Nothing is sent yet.
+    pub fn build(self) -> Result<Client, Error> {
+        let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
+        let transport = Transport::new(&self.url, api_key, self.timeout, self.connect_timeout)?;
+        let owner = self.owner.unwrap_or_else(random::owner);
+        let Self { namespace, clock, .. } = self;
+        Ok(Client { inner: Arc::new(Inner { transport, namespace, owner, clock }) })
+    }
+}

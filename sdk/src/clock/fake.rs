@@ -1,0 +1,42 @@
+//! A clock for tests.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::{Alarm, Clock, Moment};
+
+/// A clock that stands still until somebody moves it: for tests.
+#[derive(Clone, Debug)]
+pub struct FakeClock {
+    now: watch::Sender<Moment>,
+}
+
+impl Default for FakeClock {
+    fn default() -> Self {
+        Self { now: watch::Sender::new(Moment(Duration::from_secs(1000))) }
+    }
+}
+
+impl FakeClock {
+    /// Time passes, and whoever waited for it is woken.
+    pub fn advance(&self, by: Duration) {
+        self.now.send_modify(|now| *now = *now + by);
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Moment {
+        *self.now.borrow()
+    }
+
+    fn sleep_until(&self, at: Moment) -> Alarm {
+        let mut now = self.now.subscribe();
+        Box::pin(async move {
+            // It ends only with the clock, and then nobody can move it any more.
+            if now.wait_for(|now| *now >= at).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}

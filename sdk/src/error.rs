@@ -1,0 +1,95 @@
+//! What can go wrong, and the two things to know about it: may it be tried again, and could it have happened?
+
+use std::fmt;
+use std::time::Duration;
+
+use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed};
+
+/// Why a call did not do what was asked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The lock is not to be had now.
+    NotAcquired(Box<NotAcquired>),
+    /// There is nothing to renew: the lease is over.
+    NotRenewed(NotRenewed),
+    /// There was nothing to give back: the lease was over before.
+    NotReleased(NotReleased),
+    /// The server said no, or failed and said so.
+    Failed {
+        /// Of the HTTP answer.
+        status: u16,
+        /// What it said.
+        failure: Failure,
+    },
+    /// No connection came about, so nothing was sent.
+    Unreachable(String),
+    /// The request was sent, but no whole answer came in time.
+    Broken(String),
+    /// An answer, but none of a Leasehold server: perhaps there is a proxy in between.
+    Foreign {
+        /// Of the HTTP answer.
+        status: u16,
+        /// How its body begins.
+        body: String,
+    },
+    /// It makes no sense, and was not sent.
+    Invalid(String),
+}
+
+impl Error {
+    /// The same question may be answered otherwise later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::NotAcquired(_) | Error::Unreachable(_) | Error::Broken(_) => true,
+            Error::NotRenewed(_) | Error::NotReleased(_) | Error::Invalid(_) => false,
+            Error::Failed { failure, .. } => failure.retryable,
+            Error::Foreign { status, .. } => *status >= 500 || *status == 429,
+        }
+    }
+
+    /// What was asked for may have happened all the same. Ask again with the same `request_id` to find out.
+    pub fn may_have_taken_effect(&self) -> bool {
+        match self {
+            Error::Broken(_) => true,
+            Error::Failed { failure, .. } => failure.may_have_taken_effect,
+            Error::Foreign { status, .. } => *status >= 500 || *status < 400,
+            _ => false,
+        }
+    }
+
+    /// When the server wants to be asked again, if it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::NotAcquired(no) => Some(Duration::from_millis(no.recommended_retry_ms)),
+            _ => None,
+        }
+    }
+
+    /// Somebody else has the lock, or goes first.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Error::NotAcquired(_))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotAcquired(no) => match &no.current_owner_id {
+                Some(owner) => write!(f, "{} (by {owner})", no.error),
+                None => f.write_str(&no.error),
+            },
+            Error::NotRenewed(no) => f.write_str(&no.error),
+            Error::NotReleased(no) => f.write_str(&no.error),
+            Error::Failed { status, failure } => write!(f, "{} ({status})", failure.error),
+            Error::Unreachable(why) => write!(f, "the server cannot be reached: {why}"),
+            Error::Broken(why) => write!(f, "no answer, it may have taken effect: {why}"),
+            Error::Foreign { status, body } => {
+                write!(f, "not an answer of a Leasehold server ({status}): {body}")
+            }
+            Error::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,226 @@
+//! A lock that is ours.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_api::{Acquired, ReleaseRequest, RenewRequest};
+use tokio::runtime::Handle;
+
+use crate::clock::Moment;
+use crate::heartbeat::Heartbeat;
+use crate::request::millis;
+use crate::retry::{Attempts, Manner};
+use crate::tenure::Tenure;
+use crate::{Client, Error, Lost, Retry, random};
+
+/// A lock that is ours until it is [released](Self::release), dropped or [lost](Self::lost).
+///
+/// While it exists, the lease is renewed in the background. That ends with the guard, always: with `release`
+/// before anything else is sent, with a drop at once.
+///
+/// # What it promises
+///
+/// - [`lost`](Self::lost) completes, and [`check`](Self::check) fails, before the lease can have ended at the
+///   server, as long as this process is scheduled and clocks drift by less than 1 %. After a pause or a suspend,
+///   the first question is answered right.
+/// - A loss is final. No renewal that is answered late brings the lock back.
+/// - The lock is given back once, however often the connection breaks.
+///
+/// # What it does not promise
+///
+/// - That you stop. Between a `check` and what you do next, the process can be paused for longer than the lease
+///   lasts. Send [`fencing_token`](Self::fencing_token) along and let the other side refuse what is stale.
+/// - To know of a revocation at once: it is noticed by the next renewal, after up to a third of the ttl. A lock
+///   of a [`Session`](crate::Session) that is revoked by itself is noticed when it is released.
+/// - That a dropped guard gives the lock back. It tries; if it cannot, the lease runs out.
+///
+/// Renewals are a task of the runtime the guard was made in. Whoever blocks that runtime stops them, and loses
+/// the lock.
+#[must_use = "the lock is given back when the guard is dropped"]
+pub struct LockGuard {
+    lease: Lease,
+    tenure: Arc<Tenure>,
+    heartbeat: Option<Heartbeat>,
+}
+
+impl LockGuard {
+    /// A lease that is renewed by itself, granted for `expires_in` by the answer to what was sent at `sent_at`.
+    pub(crate) fn alone(
+        lease: Lease,
+        ttl: Duration,
+        margin: Duration,
+        (sent_at, expires_in): (Moment, Duration),
+    ) -> Self {
+        let clock = lease.proof.client.clock().clone();
+        let tenure = Arc::new(Tenure::new(clock.clone(), margin, sent_at, expires_in));
+        let proof = lease.proof.clone();
+        let renew = move || {
+            let proof = proof.clone();
+            async move { proof.renew(ttl).await }
+        };
+        let heartbeat = Heartbeat::start(clock, tenure.clone(), ttl, sent_at + expires_in, renew);
+        Self { lease, tenure, heartbeat: Some(heartbeat) }
+    }
+
+    /// A lease that lasts as long as its session.
+    pub(crate) fn of_session(lease: Lease, session: Arc<Tenure>) -> Self {
+        let tenure = Arc::new(Tenure::within(session));
+        Self { lease, tenure, heartbeat: None }
+    }
+
+    /// Of the lock.
+    pub fn name(&self) -> &str {
+        &self.lease.proof.acquired.lock_name
+    }
+
+    /// Who has it.
+    pub fn owner(&self) -> &str {
+        &self.lease.proof.acquired.owner_id
+    }
+
+    /// The proof that it is ours: a secret.
+    pub fn lease_id(&self) -> &str {
+        &self.lease.proof.acquired.lease_id
+    }
+
+    /// Send it along to whatever the lock protects: see [`FencingGate`](crate::FencingGate).
+    pub fn fencing_token(&self) -> u64 {
+        self.lease.proof.acquired.fencing_token
+    }
+
+    /// When the lock counts as lost unless it is renewed before: the time at which the last successful request
+    /// was *sent*, plus what the server gave, less 1 % for drifting clocks and less the margin.
+    pub fn deadline(&self) -> Moment {
+        self.tenure.deadline()
+    }
+
+    /// The deadline without the margin: after this somebody else may have the lock.
+    pub fn end(&self) -> Moment {
+        self.tenure.end()
+    }
+
+    /// `Ok` as long as the lock is ours. Looks at the clock first.
+    pub fn check(&self) -> Result<(), Lost> {
+        self.tenure.check()
+    }
+
+    /// Whether the lock is ours.
+    pub fn is_held(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Completes when the lock is lost; see the promises above. It does not borrow the guard.
+    pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
+        let tenure = self.tenure.clone();
+        async move { tenure.lost().await }
+    }
+
+    /// Completes when the lease is renewed, or ends, after this call. Then [`end`](Self::end) is another.
+    pub fn renewal(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.tenure.change()
+    }
+
+    /// Gives the lock back: no renewal is sent from here on, and whoever asks is told it is not ours. A failure
+    /// that may be temporary is tried again, with the same request id, as often as [`Retry::default`] says.
+    ///
+    /// [`Error::NotReleased`] means that the lease had ended before: somebody else may have had the lock meanwhile.
+    pub async fn release(mut self) -> Result<(), Error> {
+        self.tenure.lose(Lost::Released);
+        if let Some(heartbeat) = self.heartbeat.take() {
+            heartbeat.stop().await;
+        }
+        let result = self.lease.proof.release().await;
+        self.lease.is_over = true;
+        result
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        self.heartbeat = None;
+        self.tenure.lose(Lost::Released);
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("LockGuard");
+        shown.field("name", &self.name()).field("owner", &self.owner());
+        shown.field("fencing_token", &self.fencing_token()).field("check", &self.check());
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// What the server granted. Dropped before it is over, it is given back as well as that can be done.
+pub(crate) struct Lease {
+    proof: Proof,
+    is_over: bool,
+}
+
+impl Lease {
+    pub(crate) fn new(client: Client, acquired: Acquired) -> Self {
+        let proof = Proof { client, acquired, release_id: random::request_id() };
+        Self { proof, is_over: false }
+    }
+
+    /// How long the lease lasts from when the request was sent.
+    pub(crate) fn expires_in(&self) -> Duration {
+        self.proof.acquired.expires_in_ms.map_or(Duration::MAX, Duration::from_millis)
+    }
+
+    /// Renews it, and returns how long it lasts from when this was called.
+    pub(crate) async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
+        self.proof.renew(ttl).await
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_over) {
+            let proof = self.proof.clone();
+            runtime.spawn(async move { proof.release().await });
+        }
+    }
+}
+
+/// What shows the server that a lease is ours.
+#[derive(Clone)]
+struct Proof {
+    client: Client,
+    acquired: Acquired,
+    release_id: String,
+}
+
+impl Proof {
+    async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
+        let Acquired { owner_id, lease_id, fencing_token, lock_name, .. } = &self.acquired;
+        let request = RenewRequest {
+            owner_id: owner_id.clone(),
+            lease_id: lease_id.clone(),
+            fencing_token: *fencing_token,
+            extend_by_ms: millis(ttl),
+            // Renewing twice is renewing once.
+            request_id: None,
+        };
+        let renewed = self.client.renew(lock_name, &request).await?;
+        Ok(renewed.expires_in_ms.map_or(Duration::MAX, Duration::from_millis))
+    }
+
+    async fn release(&self) -> Result<(), Error> {
+        let Acquired { owner_id, lease_id, fencing_token, lock_name, .. } = &self.acquired;
+        let request = ReleaseRequest {
+            owner_id: owner_id.clone(),
+            lease_id: lease_id.clone(),
+            fencing_token: *fencing_token,
+            request_id: Some(self.release_id.clone()),
+        };
+        let (clock, retry) = (self.client.clock(), Retry::default());
+        let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
+        loop {
+            let Err(error) = self.client.release(lock_name, &request).await else { return Ok(()) };
+            let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
+            clock.sleep_until(clock.now() + pause).await;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A client of the lock server Leasehold: locks that renew themselves, and say when they are lost.
+//!
+//! ```no_run
+//! # async fn work() {}
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//!
+//! let client = leasehold::Client::new("http://127.0.0.1:8080")?;
+//! let guard = client.lock("orders").wait(Duration::from_secs(60)).acquire().await?;
+//! tokio::select! {
+//!     biased;
+//!     lost = guard.lost() => return Err(lost.into()),
+//!     () = work() => {}
+//! }
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Client`] has every call of the native dialect, with the types of [`api`]. Each [`Error`] says whether to
+//!   try again and whether it may have taken effect.
+//! - [`Client::lock`] asks for a lock and gives a [`LockGuard`]: it waits in the queue over broken connections,
+//!   renews in the background at a third of the ttl, and completes [`lost`](LockGuard::lost) in time.
+//! - [`Client::session`] is the same for many locks with one keep-alive.
+//! - [`Client::watch`] tells what happens to locks, and when it cannot be sure to have told all.
+//! - [`FencingGate`] is for the other side: what is protected refuses what comes too late.
+//!
+//! # Time
+//!
+//! A deadline is the time at which a request was *sent*, plus what the server gave for it, less 1 % because clocks
+//! drift, less a margin to act in. So it comes before the end of the lease at the server, however long the answer
+//! took. The [clock] goes on while the machine is suspended. The wall clock decides nothing.
+//!
+//! # What is not promised
+//!
+//! That you stop in time. A process can be paused anywhere, also between finding its lock held and writing. The
+//! lock tells everybody else; only a fencing token, checked by what is written to, tells the late writer. See
+//! [`LockGuard`] for the promises and [`FencingGate`] for the rest.
+//!
+//! Everything runs on tokio; renewals are a task of the runtime in which the lock was acquired. HTTP is
+//! spoken without TLS: an API key goes over the wire as it is.
+
+mod call;
+mod client;
+pub mod clock;
+mod error;
+mod event;
+mod gate;
+mod guard;
+mod heartbeat;
+mod random;
+mod request;
+mod retry;
+mod secret;
+mod session;
+mod tenure;
+mod transport;
+
+pub use call::{ListQuery, Standing};
+pub use client::{Client, ClientBuilder};
+pub use clock::Moment;
+pub use error::Error;
+pub use event::{Events, Watched};
+pub use gate::{FencingGate, Stale};
+pub use guard::LockGuard;
+pub use leasehold_api as api;
+pub use request::LockRequest;
+pub use retry::Retry;
+pub use session::{Session, SessionRequest};
+pub use tenure::Lost;

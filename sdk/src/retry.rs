@@ -1,0 +1,167 @@
+//! When to ask again.
+
+use std::time::Duration;
+
+use leasehold_api::Reason;
+
+use crate::clock::Moment;
+use crate::{Error, random};
+
+/// How often and how long something is tried. Everything is bounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry {
+    /// Most tries. While waiting in a queue only those count that failed one after the other.
+    pub attempts_max: u32,
+    /// No try begins later than this after the first one; where a wait is given, that counts instead.
+    pub total_max: Duration,
+    /// The pause after the first failure; it doubles with each.
+    pub pause_min: Duration,
+    /// The longest pause after a failure.
+    pub pause_max: Duration,
+}
+
+impl Default for Retry {
+    /// 8 tries in 10 s, with pauses from 50 ms to 2 s.
+    fn default() -> Self {
+        Self {
+            attempts_max: 8,
+            total_max: Duration::from_secs(10),
+            pause_min: Duration::from_millis(50),
+            pause_max: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What is done about a lock that somebody else has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Manner {
+    /// Nothing: that is the answer.
+    Once,
+    /// Wait in its queue.
+    Queue,
+    /// Come back when the server says so.
+    Return,
+}
+
+/// The tries so far.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    retry: Retry,
+    manner: Manner,
+    give_up_at: Moment,
+    n_attempts: u32,
+    n_failures: u32,
+}
+
+impl Attempts {
+    pub(crate) fn new(retry: Retry, manner: Manner, give_up_at: Moment) -> Self {
+        Self { retry, manner, give_up_at, n_attempts: 0, n_failures: 0 }
+    }
+
+    /// The pause before the next try; `None` if this error is the answer.
+    pub(crate) fn after(&mut self, error: &Error, now: Moment) -> Option<Duration> {
+        self.n_attempts += 1;
+        let pause = match error {
+            Error::NotAcquired(no) => {
+                self.n_failures = 0;
+                let returns = match no.reason {
+                    Reason::BusyRetry => true,
+                    Reason::QueueFull | Reason::WaitTimeout => self.manner != Manner::Once,
+                    _ => self.manner == Manner::Return,
+                };
+                let recommended = error.retry_after().filter(|_| returns)?;
+                // Whoever kept its place until the wait was over goes straight to the back of the queue.
+                if no.reason == Reason::WaitTimeout {
+                    Duration::ZERO
+                } else {
+                    recommended + random::jittered(recommended / 4)
+                }
+            }
+            error if error.is_retryable() => {
+                self.n_failures += 1;
+                let doubled = 1 << (self.n_failures - 1).min(16);
+                random::jittered(
+                    self.retry.pause_min.saturating_mul(doubled).min(self.retry.pause_max),
+                )
+            }
+            _ => return None,
+        };
+        let n_counted =
+            if self.manner == Manner::Queue { self.n_failures } else { self.n_attempts };
+        let is_over = n_counted >= self.retry.attempts_max || now + pause >= self.give_up_at;
+        (!is_over).then_some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_api::NotAcquired;
+
+    use super::*;
+
+    fn refusal(reason: Reason) -> Error {
+        Error::NotAcquired(Box::new(NotAcquired {
+            acquired: false,
+            lock_name: "a".into(),
+            current_owner_id: None,
+            current_expiry_ms: None,
+            recommended_retry_ms: 400,
+            reason,
+            error: "no".into(),
+        }))
+    }
+
+    fn attempts(manner: Manner) -> Attempts {
+        let end = Moment::default() + Duration::from_secs(60);
+        Attempts::new(Retry::default(), manner, end)
+    }
+
+    fn again(manner: Manner, error: &Error) -> Option<Duration> {
+        attempts(manner).after(error, Moment::default())
+    }
+
+    #[test]
+    fn a_held_lock_is_an_answer_unless_one_means_to_come_back() {
+        let held = refusal(Reason::Held);
+        assert_eq!(again(Manner::Once, &held), None);
+        assert_eq!(again(Manner::Queue, &held), None);
+        let pause = again(Manner::Return, &held).unwrap();
+        let recommended = Duration::from_millis(400);
+        assert!(pause > recommended && pause <= recommended * 5 / 4, "{pause:?}");
+    }
+
+    #[test]
+    fn busy_and_broken_are_tried_again_in_every_manner() {
+        let broken = Error::Broken("cut".into());
+        for manner in [Manner::Once, Manner::Queue, Manner::Return] {
+            assert!(again(manner, &refusal(Reason::BusyRetry)).is_some());
+            let pause = again(manner, &broken).unwrap();
+            assert!((25..=50).contains(&pause.as_millis()), "{pause:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_tried_again() {
+        assert_eq!(again(Manner::Return, &Error::Invalid("no".into())), None);
+        assert_eq!(again(Manner::Once, &refusal(Reason::QueueFull)), None);
+    }
+
+    #[test]
+    fn tries_are_bounded_by_number_and_by_time() {
+        let broken = Error::Unreachable("refused".into());
+        let mut by_number = attempts(Manner::Queue);
+        let n = (0..).take_while(|_| by_number.after(&broken, Moment::default()).is_some()).count();
+        assert_eq!(n, 7);
+        let late = Moment::default() + Duration::from_secs(60);
+        assert_eq!(attempts(Manner::Queue).after(&broken, late), None);
+    }
+
+    #[test]
+    fn in_a_queue_only_failures_in_a_row_count() {
+        let mut queued = attempts(Manner::Queue);
+        for _ in 0..20 {
+            assert!(queued.after(&Error::Broken("cut".into()), Moment::default()).is_some());
+            assert!(queued.after(&refusal(Reason::WaitTimeout), Moment::default()).is_some());
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! One keep-alive for any number of locks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_api::OpenSessionRequest;
+use tokio::runtime::Handle;
+
+use crate::clock::Moment;
+use crate::heartbeat::Heartbeat;
+use crate::request::{DEFAULT_TTL, margin, millis};
+use crate::retry::{Attempts, Manner};
+use crate::tenure::Tenure;
+use crate::{Client, Error, LockRequest, Lost, Retry};
+
+/// A session to be opened: `client.session().ttl(..).open().await`.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is asked before `open`"]
+pub struct SessionRequest {
+    client: Client,
+    owner: String,
+    ttl: Duration,
+    margin: Option<Duration>,
+    retry: Retry,
+}
+
+impl SessionRequest {
+    pub(crate) fn new(client: Client) -> Self {
+        let owner = client.owner().into();
+        Self { client, owner, ttl: DEFAULT_TTL, margin: None, retry: Retry::default() }
+    }
+
+    /// Whose it is, if not the client's [`owner`](Client::owner).
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// How long it lasts without a keep-alive: 30 s unless given.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// As that of a [lock](LockRequest::margin).
+    pub fn margin(mut self, margin: Duration) -> Self {
+        self.margin = Some(margin);
+        self
+    }
+
+    /// How failures are tried again. A try whose answer was lost may leave a session behind that nobody knows;
+    /// it holds nothing and runs out.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Opens it and keeps it alive.
+    pub async fn open(self) -> Result<Session, Error> {
+        let margin = margin(self.ttl, self.margin)?;
+        let request = OpenSessionRequest { owner_id: self.owner, ttl_ms: millis(self.ttl) };
+        let clock = self.client.clock().clone();
+        let give_up_at = clock.now() + self.retry.total_max;
+        let mut attempts = Attempts::new(self.retry, Manner::Once, give_up_at);
+        loop {
+            let sent_at = clock.now();
+            match self.client.open_session(&request).await {
+                Ok(opened) => {
+                    let expires_in = Duration::from_millis(opened.expires_in_ms);
+                    let tenure = Tenure::new(clock, margin, sent_at, expires_in);
+                    let (id, owner) = (opened.session_id, opened.owner_id);
+                    let end = sent_at + expires_in;
+                    return Ok(Session::start(self.client, id, owner, self.ttl, tenure, end));
+                }
+                Err(error) => {
+                    let Some(pause) = attempts.after(&error, clock.now()) else {
+                        return Err(error);
+                    };
+                    clock.sleep_until(clock.now() + pause).await;
+                }
+            }
+        }
+    }
+}
+
+/// A session that is kept alive until it is [closed](Self::close), dropped or [lost](Self::lost). Every lock in it
+/// is lost with it. Its promises are those of a [`LockGuard`](crate::LockGuard).
+#[must_use = "the session is closed when this is dropped"]
+pub struct Session {
+    client: Client,
+    id: String,
+    owner: String,
+    tenure: Arc<Tenure>,
+    heartbeat: Option<Heartbeat>,
+    is_closed: bool,
+}
+
+impl Session {
+    fn start(
+        client: Client,
+        id: String,
+        owner: String,
+        ttl: Duration,
+        tenure: Tenure,
+        end: Moment,
+    ) -> Self {
+        let tenure = Arc::new(tenure);
+        let (keeping, kept_id) = (client.clone(), id.clone());
+        let keep = move || {
+            let (client, id) = (keeping.clone(), kept_id.clone());
+            async move {
+                client.keep_session(&id).await.map(|kept| Duration::from_millis(kept.expires_in_ms))
+            }
+        };
+        let heartbeat = Heartbeat::start(client.clock().clone(), tenure.clone(), ttl, end, keep);
+        Self { client, id, owner, tenure, heartbeat: Some(heartbeat), is_closed: false }
+    }
+
+    /// Asks for a lock that lasts as long as the session.
+    pub fn lock(&self, name: impl Into<String>) -> LockRequest {
+        self.client.lock(name).of_session(&self.id, &self.owner, self.tenure.clone())
+    }
+
+    /// Its id: a secret.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// When it counts as lost unless it is kept alive before.
+    pub fn deadline(&self) -> Moment {
+        self.tenure.deadline()
+    }
+
+    /// `Ok` as long as it is alive. Looks at the clock first.
+    pub fn check(&self) -> Result<(), Lost> {
+        self.tenure.check()
+    }
+
+    /// Completes when it is lost. It does not borrow the session.
+    pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
+        let tenure = self.tenure.clone();
+        async move { tenure.lost().await }
+    }
+
+    /// Ends it and gives back every lock in it. `NO_SUCH_SESSION` means that it was over before.
+    pub async fn close(mut self) -> Result<(), Error> {
+        self.tenure.lose(Lost::Released);
+        if let Some(heartbeat) = self.heartbeat.take() {
+            heartbeat.stop().await;
+        }
+        let result = close(&self.client, &self.id).await;
+        self.is_closed = true;
+        result
+    }
+}
+
+async fn close(client: &Client, id: &str) -> Result<(), Error> {
+    let clock = client.clock();
+    let retry = Retry::default();
+    let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
+    let mut may_be_closed = false;
+    loop {
+        match client.close_session(id).await {
+            // The try before may have done it.
+            Err(Error::Failed { status: 404, .. }) if may_be_closed => return Ok(()),
+            Err(error) => {
+                may_be_closed |= error.may_have_taken_effect();
+                let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
+                clock.sleep_until(clock.now() + pause).await;
+            }
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.heartbeat = None;
+        self.tenure.lose(Lost::Released);
+        if let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_closed) {
+            let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
+            runtime.spawn(async move { close(&client, &id).await });
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Session");
+        shown.field("owner", &self.owner).field("check", &self.check()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,257 @@
+//! How long something is ours: the one place that compares a deadline with the clock.
+//!
+//! Every question looks at the clock before anything else, and a loss once seen stays: no answer that comes
+//! later brings back what somebody was already told is lost.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::clock::{Clock, Moment};
+
+/// Two clocks may drift apart by one in so many.
+const DRIFT: u32 = 100;
+
+/// Why a lock is no longer ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Lost {
+    /// It was not renewed in time. The lease ends within the margin, or has ended while we were paused.
+    OutOfTime,
+    /// The server says that it is over: expired or revoked. Somebody else may have it already.
+    Ended,
+    /// It was given back, or its session was closed.
+    Released,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lost::OutOfTime => "the lease could not be renewed in time",
+            Lost::Ended => "the server says that the lease is over",
+            Lost::Released => "the lease was given back",
+        })
+    }
+}
+
+impl std::error::Error for Lost {}
+
+/// What a holder knows of its time.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    clock: Arc<dyn Clock>,
+    /// How long before its end it counts as lost.
+    margin: Duration,
+    state: watch::Sender<State>,
+    /// It ends with this one at the latest.
+    within: Option<Arc<Tenure>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// The lease lasts at least until then.
+    end: Moment,
+    lost: Option<Lost>,
+}
+
+impl Tenure {
+    /// Granted for `expires_in` by the answer to what was sent at `sent_at`.
+    pub(crate) fn new(
+        clock: Arc<dyn Clock>,
+        margin: Duration,
+        sent_at: Moment,
+        expires_in: Duration,
+    ) -> Self {
+        let state = State { end: end(sent_at, expires_in), lost: None };
+        Self { clock, margin, state: watch::Sender::new(state), within: None }
+    }
+
+    /// As long as `other`, unless it is given back before.
+    pub(crate) fn within(other: Arc<Tenure>) -> Self {
+        let state = watch::Sender::new(State { end: Moment::NEVER, lost: None });
+        Self { clock: other.clock.clone(), margin: other.margin, state, within: Some(other) }
+    }
+
+    /// When it counts as lost unless renewed.
+    pub(crate) fn deadline(&self) -> Moment {
+        let deadline = self.state.borrow().end - self.margin;
+        self.within.as_ref().map_or(deadline, |other| deadline.min(other.deadline()))
+    }
+
+    /// Until when nobody else can have it, if clocks drift no more than they may.
+    pub(crate) fn end(&self) -> Moment {
+        let end = self.state.borrow().end;
+        self.within.as_ref().map_or(end, |other| end.min(other.end()))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Lost> {
+        let now = self.clock.now();
+        if let Some(other) = &self.within {
+            other.check()?;
+        }
+        let is_late = |state: &State| state.lost.is_none() && now >= state.end - self.margin;
+        let State { lost, .. } = *self.state.borrow();
+        match lost {
+            Some(lost) => Err(lost),
+            None if is_late(&self.state.borrow()) => Err(self.lose(Lost::OutOfTime)),
+            None => Ok(()),
+        }
+    }
+
+    /// A renewal sent at `sent_at` was answered. What is lost by then stays lost.
+    pub(crate) fn extend(&self, sent_at: Moment, expires_in: Duration) -> Result<(), Lost> {
+        self.check()?;
+        let end = end(sent_at, expires_in);
+        self.state.send_modify(|state| state.end = state.end.max(end));
+        self.check()
+    }
+
+    /// It is lost, unless it was before. Returns why.
+    pub(crate) fn lose(&self, why: Lost) -> Lost {
+        self.state.send_modify(|state| state.lost = state.lost.or(Some(why)));
+        self.state.borrow().lost.unwrap_or(why)
+    }
+
+    /// Completes with the next change after this call.
+    pub(crate) fn change(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut state = self.state.subscribe();
+        async move { drop(state.changed().await) }
+    }
+
+    /// Completes when it is lost. Whoever polls it after a pause is told by that first poll.
+    pub(crate) async fn lost(&self) -> Lost {
+        let mut news = pin!(self.news());
+        std::future::poll_fn(move |context| match self.check() {
+            Err(lost) => Poll::Ready(lost),
+            Ok(()) => news.as_mut().poll(context),
+        })
+        .await
+    }
+
+    async fn news(&self) -> Lost {
+        let mut own = self.state.subscribe();
+        let mut others = self.within.as_ref().map(|other| other.state.subscribe());
+        loop {
+            own.mark_unchanged();
+            if let Some(other) = &mut others {
+                other.mark_unchanged();
+            }
+            if let Err(lost) = self.check() {
+                return lost;
+            }
+            let other_changed = async {
+                match &mut others {
+                    Some(other) => drop(other.changed().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.clock.sleep_until(self.deadline()) => {}
+                _ = own.changed() => {}
+                () = other_changed => {}
+            }
+        }
+    }
+}
+
+/// The end by our clock: never later than by the server's, which counts from when it received what we sent.
+fn end(sent_at: Moment, expires_in: Duration) -> Moment {
+    sent_at + (expires_in - expires_in / DRIFT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::clock::FakeClock;
+
+    const TTL: Duration = Duration::from_secs(10);
+    const MARGIN: Duration = Duration::from_secs(1);
+
+    fn fresh() -> (FakeClock, Tenure) {
+        let clock = FakeClock::default();
+        let tenure = Tenure::new(Arc::new(clock.clone()), MARGIN, clock.now(), TTL);
+        (clock, tenure)
+    }
+
+    fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn the_deadline_is_the_send_time_and_the_ttl_less_drift_and_margin() {
+        let (clock, tenure) = fresh();
+        assert_eq!(tenure.end(), clock.now() + Duration::from_millis(9_900));
+        assert_eq!(tenure.deadline(), clock.now() + Duration::from_millis(8_900));
+        clock.advance(Duration::from_millis(8_899));
+        assert_eq!(tenure.check(), Ok(()));
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(tenure.check(), Err(Lost::OutOfTime));
+    }
+
+    #[test]
+    fn a_renewal_counts_from_when_it_was_sent_and_never_shortens() {
+        let (clock, tenure) = fresh();
+        let sent_at = clock.now();
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(tenure.extend(sent_at, TTL), Ok(()));
+        assert_eq!(tenure.end(), sent_at + Duration::from_millis(9_900));
+        assert_eq!(tenure.extend(clock.now(), Duration::from_secs(1)), Ok(()));
+        assert_eq!(tenure.end(), sent_at + Duration::from_millis(9_900));
+    }
+
+    #[test]
+    fn what_was_lost_is_not_brought_back_by_an_answer_that_comes_late() {
+        let (clock, tenure) = fresh();
+        clock.advance(Duration::from_secs(8));
+        let sent_at = clock.now();
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(tenure.extend(sent_at, TTL), Err(Lost::OutOfTime));
+        assert_eq!(tenure.check(), Err(Lost::OutOfTime));
+        assert_eq!(tenure.lose(Lost::Ended), Lost::OutOfTime, "the first reason is the reason");
+    }
+
+    #[tokio::test]
+    async fn the_first_poll_after_a_pause_says_lost_whatever_woke_it() {
+        let (clock, tenure) = fresh();
+        let mut lost = pin!(tenure.lost());
+        assert!(poll_once(lost.as_mut()).is_pending());
+        clock.advance(TTL);
+        assert_eq!(poll_once(lost.as_mut()), Poll::Ready(Lost::OutOfTime));
+    }
+
+    #[tokio::test]
+    async fn a_loss_is_told_to_whoever_waits_and_a_renewal_moves_the_alarm() {
+        let (clock, tenure) = fresh();
+        let mut lost = pin!(tenure.lost());
+        assert!(poll_once(lost.as_mut()).is_pending());
+        clock.advance(Duration::from_secs(5));
+        tenure.extend(clock.now(), TTL).unwrap();
+        clock.advance(Duration::from_secs(5));
+        assert!(poll_once(lost.as_mut()).is_pending());
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(lost.await, Lost::OutOfTime);
+    }
+
+    #[tokio::test]
+    async fn a_lock_of_a_session_goes_with_it_and_not_the_other_way_round() {
+        let (clock, session) = fresh();
+        let session = Arc::new(session);
+        let [kept, given_back] = [(); 2].map(|()| Tenure::within(session.clone()));
+        assert_eq!(given_back.lose(Lost::Released), Lost::Released);
+        assert_eq!(given_back.lost().await, Lost::Released);
+        assert_eq!((session.check(), kept.check()), (Ok(()), Ok(())));
+        session.extend(clock.now() + TTL, TTL).unwrap();
+        assert_eq!(kept.deadline(), session.deadline());
+        let mut lost = pin!(kept.lost());
+        assert!(poll_once(lost.as_mut()).is_pending());
+        session.lose(Lost::Ended);
+        assert_eq!(lost.await, Lost::Ended);
+    }
+}

@@ -1,0 +1,201 @@
+//! HTTP: one request, one answer, and what it means that there was none.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use leasehold_api::Failure;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// A page of 1000 locks, each with everything it can show, is far smaller.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How much of an answer that is none of ours is shown.
+const FOREIGN_BYTES_SHOWN: usize = 200;
+/// A peer that is gone without a word is noticed after about 25 s, also while we wait in a queue.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// Where the server is and how to talk to it.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    http: HyperClient<HttpConnector, Full<Bytes>>,
+    /// Without a slash at its end.
+    base: String,
+    authorization: Option<HeaderValue>,
+    timeout: Duration,
+}
+
+impl Transport {
+    pub(crate) fn new(
+        url: &str,
+        api_key: Option<&str>,
+        timeout: Duration,
+        connect_timeout: Duration,
+    ) -> Result<Self, Error> {
+        let base = base(url)?;
+        let authorization = api_key.map(bearer).transpose()?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(connect_timeout));
+        connector.set_keepalive(Some(KEEPALIVE));
+        connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        let http = HyperClient::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .build(connector);
+        Ok(Self { http, base, authorization, timeout })
+    }
+
+    /// Sends `body` and waits for the whole answer, `longer` than usual.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        longer: Duration,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let request = self.request(method, path, body)?;
+        let answer = async {
+            let response = self.http.request(request).await.map_err(|error| of_hyper(&error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| Error::Broken(error.to_string()))?;
+            Ok((status, body.to_bytes()))
+        };
+        self.in_time(longer, answer).await
+    }
+
+    /// Asks for a stream that has no end.
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+        last_event_id: Option<&str>,
+    ) -> Result<Incoming, Error> {
+        let mut request = self.request(Method::GET, path, None::<&()>)?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(id) = last_event_id {
+            let invalid = |_| Error::Invalid("the id of the last event is no header".into());
+            headers.insert("last-event-id", HeaderValue::from_str(id).map_err(invalid)?);
+        }
+        let answer = async { self.http.request(request).await.map_err(|error| of_hyper(&error)) };
+        let response: Response<Incoming> = self.in_time(Duration::ZERO, answer).await?;
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
+        let read = async { body.await.map_err(|error| Error::Broken(error.to_string())) };
+        let body = self.in_time(Duration::ZERO, read).await?.to_bytes();
+        Err(failure(status, &body))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Request<Full<Bytes>>, Error> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let mut bytes = Vec::new();
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json");
+            bytes = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
+        }
+        request.body(Full::new(bytes.into())).map_err(|error| Error::Invalid(error.to_string()))
+    }
+
+    async fn in_time<T>(
+        &self,
+        longer: Duration,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let patience = self.timeout.saturating_add(longer);
+        let late = |_| Error::Broken(format!("nothing came within {patience:?}"));
+        tokio::time::timeout(patience, answer).await.map_err(late)?
+    }
+}
+
+/// What a 2xx says; anything else is an error.
+pub(crate) fn read<T: DeserializeOwned>((status, body): (StatusCode, Bytes)) -> Result<T, Error> {
+    if !status.is_success() {
+        return Err(failure(status, &body));
+    }
+    serde_json::from_slice(&body).map_err(|_| foreign(status, &body))
+}
+
+/// The same; a 409 may also say `No`.
+pub(crate) fn read_or<T: DeserializeOwned, No: DeserializeOwned>(
+    answer: (StatusCode, Bytes),
+    no: impl FnOnce(No) -> Error,
+) -> Result<T, Error> {
+    if answer.0 == StatusCode::CONFLICT
+        && let Ok(said) = serde_json::from_slice(&answer.1)
+    {
+        return Err(no(said));
+    }
+    read(answer)
+}
+
+/// What an answer says that is no 2xx.
+pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Error {
+    match serde_json::from_slice::<Failure>(body) {
+        Ok(failure) => Error::Failed { status: status.as_u16(), failure },
+        Err(_) => foreign(status, body),
+    }
+}
+
+fn foreign(status: StatusCode, body: &[u8]) -> Error {
+    let shown = &body[..body.len().min(FOREIGN_BYTES_SHOWN)];
+    let body = String::from_utf8_lossy(shown).into_owned();
+    Error::Foreign { status: status.as_u16(), body }
+}
+
+fn of_hyper(error: &hyper_util::client::legacy::Error) -> Error {
+    let why = chain(error);
+    if error.is_connect() { Error::Unreachable(why) } else { Error::Broken(why) }
+}
+
+/// The reason and the reasons behind it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        said = format!("{said}: {error}");
+        source = error.source();
+    }
+    said
+}
+
+fn base(url: &str) -> Result<String, Error> {
+    let invalid = |why: &str| Error::Invalid(format!("{url:?} {why}"));
+    let uri: Uri = url.parse().map_err(|_| invalid("is no URL"))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => return Err(invalid("asks for TLS, which this client does not speak")),
+        _ => return Err(invalid("does not begin with http://")),
+    }
+    if uri.query().is_some() {
+        return Err(invalid("must have no query"));
+    }
+    Ok(url.trim_end_matches('/').into())
+}
+
+fn bearer(api_key: &str) -> Result<HeaderValue, Error> {
+    let invalid = |_| Error::Invalid("the API key cannot be sent in a header".into());
+    let mut value = HeaderValue::from_str(&format!("Bearer {api_key}")).map_err(invalid)?;
+    value.set_sensitive(true);
+    Ok(value)
+}

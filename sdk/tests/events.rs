@@ -1,0 +1,67 @@
+//! Watching over a restart of the server.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use leasehold::api::EventKind;
+use leasehold::{Client, Error, Events, Watched};
+use leasehold_testkit::{Local, folder, json, settings};
+
+async fn granted(events: &mut Events) -> Result<String, String> {
+    match events.next().await.expect("the server is there") {
+        Watched::Event { event, .. } if event.kind == EventKind::Granted => Ok(event.lock_name),
+        Watched::Event { event, .. } => panic!("{event:?}"),
+        Watched::Gap(gap) => Err(gap.reason),
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_goes_on_after_a_restart_and_says_that_it_may_have_missed_something() {
+    let folder = folder();
+    let local = Local::in_folder(folder.path()).await;
+    let client = Client::new(&format!("http://{}", local.address)).unwrap();
+    let [mut informed, mut fresh] = [(); 2].map(|()| client.watch(""));
+    informed.connect().await.unwrap();
+    fresh.connect().await.unwrap();
+    local.client.acquire("one", "me", 60_000, json!({})).await;
+    assert_eq!(granted(&mut informed).await, Ok("one".into()));
+
+    let (address, clock) = (local.address, local.clock.clone());
+    local.stop().await;
+    let mut settings = settings(Some(folder.path()));
+    settings.listen = address;
+    let local = Local::start_at(settings, clock).await;
+    // The first one had seen an event and resumes after it; the second has one in its buffer, then resumes too.
+    assert_eq!(granted(&mut fresh).await, Ok("one".into()));
+    for events in [&mut informed, &mut fresh] {
+        assert!(granted(events).await.is_err(), "events before the restart are not kept");
+        local.client.acquire(&format!("two-{events:p}"), "me", 60_000, json!({})).await;
+    }
+    for events in [&mut informed, &mut fresh] {
+        assert!(granted(events).await.unwrap().starts_with("two"));
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_that_saw_nothing_before_the_connection_broke_says_so() {
+    let local = Local::ephemeral().await;
+    let client = Client::new(&format!("http://{}", local.address)).unwrap();
+    let mut events = client.watch("");
+    events.connect().await.unwrap();
+    let mut again = settings(None);
+    again.listen = local.address;
+    local.stop().await;
+    let _local = Local::start(again).await;
+    let gap = granted(&mut events).await.unwrap_err();
+    assert_eq!(gap, "the connection broke before the first event");
+}
+
+#[tokio::test]
+async fn a_watcher_whose_server_stays_away_is_told_in_the_end_and_may_ask_again() {
+    let local = Local::ephemeral().await;
+    let client = Client::new(&format!("http://{}", local.address)).unwrap();
+    local.stop().await;
+    let mut events = client.watch("");
+    let gone = events.next().await.unwrap_err();
+    assert!(matches!(gone, Error::Unreachable(_)), "{gone}");
+    assert!(events.connect().await.unwrap_err().is_retryable());
+}

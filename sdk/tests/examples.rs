@@ -1,0 +1,44 @@
+//! The examples do what they say.
+
+#![allow(dead_code, reason = "their main functions are for people")]
+
+#[path = "../examples/fenced_sqlite.rs"]
+mod fenced_sqlite;
+#[path = "../examples/lock.rs"]
+mod lock;
+#[path = "../examples/session.rs"]
+mod session;
+
+use leasehold_testkit::{Local, folder};
+
+#[tokio::test]
+async fn a_lock_is_taken_and_given_back() {
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    assert_eq!(lock::demo(&url).await.unwrap(), 1);
+    assert_eq!(lock::demo(&url).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_session_takes_what_is_free() {
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    local.client.acquire("shard-3", "other", 60_000, leasehold_testkit::json!({})).await;
+    assert_eq!(session::demo(&url).await.unwrap(), 7);
+    assert_eq!(session::demo(&url).await.unwrap(), 7, "they were given back");
+}
+
+#[tokio::test]
+async fn a_gate_in_sqlite_refuses_a_late_write_also_after_a_restart() {
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    let folder = folder();
+    let path = folder.path().join("report.db");
+    let refused = fenced_sqlite::demo(&url, &path).await.unwrap();
+    assert_eq!(refused, "token 1 is stale: 2 was here already");
+    let mut again = fenced_sqlite::Reports::open(&path).unwrap();
+    assert!(again.write("monthly", 1, "late").is_err());
+    assert!(again.write("monthly", 2, "the same holder again").is_ok());
+    assert!(again.write("monthly", 3, "newer").is_ok());
+    assert_eq!(again.read("monthly").unwrap().as_deref(), Some("newer"));
+}

@@ -1,0 +1,62 @@
+//! Guards and sessions against a real server. Both sides' clocks are the test's: nothing here waits for time.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod guard;
+mod queue;
+mod session;
+
+use std::time::Duration;
+
+use leasehold::Client;
+use leasehold::clock::FakeClock;
+use leasehold_testkit::{Local, settings};
+
+const TTL: Duration = Duration::from_secs(30);
+
+/// A server and a client whose clocks go together.
+struct World {
+    local: Local,
+    clock: FakeClock,
+    client: Client,
+}
+
+impl World {
+    async fn new() -> Self {
+        let local = Local::start(settings(None)).await;
+        let clock = FakeClock::default();
+        let client = Self::client_of(&local, &clock, "one");
+        Self { local, clock, client }
+    }
+
+    fn client_of(local: &Local, clock: &FakeClock, owner: &str) -> Client {
+        let url = format!("http://{}", local.address);
+        Client::builder(&url).owner(owner).clock(clock.clone()).build().unwrap()
+    }
+
+    fn other(&self) -> Client {
+        Self::client_of(&self.local, &self.clock, "two")
+    }
+
+    /// Time passes, for the server first: so a lease is never renewed with more time than it has.
+    fn advance(&self, by: Duration) {
+        self.local.advance_ms(by.as_millis() as u64);
+        self.clock.advance(by);
+    }
+
+    /// How often the server was asked to renew, and let it be.
+    async fn n_renewals(&self) -> u64 {
+        let metrics = self.local.client.get("/metrics").await.text;
+        let lines = metrics.lines().filter(|line| line.starts_with("lock_renew_total{"));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
+    /// Waits until the server was asked to renew `n` times.
+    async fn renewed(&self, n: u64) {
+        self.until("renewals", async || self.n_renewals().await == n).await;
+    }
+
+    async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {
+        self.local.until(what, async |_| condition().await).await;
+    }
+}

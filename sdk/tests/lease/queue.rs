@@ -1,0 +1,162 @@
+//! Waiting for a lock, over broken connections too.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use leasehold::clock::Clock;
+use leasehold::{Client, LockGuard};
+use leasehold_testkit::Local;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{broadcast, watch};
+
+use crate::{TTL, World};
+
+const WAIT: Duration = Duration::from_secs(600);
+
+async fn n_waiting(client: &Client, n: usize) -> bool {
+    client.look("orders").await.unwrap().n_waiting == n
+}
+
+#[tokio::test]
+async fn the_queue_is_first_come_first_served_and_a_long_wait_costs_nothing_of_the_lease() {
+    let world = World::new().await;
+    let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for n in 0..3 {
+        let request = world.client.lock("orders").owner(format!("w-{n}")).ttl(TTL).wait(WAIT);
+        waiting.push(tokio::spawn(request.acquire()));
+        world.until("it waits", async || n_waiting(&world.client, n + 1).await).await;
+    }
+    for n in 1..=5 {
+        world.advance(TTL / 3);
+        world.renewed(n).await;
+    }
+    let mut last = Some(guard);
+    for (n, waiting) in waiting.into_iter().enumerate() {
+        last.take().unwrap().release().await.unwrap();
+        let granted: LockGuard = waiting.await.unwrap().unwrap();
+        assert_eq!((granted.owner(), granted.fencing_token()), (&*format!("w-{n}"), n as u64 + 2));
+        // It waited for 50 s; the 1 % for drifting clocks is of the lease alone.
+        let left = granted.end().since(world.clock.now());
+        assert_eq!(left, TTL - TTL / 100);
+        last = Some(granted);
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_over_is_a_conflict_and_leaves_the_queue() {
+    let world = World::new().await;
+    let _guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+    let wait = Duration::from_secs(5);
+    let asking = tokio::spawn(world.other().lock("orders").wait(wait).acquire());
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    world.advance(wait);
+    assert!(asking.await.unwrap().unwrap_err().is_conflict());
+    assert!(n_waiting(&world.client, 0).await);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_slept_through_is_not_taken_for_ours() {
+    let world = World::new().await;
+    let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+    let wire = Wire::to(&world.local).await;
+    let asking = wire.client(&world).lock("orders").ttl(TTL).wait(WAIT).acquire();
+    let asking = tokio::spawn(asking);
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    wire.is_held_up.send_replace(true);
+    guard.release().await.unwrap();
+    world.until("it is granted", async || n_waiting(&world.client, 0).await).await;
+    world.advance(TTL * 2);
+    wire.is_held_up.send_replace(false);
+    while !asking.is_finished() {
+        world.advance(Duration::from_millis(20));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let granted = asking.await.unwrap().unwrap();
+    assert!(granted.is_held());
+    assert_eq!(granted.fencing_token(), 3, "the second lease is ours, the first one is not");
+}
+
+/// Between a client and the server: cuts every connection, or holds up every answer, when told to.
+struct Wire {
+    address: SocketAddr,
+    cut: broadcast::Sender<()>,
+    is_held_up: watch::Sender<bool>,
+    n_connections: Arc<AtomicUsize>,
+}
+
+impl Wire {
+    async fn to(local: &Local) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, server) = (listener.local_addr().unwrap(), local.address);
+        let (cut, is_held_up) = (broadcast::Sender::new(1), watch::Sender::new(false));
+        let n_connections = Arc::<AtomicUsize>::default();
+        let (cutting, holding, counted) = (cut.clone(), is_held_up.clone(), n_connections.clone());
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                counted.fetch_add(1, Relaxed);
+                let (mut cut, is_held_up) = (cutting.subscribe(), holding.subscribe());
+                let far = TcpStream::connect(server).await.unwrap();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = carry(near, far, is_held_up) => {}
+                        _ = cut.recv() => {}
+                    }
+                });
+            }
+        });
+        Self { address, cut, is_held_up, n_connections }
+    }
+
+    fn client(&self, world: &World) -> Client {
+        let url = format!("http://{}", self.address);
+        Client::builder(&url).owner("far").clock(world.clock.clone()).build().unwrap()
+    }
+}
+
+async fn carry(near: TcpStream, far: TcpStream, mut is_held_up: watch::Receiver<bool>) {
+    let ((mut from_near, mut to_near), (mut from_far, mut to_far)) =
+        (near.into_split(), far.into_split());
+    let there = async { drop(tokio::io::copy(&mut from_near, &mut to_far).await) };
+    let back = async {
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = from_far.read(&mut piece).await {
+            is_held_up.wait_for(|is_held_up| !is_held_up).await.unwrap();
+            to_near.write_all(&piece[..n]).await.unwrap();
+        }
+    };
+    tokio::select! { () = there => {}, () = back => {} }
+}
+
+#[tokio::test]
+async fn a_place_in_the_queue_survives_broken_connections() {
+    let world = World::new().await;
+    let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+    let wire = Wire::to(&world.local).await;
+    let waiting = tokio::spawn(wire.client(&world).lock("orders").ttl(TTL).wait(WAIT).acquire());
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    let behind = world.other().lock("orders").ttl(TTL).wait(WAIT).acquire();
+    let behind = tokio::spawn(behind);
+    world.until("both wait", async || n_waiting(&world.client, 2).await).await;
+
+    for n in 1..=3 {
+        wire.cut.send(()).unwrap();
+        world
+            .until("it is back", async || {
+                world.clock.advance(Duration::from_millis(10));
+                let queue = world.client.look("orders").await.unwrap().queue.unwrap();
+                let is_back = wire.n_connections.load(Relaxed) > n && !queue[0].parked;
+                assert_eq!((queue.len(), queue[0].owner_id.as_str()), (2, "far"));
+                is_back
+            })
+            .await;
+    }
+    guard.release().await.unwrap();
+    let granted = waiting.await.unwrap().unwrap();
+    assert_eq!((granted.owner(), granted.fencing_token()), ("far", 2));
+    granted.release().await.unwrap();
+    assert_eq!(behind.await.unwrap().unwrap().fencing_token(), 3);
+}
