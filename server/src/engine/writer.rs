@@ -92,6 +92,27 @@ impl Writer {
 
     pub(super) fn run(mut self) -> Result<(), store::Error> {
         let result = self.serve();
+        self.end(result)
+    }
+
+    fn serve(&mut self) -> Result<(), store::Error> {
+        while self.round(self.patience())? {}
+        Ok(())
+    }
+
+    /// Waits this long at most for something to do, and does it. `false`: it is time to stop.
+    pub(super) fn round(&mut self, patience: Duration) -> Result<bool, store::Error> {
+        let (asks, is_over) = self.collect(patience);
+        self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+        if asks.is_empty() && (is_over || self.shared.is_stopping()) {
+            return Ok(false);
+        }
+        self.turn(asks)?;
+        Ok(true)
+    }
+
+    /// Tells everybody who still waits that the loop has ended, and how.
+    pub(super) fn end(mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Whoever is still in the channel has had no effect.
         while let Ok(message) = self.receiver.try_recv() {
             if let Message::Ask(ask) = message {
@@ -107,21 +128,10 @@ impl Writer {
         result
     }
 
-    fn serve(&mut self) -> Result<(), store::Error> {
-        loop {
-            let (asks, is_over) = self.collect();
-            self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
-            if asks.is_empty() && (is_over || self.shared.is_stopping()) {
-                return Ok(());
-            }
-            self.turn(asks)?;
-        }
-    }
-
     /// Waits for something to do, then takes all of it up to a batch. `true`: nobody can ask any more.
-    fn collect(&mut self) -> (Vec<Ask>, bool) {
+    fn collect(&mut self, patience: Duration) -> (Vec<Ask>, bool) {
         let mut asks = Vec::new();
-        match self.receiver.recv_timeout(self.patience()) {
+        match self.receiver.recv_timeout(patience) {
             Ok(Message::Ask(ask)) => asks.push(ask),
             Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return (asks, true),
@@ -137,8 +147,13 @@ impl Writer {
         (asks, false)
     }
 
+    /// Is anything left in the channel?
+    pub(super) fn has_asks(&self) -> bool {
+        self.shared.n_queued.load(Relaxed) > 0
+    }
+
     /// How long nothing needs to be done if nobody asks.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         if self.shared.is_stopping() {
             return Duration::ZERO;
         }
