@@ -58,7 +58,7 @@ impl Machine {
         changes.iter().try_for_each(|change| self.state.absorb(now, change))
     }
 
-    /// To be called after the last [`Machine::absorb`]: every queue is looked at again, because which of
+    /// To be called after an import and the last [`Machine::absorb`]: every queue is looked at again, because which of
     /// them were waiting to be is not journaled.
     pub fn absorbed(&mut self) {
         self.state.mark_queues_pending();

@@ -69,7 +69,7 @@ impl Machine {
         rows
     }
 
-    /// The machine these rows came from.
+    /// The machine these rows came from, to be completed as [`Importer::finish`] says.
     pub fn import(
         limits: Limits,
         hash_seed: u128,
@@ -103,10 +103,10 @@ impl Importer {
         self.0.state.import(row)
     }
 
-    /// There are no more rows.
+    /// There are no more rows. What the journal says happened since comes next, then [`Machine::absorbed`]:
+    /// only then is it known which queues are left to be looked at.
     pub fn finish(mut self) -> Machine {
         self.0.state.rest_all();
-        self.0.state.mark_queues_pending();
         self.0
     }
 }
