@@ -39,6 +39,8 @@ pub struct Plan {
     pub fault_every: Time,
     /// Mean time between two faults of clients.
     pub client_fault_every: Time,
+    /// Clients ask for grace periods now and then.
+    pub uses_grace: bool,
     /// Somebody revokes now and then.
     pub revokes: bool,
     /// The server is once put back to a backup.
@@ -77,6 +79,7 @@ impl Plan {
             late: if calm { 0 } else { chance.below(60) },
             fault_every: if calm { 60 * SECOND } else { chance.within(1, 10) * SECOND },
             client_fault_every: chance.within(1, 8) * SECOND,
+            uses_grace: chance.permille(500),
             revokes: chance.permille(150),
             restores: chance.permille(150),
             fold_every: chance.within(200, 5_000) * MS,
