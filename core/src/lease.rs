@@ -106,6 +106,9 @@ pub(crate) struct Lease {
     pub(crate) tethered: bool,
     /// Stays readable for a while after its end.
     pub(crate) keep: bool,
+    /// Somebody beside the connection it was granted to was told of it: it is not given back with that
+    /// connection. Never journaled, because no connection outlives a restart.
+    pub(crate) retold: bool,
     pub(crate) version: u32,
     pub(crate) token: Token,
     /// While it waits: when it was asked for.

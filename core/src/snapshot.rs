@@ -7,6 +7,7 @@ use crate::lease::{LeaseNumber, LeaseRecord};
 use crate::limits::Limits;
 use crate::lock::{Lapse, LapseRecord, LockRecord, Usage};
 use crate::machine::Machine;
+use crate::mutant;
 use crate::session::{SessionNumber, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -136,7 +137,9 @@ impl State {
             return Err(Incoherent(format!("lock {:?} is there twice", record.lock)));
         }
         let slot = self.add_lock(&record.lock);
-        self.locks[slot].last_token = record.last_token;
+        if !mutant!(TokenInMemoryOnly) {
+            self.locks[slot].last_token = record.last_token;
+        }
         if let Some(LapseRecord { owner, dialect, expired_at, grace_until }) = record.lapse {
             let owner = self.owners.retain(&owner);
             self.set_lapse(slot, Lapse { owner, dialect, expired_at, grace_until });

@@ -195,7 +195,11 @@ impl Client {
             lock,
             mode: chance.pick(plan.locks[lock]),
             ttl_ms,
-            grace_ms: if plan.uses_grace && chance.permille(400) { chance.within(200, 3_000) } else { 0 },
+            grace_ms: if plan.uses_grace && chance.permille(400) {
+                chance.within(200, 3_000)
+            } else {
+                0
+            },
             wait_ms: match chance.below(10) {
                 0..3 => 0,
                 3..8 => chance.within(50, 4_000),

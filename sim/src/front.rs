@@ -99,7 +99,7 @@ impl Front {
             }
             Request::OpenSession(ttl_ms) => {
                 let mut digest = [0; 32];
-                digest[..8].copy_from_slice(&self.secrets.next().to_le_bytes());
+                digest[..8].copy_from_slice(&self.secrets.draw().to_le_bytes());
                 About::Session(SessionDigest(digest), *ttl_ms)
             }
             Request::KeepSession(digest) | Request::CloseSession(digest) => {
@@ -140,7 +140,7 @@ impl Front {
     }
 
     fn acquire(&mut self, client: usize, acquire: &Acquire, id: Option<Box<str>>) -> Command {
-        let secret = u128::from(self.secrets.next()) << 64 | u128::from(self.secrets.next());
+        let secret = u128::from(self.secrets.draw()) << 64 | u128::from(self.secrets.draw());
         let secret = Secret(secret.to_le_bytes());
         let plain = leasehold_core::Acquire::new(key(acquire.lock), owner(client), DIALECT, secret);
         Command::Acquire(Box::new(leasehold_core::Acquire {

@@ -93,7 +93,13 @@ impl Node {
     pub fn round(&mut self, now: Time) -> Option<Round> {
         self.machine.show(&self.clock, now);
         let process = self.process.as_mut()?;
-        match process.engine.round() {
+        let result = process.engine.round();
+        if self.disk.lock().has_crashed {
+            // Nothing is said after a crash; what was said before it was said.
+            return Some(Round::Ended(self.kill(false)));
+        }
+        let process = self.process.as_ref()?;
+        match result {
             Ok(true) => Some(Round::Up(process.engine.patience())),
             Ok(false) => Some(Round::Ended(self.end(Ok(())))),
             Err(error) => Some(Round::Ended(self.end(Err(error)))),
@@ -122,10 +128,6 @@ impl Node {
     }
 
     fn end(&mut self, result: Result<(), Error>) -> Vec<(OperationId, Answer)> {
-        if self.disk.lock().has_crashed {
-            // Nothing is said after a crash; what was said before it was said.
-            return self.kill(false);
-        }
         let Some(Process { engine, mut front }) = self.process.take() else { return Vec::new() };
         let _ = engine.end(result);
         front.answers()

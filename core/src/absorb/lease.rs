@@ -64,6 +64,7 @@ impl State {
             phase: record.phase,
             tethered: record.tethered,
             keep: record.keep,
+            retold: false,
             version: record.version,
             token: record.token,
             granted_at: record.granted_at,
@@ -143,6 +144,7 @@ impl State {
     ) {
         let lease = &mut self.leases[slot];
         lease.renewed_at = at;
+        lease.retold = true;
         lease.version += 1;
         let before = std::mem::replace(&mut lease.deadline, deadline);
         // A later deadline is left where it was among the deadlines, the usual and so the cheap case: when

@@ -103,13 +103,8 @@ fn load(
     let events = Arc::new(EventLog::new(loaded.generation, loaded.n_starts, options.events_max));
     let (sender, receiver) = sync_channel(options.queue_max);
     let shared = Arc::new(Shared::default());
-    let handle = EngineHandle::new(
-        sender,
-        shared.clone(),
-        clock.clone(),
-        events.clone(),
-        metrics.clone(),
-    );
+    let handle =
+        EngineHandle::new(sender, shared.clone(), clock.clone(), events.clone(), metrics.clone());
     let mut writer =
         Writer::new(options, store, loaded.machine, clock, receiver, shared, events, metrics);
     writer.begin(Command::Resume)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::{
     Applied, Change, Command, Grant, GrantKind, LeaseNumber, LockKey, Machine, Notice, Outcome,
-    Phase, Proof, Rejection, Span, Timestamp, Wait,
+    Phase, Proof, Rejection, Span, Timestamp, Wait, mutant,
 };
 use tokio::sync::oneshot;
 
@@ -177,6 +177,9 @@ impl Writer {
             Ok(permit) => permit,
             Err(store::Error::Busy) => {
                 gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
+                if mutant!(BusyAfterApplying) {
+                    self.apply_unseen(&asks);
+                }
                 self.refuse_busy(asks);
                 return Ok(());
             }
@@ -202,6 +205,15 @@ impl Writer {
         for ask in asks {
             self.metrics.busy(Op::of(&ask.question));
             let _ = ask.reply.send(Err(Error::Busy));
+        }
+    }
+
+    /// Applies what is about to be refused: what being busy must never do.
+    fn apply_unseen(&mut self, asks: &[Ask]) {
+        for ask in asks {
+            if let Question::Apply(command) = &ask.question {
+                let _ = self.apply(command.clone(), &mut Batch::default());
+            }
         }
     }
 
@@ -269,17 +281,23 @@ impl Writer {
     }
 
     /// Makes a batch durable, then tells everybody.
-    fn commit(&mut self, permit: Permit, batch: Batch) -> Result<(), store::Error> {
+    fn commit(&mut self, permit: Permit, mut batch: Batch) -> Result<(), store::Error> {
         let moment = self.clock.moment();
+        if mutant!(AnswerBeforeAppend) {
+            for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
+                self.send(reply, content);
+            }
+        }
         if batch.changes.is_empty() && !self.is_tick_due(moment.lock_time) {
             self.store.give_back(permit)?;
         } else {
             let began = Instant::now();
             if let Err(error) = self.store.append(permit, moment, &batch.changes) {
+                let told = if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown };
                 for answer in batch.answers {
-                    let _ = answer.reply.send(Err(Error::Unknown));
+                    let _ = answer.reply.send(Err(told));
                 }
-                return Err(error);
+                return if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) };
             }
             self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
             self.written_at = moment.lock_time;
@@ -316,8 +334,11 @@ impl Writer {
             let waiters = self.waiters.take(lease);
             let mut is_told = waiters.is_empty();
             let mut is_granted = false;
+            // If several are told, none of them gives it back by going away.
+            let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatWasRetold);
+            let kind = if is_shared { GrantKind::Replayed } else { GrantKind::New };
             for Waiter { key, reply, sent_at, .. } in waiters {
-                let content = self.verdict(lease, &key);
+                let content = self.verdict(lease, kind, &key);
                 is_granted |= matches!(content, Reply::Applied(Ok(Outcome::Granted(_))));
                 self.metrics.answered(Some(Op::Acquire), &content, sent_at);
                 is_told |= reply.send(Ok(content)).is_ok();
@@ -329,10 +350,10 @@ impl Writer {
     }
 
     /// What became of a lease that waited.
-    fn verdict(&self, lease: LeaseNumber, key: &LockKey) -> Reply {
+    fn verdict(&self, lease: LeaseNumber, kind: GrantKind, key: &LockKey) -> Reply {
         match self.machine.lease(lease) {
             Some(view) if view.phase == Phase::Active => {
-                let grant = Grant { lease: view, kind: GrantKind::New, previous: None };
+                let grant = Grant { lease: view, kind, previous: None };
                 Reply::Applied(Ok(Outcome::Granted(Box::new(grant))))
             }
             _ => Reply::WaitOver(Box::new(self.machine.lock(key, 0))),

@@ -12,7 +12,8 @@ pub(super) fn check(history: &History, found: &mut Found) {
             None if !operation.is_given_up => {
                 found.add("everybody is told", format!("{id} is not: {asked:?}"));
             }
-            Some((at, Answer::WaitOver)) if is_patient(asked) => {
+            // What is revoked before it is told is told to be over.
+            Some((at, Answer::WaitOver)) if is_patient(asked) && !history.plan.revokes => {
                 found.add("everybody is served", format!("{id} is not, at {at}: {asked:?}"));
             }
             _ => {}
