@@ -24,6 +24,8 @@ pub struct Character {
     names_requests: bool,
     /// Leaves without a word, also from queues.
     vanishes: bool,
+    /// Takes a connection for dead after a moment, and asks again at once.
+    pub(crate) is_hasty: bool,
 }
 
 /// One client.
@@ -84,6 +86,7 @@ impl Client {
                 uses_sessions: chance.permille(250),
                 names_requests: chance.permille(700),
                 vanishes: chance.permille(150),
+                is_hasty: chance.permille(250),
             },
             pending: None,
             asleep_until: 0,
@@ -108,6 +111,7 @@ impl Client {
     /// How long it waits for the answer to a request before it takes the connection for dead.
     pub fn timeout(&self, request: &Request, chance: &mut Chance) -> Time {
         match request.wait_ms() {
+            _ if self.character.is_hasty && chance.permille(500) => chance.within(3, 40) * MS,
             0 => chance.within(300, 3_000) * MS,
             _ if self.character.vanishes => chance.within(20, 1_000) * MS,
             PATIENT_MS => chance.within(5, 20) * SECOND,

@@ -73,11 +73,14 @@ impl Front {
         self.calls.retain(|(asked, _), _| *asked != id);
     }
 
-    /// Every answer there is by now.
-    pub fn answers(&mut self) -> Vec<(OperationId, Answer)> {
+    /// The answers there are by now, as far as whoever handles each gets to run.
+    pub fn answers(&mut self, mut runs: impl FnMut() -> bool) -> Vec<(OperationId, Answer)> {
         let mut answers = Vec::new();
         let mut context = Context::from_waker(Waker::noop());
         self.calls.retain(|(id, _), pending| {
+            if !runs() {
+                return true;
+            }
             match Pin::new(&mut pending.call).poll(&mut context) {
                 Poll::Pending => true,
                 Poll::Ready(reply) => {

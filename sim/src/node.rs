@@ -83,10 +83,10 @@ impl Node {
         }
     }
 
-    /// The answers that are ready.
-    pub fn answers(&mut self, now: Time) -> Vec<(OperationId, Answer)> {
+    /// The answers that are ready, of those who get to run.
+    pub fn answers(&mut self, now: Time, runs: impl FnMut() -> bool) -> Vec<(OperationId, Answer)> {
         self.machine.show(&self.clock, now);
-        self.process.as_mut().map_or_else(Vec::new, |process| process.front.answers())
+        self.process.as_mut().map_or_else(Vec::new, |process| process.front.answers(runs))
     }
 
     /// One round of the engine's loop.
@@ -115,7 +115,7 @@ impl Node {
 
     /// The process is gone, at once. What it had already answered may be on its way.
     pub fn kill(&mut self, keeps_unsynced: bool) -> Vec<(OperationId, Answer)> {
-        let answers = self.process.take().map(|mut process| process.front.answers());
+        let answers = self.process.take().map(|mut process| process.front.answers(|| true));
         self.disk.lock().crash(keeps_unsynced);
         let mut answers = answers.unwrap_or_default();
         answers.retain(|(_, answer)| *answer != Answer::Unknown);
@@ -130,6 +130,6 @@ impl Node {
     fn end(&mut self, result: Result<(), Error>) -> Vec<(OperationId, Answer)> {
         let Some(Process { engine, mut front }) = self.process.take() else { return Vec::new() };
         let _ = engine.end(result);
-        front.answers()
+        front.answers(|| true)
     }
 }

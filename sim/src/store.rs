@@ -66,8 +66,8 @@ pub struct Backup {
 /// What a start found on disk, for the checker.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// Active leases and their tokens.
-    pub active: BTreeMap<LeaseNumber, Token>,
+    /// Active leases: their tokens, locks and owners.
+    pub active: BTreeMap<LeaseNumber, (Token, String, String)>,
     /// The last token of each lock that is remembered, by name.
     pub tokens: BTreeMap<String, Token>,
     /// It is the first start from a backup.
@@ -237,7 +237,8 @@ fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
     for row in machine.export() {
         match row {
             Row::Lease(lease) if lease.phase == Phase::Active => {
-                recovery.active.insert(lease.number, lease.token);
+                let (lock, owner) = (lease.lock.name.into(), lease.owner.instance.to_string());
+                recovery.active.insert(lease.number, (lease.token, lock, owner));
             }
             Row::Lock(lock) => {
                 recovery.tokens.insert(lock.lock.name.into(), lock.last_token);

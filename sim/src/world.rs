@@ -191,7 +191,7 @@ impl World {
                 if !self.node.disk.lock().is_busy {
                     self.stalled_since = None;
                 }
-                let took = if self.chance.permille(20) { 30 * MS } else { 2 * MS };
+                let took = if self.chance.permille(30) { 60 * MS } else { 2 * MS };
                 let took = self.chance.within(MS / 10, took);
                 self.free_at = self.now + took;
                 let span = took.max(patience.as_nanos() as Time);
@@ -209,7 +209,7 @@ impl World {
 
     /// Whoever handles a request gets the answer a little after the engine gave it.
     fn poll_soon(&mut self) {
-        let lag = if self.chance.permille(100) { 40 * MS } else { MS / 2 };
+        let lag = if self.chance.permille(150) { 40 * MS } else { MS / 2 };
         let at = self.now + self.chance.within(0, lag);
         if self.poll.is_none_or(|(planned, _)| planned <= self.now) {
             self.poll = Some((at, self.n_events + 1));
@@ -219,8 +219,15 @@ impl World {
 
     fn polls(&mut self) {
         self.poll = None;
-        for (id, answer) in self.node.answers(self.now) {
-            self.reply(id, answer);
+        let (chance, mut is_complete) = (&mut self.chance, true);
+        let answers = self.node.answers(self.now, || {
+            let runs = chance.permille(800);
+            is_complete &= runs;
+            runs
+        });
+        answers.into_iter().for_each(|(id, answer)| self.reply(id, answer));
+        if !is_complete {
+            self.poll_soon();
         }
     }
 
@@ -298,7 +305,9 @@ impl World {
 
     pub(crate) fn think(&mut self, client: usize) {
         let is_slow = self.is_healed() || self.chance.permille(200);
+        let is_hasty = self.clients[client].character.is_hasty;
         let think = if is_slow { 1_500 } else { 150 };
+        let think = if is_hasty && self.chance.permille(700) { 4 } else { think };
         let think = self.chance.within(1, think) * MS;
         self.after(think, Event::Acts(client));
     }

@@ -1,7 +1,8 @@
 //! An answer that says "nothing was done" is true: nobody is shown as a holder who was only ever refused.
 
 use super::Found;
-use super::lease::Leases;
+use super::lease::{Lease, Leases};
+use crate::front::name;
 use crate::history::{History, Operation};
 use crate::message::{Answer, Lock, Request};
 use crate::time::Time;
@@ -21,17 +22,37 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
                 }
             }
             (Request::Acquire(acquire), Answer::Held(Some(client))) => {
-                let is_told = leases
+                let lock = acquire.lock;
+                let mut told = leases
                     .iter()
-                    .any(|lease| lease.client == *client && lease.claim.lock == acquire.lock);
-                if !is_told && !may_hold(history, *client, acquire.lock, *told_at) {
-                    let what = format!("client {client} holds {} at {told_at}", acquire.lock);
-                    found.add("refused is refused", what);
+                    .filter(|lease| lease.client == *client && lease.claim.lock == lock);
+                let is_told = told.any(|lease| may_last(history, lease, operation));
+                if !is_told && !may_hold(history, *client, lock, *told_at) {
+                    let what = format!("client {client} holds {lock} at {told_at}");
+                    found.add("over is over, refused is refused", what);
                 }
             }
             _ => {}
         }
     }
+    for (at, recovery) in &history.recoveries {
+        for (number, (_, lock, client)) in &recovery.active {
+            let is_told = leases.iter().any(|lease| lease.claim.id.number == *number);
+            let lock = (0..history.plan.locks.len()).find(|n| name(*n) == *lock).unwrap_or(0);
+            let client = client.parse().unwrap_or(0);
+            if !is_told && !may_hold(history, client, lock, *at) {
+                let what = format!("{number:?} of client {client} is there at {at}");
+                found.add("refused is refused", what);
+            }
+        }
+    }
+}
+
+/// Could this lease have been active when the question was asked, or after?
+fn may_last(history: &History, lease: &Lease, operation: &Operation) -> bool {
+    let sent_at = operation.sent_at;
+    let latest = lease.latest.map(|at| at + history.frozen_within(lease.first_sent_at, sent_at));
+    lease.over_at.is_none_or(|at| at >= sent_at) && latest.is_none_or(|at| at >= sent_at)
 }
 
 /// Could anything this client asked for, and was not told of, have given it the lock?
