@@ -25,6 +25,8 @@ pub enum Row {
         next_session: SessionNumber,
         /// Lock time.
         now: Timestamp,
+        /// The token floor of every namespace that is not among the rows.
+        floor: Token,
     },
     /// A namespace and its token floor.
     Namespace {
@@ -50,6 +52,7 @@ impl Machine {
             next_lease: state.next_lease,
             next_session: state.next_session,
             now: state.now,
+            floor: state.namespaces.floor(),
         }];
         rows.extend(
             state
@@ -115,7 +118,8 @@ impl Importer {
 impl State {
     fn import(&mut self, row: Row) -> Result<(), Incoherent> {
         match row {
-            Row::Meta { next_lease, next_session, now } => {
+            Row::Meta { next_lease, next_session, now, floor } => {
+                self.namespaces.set_floor(floor);
                 self.next_lease = next_lease;
                 self.next_session = next_session;
                 self.now = now;

@@ -205,11 +205,7 @@ impl State {
     /// The token of a lock's next grant.
     pub(crate) fn next_token(&self, lock: Option<Slot<Lock>>, namespace: &str) -> Option<Token> {
         let last = lock.map_or(Token::ZERO, |lock| self.locks[lock].last_token);
-        let floor = self
-            .namespaces
-            .find(namespace)
-            .map_or(Token::ZERO, |namespace| self.namespaces.get(namespace).floor);
-        last.max(floor).next()
+        last.max(self.namespaces.floor_of(namespace)).next()
     }
 
     /// The set an ended lease is remembered in.

@@ -44,12 +44,11 @@ impl World {
                 self.note(format_args!("the wall clock is set by {by_ms} ms"));
                 self.node.machine.set_wall(by_ms);
             }
-            93..97 => {
-                self.note(format_args!("backup"));
-                self.backup = Some(self.node.disk.lock().backup());
+            _ => {
+                let by_ms = self.chance.within(1, 60_000) as i64;
+                self.note(format_args!("the wall clock is set by {by_ms} ms"));
+                self.node.machine.set_wall(by_ms);
             }
-            _ if self.plan.restores => self.restore(),
-            _ => {}
         }
     }
 
@@ -139,8 +138,13 @@ impl World {
         self.node.disk.lock().is_busy = false;
     }
 
-    fn restore(&mut self) {
-        let Some(backup) = self.backup.take() else { return };
+    pub(crate) fn backs_up(&mut self) {
+        self.note(format_args!("backup"));
+        self.backup = Some(self.node.disk.lock().backup());
+    }
+
+    pub(crate) fn restore(&mut self) {
+        let Some(backup) = self.backup.take().filter(|_| self.node.is_up()) else { return };
         self.note(format_args!("server is put back to its backup"));
         self.node.kill(false);
         self.node.restore(backup);

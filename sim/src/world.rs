@@ -57,6 +57,8 @@ pub(crate) enum Event {
     BusyEnds,
     Fold,
     FoldSynced,
+    Backup,
+    Restore,
     Heals,
 }
 
@@ -102,6 +104,12 @@ impl World {
         self.after(self.plan.fault_every, Event::ServerFault);
         self.after(self.plan.client_fault_every, Event::ClientFault);
         self.after(self.plan.fold_every, Event::Fold);
+        if self.plan.restores {
+            let half = self.plan.heal_at / 2;
+            let (backup, restore) = (self.chance.below(half), half + self.chance.below(half));
+            self.after(backup, Event::Backup);
+            self.after(restore, Event::Restore);
+        }
         self.after(self.plan.heal_at, Event::Heals);
     }
 
@@ -159,6 +167,8 @@ impl World {
             Event::Starts { is_new_boot } => self.starts(is_new_boot),
             Event::BusyEnds => self.busy_ends(),
             Event::Fold | Event::FoldSynced => self.folds(matches!(event, Event::Fold)),
+            Event::Backup => self.backs_up(),
+            Event::Restore => self.restore(),
             Event::Heals => self.heals(),
         }
     }
