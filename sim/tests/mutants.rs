@@ -5,7 +5,7 @@
 use leasehold_core::mutant::{ALL, Mutant, switch};
 
 /// Seeds tried for each bug before the checker counts as blind to it.
-const SEEDS_MAX: u64 = 4000;
+const SEEDS_MAX: u64 = 2000;
 
 /// The first seed whose run the checker objects to, and its objection.
 fn find(mutant: Mutant) -> Option<(u64, String)> {

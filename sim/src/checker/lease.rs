@@ -140,11 +140,16 @@ impl Leases {
                     _ => lease.latest = None,
                 }
             }
-            Request::CloseSession(session) => {
-                self.in_session(session).for_each(|lease| lease.cut_at = lease.cut_at.min(sent_at));
+            Request::CloseSession(session) => self.in_session(session).for_each(|lease| {
+                lease.cut_at = lease.cut_at.min(sent_at);
+                lease.is_told_over(answer);
+            }),
+            Request::Acquire(Acquire { session: Some(session), .. }) => {
+                self.in_session(session).for_each(|lease| lease.is_told_over(answer));
             }
-            Request::KeepSession(session) => {
-                self.in_session(session).for_each(|lease| match answer {
+            Request::KeepSession(session) => self.in_session(session).for_each(|lease| {
+                lease.is_told_over(answer);
+                match answer {
                     Some((at, Answer::SessionKept { expires_in_ms }))
                         if operation.n_copies == 1 =>
                     {
@@ -152,8 +157,8 @@ impl Leases {
                     }
                     Some((_, Answer::NoSession)) if operation.n_copies == 1 => {}
                     _ => lease.latest = None,
-                })
-            }
+                }
+            }),
             Request::Revoke(lock) => {
                 let on_lock = self.by_number.values_mut().filter(|lease| lease.claim.lock == *lock);
                 for lease in on_lock.filter(|lease| lease.first_sent_at <= told_at) {
@@ -199,7 +204,14 @@ impl Lease {
     }
 
     fn is_told_over(&mut self, answer: Option<&(Time, Answer)>) {
-        if let Some((at, Answer::Released | Answer::Over | Answer::Spent)) = answer {
+        let Some((at, answer)) = answer else { return };
+        let is_over = match answer {
+            Answer::Released | Answer::Over => true,
+            // Of a session, with all its leases. Of a request, whose lease may be another.
+            Answer::SessionClosed | Answer::NoSession => self.acquire.session.is_some(),
+            _ => false,
+        };
+        if is_over {
             self.over_at = Some(self.over_at.map_or(*at, |over_at| over_at.min(*at)));
         }
     }
