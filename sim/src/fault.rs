@@ -112,6 +112,8 @@ impl World {
             Err(error) => {
                 self.note(format_args!("it does not start: {error}"));
                 self.node.disk.lock().crash(false);
+                // It has written nothing since it was there last.
+                self.stalled_since = Some(self.down_since);
                 self.went_down();
             }
         }
