@@ -29,6 +29,8 @@ pub struct Plan {
     /// What clients subtract from each deadline for drift, in millionths.
     pub margin_ppm: u64,
     drift_ppm: u64,
+    /// Every record takes long to be durable.
+    pub has_slow_disk: bool,
     /// Messages lost, of a thousand.
     pub lost: u64,
     /// Messages that arrive twice, of a thousand.
@@ -66,14 +68,15 @@ impl Plan {
         let calm = chance.permille(100);
         let mut locks = vec![EXCLUSIVE];
         let more = [EXCLUSIVE, EXCLUSIVE, MIXED, COUNTED];
-        (0..chance.below(3)).for_each(|_| locks.push(chance.pick(&more)));
+        (0..chance.below(5)).for_each(|_| locks.push(chance.pick(&more)));
         Self {
-            n_clients: chance.within(3, 9) as usize,
+            n_clients: chance.within(3, 10) as usize,
             locks,
             heal_at,
             end_at: heal_at + 900 * SECOND,
             margin_ppm: if drifts { 10_000 } else { 0 },
             drift_ppm: if drifts { DRIFT_MAX_PPM as u64 } else { 0 },
+            has_slow_disk: chance.permille(250),
             lost: if calm { 0 } else { chance.below(50) },
             doubled: if calm { 0 } else { chance.below(60) },
             late: if calm { 0 } else { chance.below(60) },
@@ -110,6 +113,16 @@ impl Plan {
             idle_retention: Span::from_millis(self.idle_retention_ms),
             ..Limits::default()
         }
+    }
+
+    /// At least as long as `span` of one clock takes by any other.
+    pub fn at_most(&self, span: Time) -> Time {
+        span + span / 1_000_000 * 2 * self.drift_ppm + MS
+    }
+
+    /// How long a question may lie in the engine's channel while others have their turn.
+    pub fn turn_max(&self) -> Time {
+        if self.has_slow_disk { 1_500 * MS } else { 300 * MS }
     }
 
     /// How fast one more clock runs.

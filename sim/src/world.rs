@@ -201,7 +201,8 @@ impl World {
                 if !self.node.disk.lock().is_busy {
                     self.stalled_since = None;
                 }
-                let took = if self.chance.permille(30) { 60 * MS } else { 2 * MS };
+                let is_slow = self.plan.has_slow_disk || self.chance.permille(30);
+                let took = if is_slow { 60 * MS } else { 2 * MS };
                 let took = self.chance.within(MS / 10, took);
                 self.free_at = self.now + took;
                 let span = took.max(patience.as_nanos() as Time);

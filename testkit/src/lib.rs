@@ -5,8 +5,10 @@ mod local;
 mod process;
 
 pub use client::{Broken, Client, Response};
+pub use hyper::Method;
 pub use local::{Local, settings};
 pub use process::Process;
+pub use rustix::process::Signal;
 pub use serde_json::{Value, json};
 pub use tempfile::TempDir;
 

@@ -6,9 +6,6 @@ use crate::history::{History, Operation};
 use crate::message::{Answer, Lock, Request};
 use crate::time::{MS, Time};
 
-/// How long a question may lie in the engine's channel while others have their turn.
-const ROUNDS_MS: u64 = 300;
-
 pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     for operation in &history.operations {
         let Some((told_at, answer)) = &operation.answer else { continue };
@@ -113,7 +110,7 @@ fn waited(
         return;
     }
     let paused = history.paused_within(operation.sent_at, told_at) / MS;
-    let allowed = lease.acquire.wait_ms + paused + ROUNDS_MS;
+    let allowed = lease.acquire.wait_ms + paused + history.plan.turn_max() / MS;
     if left > ttl + allowed {
         let claim = lease.claim;
         found.add("a wait ends", format!("{claim:?}: {left} ms left of {ttl} after {allowed} ms"));

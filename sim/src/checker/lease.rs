@@ -6,7 +6,7 @@ use leasehold_core::{LeaseNumber, SessionDigest, Token};
 
 use crate::history::{History, Operation};
 use crate::message::{Acquire, Answer, Claim, Lock, Request};
-use crate::plan::{DELAY_MAX, DRIFT_MAX_PPM};
+use crate::plan::{DELAY_MAX, Plan};
 use crate::time::{MS, Time};
 
 /// One lease that was acknowledged.
@@ -55,11 +55,11 @@ impl Leases {
         let mut told: Vec<_> = history.operations.iter().filter(|op| op.answer.is_some()).collect();
         told.sort_by_key(|op| op.answer.as_ref().map(|(at, _)| *at));
         for operation in told {
-            leases.granted(operation, &attempts);
+            leases.granted(&history.plan, operation, &attempts);
             leases.renewed(operation);
         }
         for operation in &history.operations {
-            leases.ended(operation);
+            leases.ended(&history.plan, operation);
         }
         leases.restored(history);
         leases
@@ -82,7 +82,7 @@ impl Leases {
         self.iter().filter(move |lease| lease.claim.lock == lock && lease.claim.token == token)
     }
 
-    fn granted(&mut self, operation: &Operation, attempts: &Attempts) {
+    fn granted(&mut self, plan: &Plan, operation: &Operation, attempts: &Attempts) {
         let Request::Acquire(acquire) = &operation.request else { return };
         let Some((told_at, Answer::Granted { claim, expires_in_ms })) = &operation.answer else {
             return;
@@ -105,7 +105,7 @@ impl Leases {
             return self.doubles.push((claim.id.number, claim.token));
         }
         lease.good.push((*told_at, operation.good_until.unwrap_or(Time::MAX)));
-        lease.lasts(*told_at, *expires_in_ms);
+        lease.lasts(plan, *told_at, *expires_in_ms);
     }
 
     fn renewed(&mut self, operation: &Operation) {
@@ -116,7 +116,7 @@ impl Leases {
     }
 
     /// Everything that ends a lease or may, or moves its latest end.
-    fn ended(&mut self, operation: &Operation) {
+    fn ended(&mut self, plan: &Plan, operation: &Operation) {
         let (sent_at, answer) = (operation.sent_at, operation.answer.as_ref());
         let told_at = answer.map_or(Time::MAX, |(at, _)| *at);
         match &operation.request {
@@ -133,7 +133,7 @@ impl Leases {
                         // A copy of it may have come later than the one that was answered.
                         let at =
                             if operation.n_copies > 1 { sent_at + DELAY_MAX } else { *at }.max(*at);
-                        lease.lasts(at, (*expires_in_ms).map(|ms| ms.max(*extend_ms)));
+                        lease.lasts(plan, at, (*expires_in_ms).map(|ms| ms.max(*extend_ms)));
                     }
                     Some((_, Answer::Over | Answer::NotYours | Answer::Busy | Answer::Spent))
                         if operation.n_copies == 1 => {}
@@ -153,7 +153,7 @@ impl Leases {
                     Some((at, Answer::SessionKept { expires_in_ms }))
                         if operation.n_copies == 1 =>
                     {
-                        lease.lasts(*at, Some(*expires_in_ms));
+                        lease.lasts(plan, *at, Some(*expires_in_ms));
                     }
                     Some((_, Answer::NoSession)) if operation.n_copies == 1 => {}
                     _ => lease.latest = None,
@@ -196,10 +196,8 @@ impl Lease {
     }
 
     /// It was told at `at` that it lasts this long from when that was asked, which was before.
-    fn lasts(&mut self, at: Time, expires_in_ms: Option<u64>) {
-        // Two clocks may be off, and milliseconds are rounded down.
-        let drift = 1_000_000 + 2 * DRIFT_MAX_PPM as u64;
-        let until = expires_in_ms.map(|ms| at + (ms + 1) * MS / 1_000_000 * drift);
+    fn lasts(&mut self, plan: &Plan, at: Time, expires_in_ms: Option<u64>) {
+        let until = expires_in_ms.map(|ms| at + plan.at_most((ms + 1) * MS));
         self.latest = self.latest.zip(until).map(|(latest, until)| latest.max(until));
     }
 

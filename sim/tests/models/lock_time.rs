@@ -8,6 +8,7 @@ use stateright::{Checker, Model, Property};
 
 const TTL: u8 = 4;
 const TIME_MAX: u8 = 10;
+const STARTS_MAX: u8 = 4;
 /// A record is at most this old.
 const TICK: u8 = 1;
 
@@ -39,6 +40,7 @@ struct State {
     /// True time since the grant in which nobody could know how much of it passed.
     n_unknown: u8,
     is_down_since: u8,
+    n_starts: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,6 +70,7 @@ impl Model for LockTime {
             granted: None,
             n_unknown: 0,
             is_down_since: 0,
+            n_starts: 0,
         }]
     }
 
@@ -78,7 +81,7 @@ impl Model for LockTime {
         }
         if is_up {
             actions.push(Action::Write);
-            actions.push(Action::Crash);
+            actions.extend((state.n_starts < STARTS_MAX).then_some(Action::Crash));
             actions.extend(state.granted.is_none().then_some(Action::Grant));
         } else {
             actions.push(Action::Start);
@@ -163,6 +166,7 @@ impl LockTime {
         };
         let passed = if is_known { state.boottime.saturating_sub(boottime) } else { 0 };
         state.lock_time = Some(lock_time + passed);
+        state.n_starts += 1;
         // A start is a record.
         state.write();
     }

@@ -1,0 +1,125 @@
+//! Disks that fail: every sync and every write of a short run in turn, and a limit on the size of files. The
+//! server says so or stops, claims nothing that is not true, and comes back without anybody's help.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print what they did"
+)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use leasehold_testkit::{Client, Process, Response, folder, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// More calls than one thread makes in a short run.
+const CALLS_MAX: u32 = 60;
+
+/// What the clients of a short run were told.
+#[derive(Default)]
+struct Told {
+    held: Vec<Response>,
+    released: Vec<String>,
+}
+
+/// A few grants and a release, until something goes wrong.
+async fn short_run(client: &Client) -> Told {
+    let mut told = Told::default();
+    for n in 0..4 {
+        let answer = client.try_acquire(&format!("lock-{n}"), "a", 600_000, json!({})).await;
+        match answer {
+            Ok(answer) if answer.status == 200 => told.held.push(answer),
+            Ok(answer) => {
+                assert!(matches!(answer.status, 503 | 507), "{answer:?}");
+                return told;
+            }
+            Err(_) => return told,
+        }
+    }
+    let first = told.held.remove(0);
+    match client.try_release(&first, json!({})).await {
+        Ok(answer) if answer.status == 200 => told.released.push(first.text_of("lock_name")),
+        Ok(answer) => assert!(matches!(answer.status, 503 | 507), "{answer:?}"),
+        Err(_) => {}
+    }
+    told
+}
+
+/// On a disk that works again, everything that was told is true.
+async fn check(data: &Path, told: &Told) {
+    let server = Process::start(BINARY, data, &[]);
+    for held in &told.held {
+        let state = server.client.get(&format!("/v1/locks/{}", held.text_of("lock_name"))).await;
+        assert_eq!(state.get("fencing_token"), held.get("fencing_token"), "{state:?}");
+    }
+    for lock in &told.released {
+        let state = server.client.get(&format!("/v1/locks/{lock}")).await;
+        assert_eq!(state.get("held"), false, "{state:?}");
+    }
+    assert!(server.terminate().success());
+    leasehold_server::store::sqlite::verify(data).expect("sound");
+}
+
+/// A program that runs the server after `before`.
+fn wrapper(folder: &Path, before: &str) -> String {
+    let path = folder.join("wrapper");
+    std::fs::write(&path, format!("#!/bin/sh\n{before} {BINARY} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().into()
+}
+
+/// Runs the server behind `before` from an empty folder, and then without. How much was acknowledged.
+async fn survive(folder: &Path, before: &str) -> usize {
+    let data = folder.join("data");
+    let _ = std::fs::remove_dir_all(&data);
+    let mut told = Told::default();
+    match Process::try_start(&wrapper(folder, before), &data, &[]) {
+        Ok(server) => {
+            told = short_run(&server.client).await;
+            // The end folds what is left, which may fail too: how it ends is told by its exit status.
+            let _ = server.terminate();
+        }
+        Err(said) => assert!(!said.trim().is_empty(), "it does not start and does not say why"),
+    }
+    check(&data, &told).await;
+    told.held.len() + told.released.len()
+}
+
+/// Lets the nth call of each thread fail, for every n there is.
+async fn every_call(call: &str, error: &str) {
+    let folder = folder();
+    let log: PathBuf = folder.path().join("calls");
+    let (mut n_failures, mut n_acknowledged) = (0, 0);
+    for n in 1..CALLS_MAX {
+        let inject = format!("-e trace={call} -e inject={call}:error={error}:when={n}");
+        let before = format!("exec strace -D -f -qq -o {} {inject}", log.display());
+        n_acknowledged += survive(folder.path(), &before).await;
+        if !std::fs::read_to_string(&log).unwrap_or_default().contains("INJECTED") {
+            break;
+        }
+        n_failures += 1;
+    }
+    println!("{call} {error}: {n_failures} failures, {n_acknowledged} acknowledged, all true");
+    assert!(n_failures > 3, "hardly anything failed: {n_failures}");
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_anywhere_loses_nothing_that_was_acknowledged() {
+    every_call("fdatasync", "EIO").await;
+}
+
+#[tokio::test]
+async fn a_full_disk_anywhere_loses_nothing_that_was_acknowledged() {
+    every_call("pwrite64", "ENOSPC").await;
+}
+
+#[tokio::test]
+async fn a_limit_on_the_size_of_files_loses_nothing_that_was_acknowledged() {
+    let folder = folder();
+    let mut n_acknowledged = 0;
+    for n_blocks in [8, 40, 90, 110, 130, 160] {
+        n_acknowledged += survive(folder.path(), &format!("ulimit -f {n_blocks}\nexec")).await;
+    }
+    assert!(n_acknowledged > 0, "no limit was large enough to prove anything");
+}
