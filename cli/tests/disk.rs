@@ -69,57 +69,76 @@ fn wrapper(folder: &Path, before: &str) -> String {
     path.to_str().unwrap().into()
 }
 
-/// Runs the server behind `before` from an empty folder, and then without. How much was acknowledged.
-async fn survive(folder: &Path, before: &str) -> usize {
+/// A store that was used once, so that what fails is not only its making.
+fn used_store(folder: &Path) -> PathBuf {
+    let data = folder.join("used");
+    assert!(Process::start(BINARY, &data, &[]).terminate().success());
+    data
+}
+
+/// Runs the server behind `before` on a copy of `store`, and then without. How much was acknowledged.
+async fn survive(folder: &Path, store: &Path, before: &str) -> usize {
     let data = folder.join("data");
     let _ = std::fs::remove_dir_all(&data);
-    let mut told = Told::default();
-    match Process::try_start(&wrapper(folder, before), &data, &[]) {
-        Ok(server) => {
-            told = short_run(&server.client).await;
-            // The end folds what is left, which may fail too: how it ends is told by its exit status.
-            let _ = server.terminate();
+    if store.exists() {
+        std::fs::create_dir(&data).unwrap();
+        for file in std::fs::read_dir(store).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), data.join(file.file_name())).unwrap();
         }
-        Err(said) => assert!(!said.trim().is_empty(), "it does not start and does not say why"),
+    }
+    let mut told = Told::default();
+    if let Ok(server) = Process::try_start(&wrapper(folder, before), &data, &[]) {
+        told = short_run(&server.client).await;
+        // The end folds what is left, which may fail too: how it ends is told by its exit status.
+        let _ = server.terminate();
     }
     check(&data, &told).await;
     told.held.len() + told.released.len()
 }
 
-/// Lets the nth call of each thread fail, for every n there is.
-async fn every_call(call: &str, error: &str) {
+/// Lets the nth of these calls of each thread fail, for every n there is.
+async fn every_call(calls: &str, error: &str, is_used: bool) {
     let folder = folder();
-    let log: PathBuf = folder.path().join("calls");
+    let store = if is_used { used_store(folder.path()) } else { folder.path().join("none") };
+    let log = folder.path().join("calls");
     let (mut n_failures, mut n_acknowledged) = (0, 0);
     for n in 1..CALLS_MAX {
-        let inject = format!("-e trace={call} -e inject={call}:error={error}:when={n}");
+        let inject = format!("-e trace={calls} -e inject={calls}:error={error}:when={n}");
         let before = format!("exec strace -D -f -qq -o {} {inject}", log.display());
-        n_acknowledged += survive(folder.path(), &before).await;
+        n_acknowledged += survive(folder.path(), &store, &before).await;
         if !std::fs::read_to_string(&log).unwrap_or_default().contains("INJECTED") {
             break;
         }
         n_failures += 1;
     }
-    println!("{call} {error}: {n_failures} failures, {n_acknowledged} acknowledged, all true");
+    println!("{calls} {error}: {n_failures} failures, {n_acknowledged} acknowledged, all true");
     assert!(n_failures > 3, "hardly anything failed: {n_failures}");
+    assert!(n_acknowledged > 0, "nothing was acknowledged that could have been lost");
 }
 
 #[tokio::test]
 async fn a_sync_that_fails_anywhere_loses_nothing_that_was_acknowledged() {
-    every_call("fdatasync", "EIO").await;
+    every_call("fsync,fdatasync", "EIO", true).await;
 }
 
 #[tokio::test]
 async fn a_full_disk_anywhere_loses_nothing_that_was_acknowledged() {
-    every_call("pwrite64", "ENOSPC").await;
+    every_call("pwrite64", "ENOSPC", true).await;
+}
+
+#[tokio::test]
+async fn a_store_whose_making_fails_anywhere_is_made_by_the_next_start() {
+    every_call("fsync,fdatasync", "EIO", false).await;
 }
 
 #[tokio::test]
 async fn a_limit_on_the_size_of_files_loses_nothing_that_was_acknowledged() {
     let folder = folder();
+    let store = used_store(folder.path());
     let mut n_acknowledged = 0;
     for n_blocks in [8, 40, 90, 110, 130, 160] {
-        n_acknowledged += survive(folder.path(), &format!("ulimit -f {n_blocks}\nexec")).await;
+        let before = format!("ulimit -f {n_blocks}\nexec");
+        n_acknowledged += survive(folder.path(), &store, &before).await;
     }
     assert!(n_acknowledged > 0, "no limit was large enough to prove anything");
 }

@@ -72,13 +72,13 @@ async fn work(world: Arc<World>, n: u64, seed: u64) {
             return;
         }
         let lock = random.below(N_LOCKS);
-        let path = |what: &str| format!("/v1/locks/lock-{lock}/{what}");
+        let path = |what: &str| format!("/v1/locks/lock-{lock}{what}");
         if random.below(4) == 0 {
             let client = world.server.read().unwrap().clone();
             let called_at = world.now();
             let seen = client.send(leasehold_testkit::Method::GET, &path(""), None, "").await;
-            if let Ok(seen) = seen.as_ref().map(|seen| seen.get("fencing_token").as_u64()) {
-                world.record(lock, called_at, What::Seen(seen));
+            if let Some(seen) = seen.ok().filter(|seen| seen.status == 200) {
+                world.record(lock, called_at, What::Seen(seen.get("fencing_token").as_u64()));
             }
             continue;
         }
@@ -86,7 +86,7 @@ async fn work(world: Arc<World>, n: u64, seed: u64) {
             "owner_id": format!("client-{n}"), "ttl_ms": 600_000, "request_id": format!("a{round}"),
         });
         let called_at = world.now();
-        let Some(answer) = world.ask(&path("acquire"), &body).await else { return };
+        let Some(answer) = world.ask(&path("/acquire"), &body).await else { return };
         if answer.status == 409 {
             world.record(lock, called_at, What::Refused);
             continue;
@@ -101,7 +101,7 @@ async fn work(world: Arc<World>, n: u64, seed: u64) {
                 "fencing_token": token, "request_id": format!("{id}-{round}"),
             });
             let called_at = world.now();
-            let Some(released) = world.ask(&path("release"), &body).await else { return };
+            let Some(released) = world.ask(&path("/release"), &body).await else { return };
             let is_released = released.status == 200;
             assert_eq!(is_released, id == "first", "{released:?}");
             let what = if is_released { What::Released(token) } else { What::NotReleased(token) };
