@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const N_NODES: usize = 2;
 const N_OPERATIONS: u8 = 3;
@@ -188,7 +188,7 @@ fn knows_all(store: &Store, node: &Node) -> bool {
 }
 
 fn check(checks_leader: bool, checks_head: bool) -> impl Checker<Guard> {
-    Guard { checks_leader, checks_head }.checker().spawn_bfs().join()
+    Guard { checks_leader, checks_head }.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join()
 }
 
 #[test]

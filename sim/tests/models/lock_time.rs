@@ -4,7 +4,7 @@
 //! Time goes in steps. One lease is granted; its owner relies on it for `TTL` steps from the grant. The server
 //! may end and start again at any step, on the same boot or on another machine that has been up for any time.
 
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 const TTL: u8 = 4;
 const TIME_MAX: u8 = 10;
@@ -173,7 +173,7 @@ impl LockTime {
 }
 
 fn check(advances_on_same_boot: bool, stands_still_on_another: bool) -> impl Checker<LockTime> {
-    LockTime { advances_on_same_boot, stands_still_on_another }.checker().spawn_bfs().join()
+    LockTime { advances_on_same_boot, stands_still_on_another }.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join()
 }
 
 #[test]
