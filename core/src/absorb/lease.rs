@@ -64,7 +64,6 @@ impl State {
             phase: record.phase,
             tethered: record.tethered,
             keep: record.keep,
-            retold: false,
             version: record.version,
             token: record.token,
             granted_at: record.granted_at,
@@ -144,7 +143,6 @@ impl State {
     ) {
         let lease = &mut self.leases[slot];
         lease.renewed_at = at;
-        lease.retold = true;
         lease.version += 1;
         let before = std::mem::replace(&mut lease.deadline, deadline);
         // A later deadline is left where it was among the deadlines, the usual and so the cheap case: when
@@ -289,6 +287,7 @@ fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
             requests: record.requests.clone(),
             reason: record.reason.clone(),
             created_at,
+            retold: false,
         })
     })
 }

@@ -30,7 +30,7 @@ pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcom
         };
         match replay::find(t, &scope, request.fingerprint)? {
             Some(Replay::Active(lease)) => {
-                t.state.leases[lease].retold = true;
+                t.state.leases[lease].extra().retold = true;
                 return Ok(granted(t, lease, GrantKind::Replayed, None));
             }
             Some(Replay::Queued(lease)) => return come_back(t, lease, acquire.wait),

@@ -13,7 +13,7 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
     let lock = t.state.leases[slot].lock;
     match t.phase(slot) {
         Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
-        Phase::Active if t.state.leases[slot].retold && !mutant!(GiveBackWhatWasRetold) => {
+        Phase::Active if t.state.leases[slot].is_retold() && !mutant!(GiveBackWhatWasRetold) => {
             return Outcome::Done;
         }
         Phase::Active => {

@@ -188,7 +188,11 @@ fn knows_all(store: &Store, node: &Node) -> bool {
 }
 
 fn check(checks_leader: bool, checks_head: bool) -> impl Checker<Guard> {
-    Guard { checks_leader, checks_head }.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join()
+    Guard { checks_leader, checks_head }
+        .checker()
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join()
 }
 
 #[test]

@@ -173,7 +173,11 @@ impl LockTime {
 }
 
 fn check(advances_on_same_boot: bool, stands_still_on_another: bool) -> impl Checker<LockTime> {
-    LockTime { advances_on_same_boot, stands_still_on_another }.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join()
+    LockTime { advances_on_same_boot, stands_still_on_another }
+        .checker()
+        .finish_when(HasDiscoveries::AnyFailures)
+        .spawn_bfs()
+        .join()
 }
 
 #[test]
