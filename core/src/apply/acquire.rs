@@ -30,6 +30,7 @@ pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcom
         };
         match replay::find(t, &scope, request.fingerprint)? {
             Some(Replay::Active(lease)) => {
+                // About connections, not about the lease: so it is no change, and a restart forgets it.
                 t.state.leases[lease].extra().retold = true;
                 return Ok(granted(t, lease, GrantKind::Replayed, None));
             }

@@ -14,6 +14,7 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
     match t.phase(slot) {
         Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
         Phase::Active if t.state.leases[slot].is_retold() && !mutant!(GiveBackWhatWasRetold) => {
+            // Whoever was told through another connection has it.
             return Outcome::Done;
         }
         Phase::Active => {
