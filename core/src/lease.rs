@@ -134,6 +134,9 @@ pub(crate) struct Extra {
     pub(crate) reason: Option<Arc<str>>,
     /// When it was asked for, if that was before it was granted.
     pub(crate) created_at: Option<Timestamp>,
+    /// It was told again, to another connection than the one it was granted to. Never journaled, because no
+    /// connection outlives a restart.
+    pub(crate) retold: bool,
 }
 
 impl Lease {
@@ -156,6 +159,11 @@ impl Lease {
 
     pub(crate) fn requests(&self) -> &[Request] {
         self.extra.as_ref().map_or(&[], |extra| &extra.requests)
+    }
+
+    /// Was anybody told of it beside the connection it was granted to? Whoever changed it since was.
+    pub(crate) fn is_retold(&self) -> bool {
+        self.version > 1 || self.extra.as_ref().is_some_and(|extra| extra.retold)
     }
 
     pub(crate) fn is_active(&self) -> bool {

@@ -22,6 +22,8 @@ mod lease;
 mod limits;
 mod lock;
 mod machine;
+#[cfg(feature = "mutants")]
+pub mod mutant;
 mod name;
 mod namespace;
 mod outcome;
@@ -36,6 +38,24 @@ mod time;
 mod token;
 mod transition;
 mod view;
+
+/// Is this deliberate bug switched on? Only the simulation's own tests ever do that.
+#[cfg(feature = "mutants")]
+#[macro_export]
+macro_rules! mutant {
+    ($name:ident) => {
+        $crate::mutant::is_on($crate::mutant::Mutant::$name)
+    };
+}
+
+/// Is this deliberate bug switched on? It is not in this build.
+#[cfg(not(feature = "mutants"))]
+#[macro_export]
+macro_rules! mutant {
+    ($name:ident) => {
+        false
+    };
+}
 
 pub use absorb::Incoherent;
 pub use change::Change;

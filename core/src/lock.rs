@@ -2,6 +2,7 @@
 
 use crate::arena::Slot;
 use crate::lease::Lease;
+use crate::mutant;
 use crate::name::{Dialect, LockKey, Owner};
 use crate::namespace::Namespace;
 use crate::owner::Known;
@@ -82,7 +83,9 @@ impl Lock {
 
     /// The grace period that excludes all but one owner at `now`, if any.
     pub(crate) fn grace(&self, now: Timestamp) -> Option<&Lapse> {
-        self.lapse.as_deref().filter(|lapse| now < lapse.grace_until && self.n_holders() == 0)
+        self.lapse.as_deref().filter(|lapse| {
+            now < lapse.grace_until && self.n_holders() == 0 && !mutant!(GraceIgnored)
+        })
     }
 }
 

@@ -11,7 +11,6 @@ use crate::outcome::Applied;
 use crate::session::{SessionDigest, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
-use crate::token::Token;
 use crate::transition::Transition;
 use crate::view::{self, Counts, LeaseView, LockView};
 
@@ -58,7 +57,7 @@ impl Machine {
         changes.iter().try_for_each(|change| self.state.absorb(now, change))
     }
 
-    /// To be called after the last [`Machine::absorb`]: every queue is looked at again, because which of
+    /// To be called after an import and the last [`Machine::absorb`]: every queue is looked at again, because which of
     /// them were waiting to be is not journaled.
     pub fn absorbed(&mut self) {
         self.state.mark_queues_pending();
@@ -80,7 +79,7 @@ impl Machine {
         match self.state.find_lock(key) {
             Some(slot) => view::lock(&self.state, slot, self.state.now, n_queue_max),
             None => LockView {
-                last_token: self.floor(&key.namespace),
+                last_token: self.state.namespaces.floor_of(&key.namespace),
                 holders: Vec::new(),
                 queue: Vec::new(),
                 n_waiting: 0,
@@ -127,10 +126,5 @@ impl Machine {
     /// How much there is.
     pub fn counts(&self) -> Counts {
         view::counts(&self.state)
-    }
-
-    fn floor(&self, namespace: &str) -> Token {
-        let slot = self.state.namespaces.find(namespace);
-        slot.map_or(Token::ZERO, |slot| self.state.namespaces.get(slot).floor)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arena::Slot;
 use crate::lease::{Lease, LeaseNumber, Mode, Phase};
+use crate::mutant;
 use crate::owner::Known;
 
 /// Who waits. Anybody leaves from anywhere in O(log n); those parked keep their number, and so their place.
@@ -50,6 +51,9 @@ impl Queue {
 
     /// Whose turn it is.
     pub(crate) fn first(&self) -> Option<Slot<Lease>> {
+        if mutant!(QueueLifo) {
+            return self.ready.last_key_value().map(|(_, slot)| *slot);
+        }
         self.ready.first_key_value().map(|(_, slot)| *slot)
     }
 

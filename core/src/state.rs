@@ -12,6 +12,7 @@ use crate::index::{Filed, Index, NameHash, number_hash};
 use crate::lease::{Ending, Lease, LeaseNumber, Mode};
 use crate::limits::Limits;
 use crate::lock::Lock;
+use crate::mutant;
 use crate::name::{Dialect, LockKey, Owner};
 use crate::namespace::Namespaces;
 use crate::owner::{Known, Owners};
@@ -162,7 +163,8 @@ impl State {
 
     /// How and when a lease that is not marked as ended has in truth ended by `now`.
     pub(crate) fn overdue(&self, lease: &Lease, now: Timestamp) -> Option<(Ending, Timestamp)> {
-        let session = lease.session().map(|session| &self.sessions[session]);
+        let session = lease.session().filter(|_| !mutant!(SessionIgnored));
+        let session = session.map(|session| &self.sessions[session]);
         let with_session =
             session.and_then(|session| Some((session.ending(now)?, session.deadline)));
         let by_itself = (now >= lease.deadline).then_some((Ending::Expired, lease.deadline));
@@ -203,11 +205,7 @@ impl State {
     /// The token of a lock's next grant.
     pub(crate) fn next_token(&self, lock: Option<Slot<Lock>>, namespace: &str) -> Option<Token> {
         let last = lock.map_or(Token::ZERO, |lock| self.locks[lock].last_token);
-        let floor = self
-            .namespaces
-            .find(namespace)
-            .map_or(Token::ZERO, |namespace| self.namespaces.get(namespace).floor);
-        last.max(floor).next()
+        last.max(self.namespaces.floor_of(namespace)).next()
     }
 
     /// The set an ended lease is remembered in.

@@ -8,6 +8,7 @@ use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber, Phase};
 use crate::limits::Limits;
 use crate::lock::Lock;
+use crate::mutant;
 use crate::name::{Dialect, Owner};
 use crate::outcome::Notice;
 use crate::request::Request;
@@ -80,7 +81,7 @@ impl Transition<'_> {
     /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has
     /// it. After this, what the state says of the lock can be believed, whether or not a sweep has run.
     pub(crate) fn settle(&mut self, lock: Slot<Lock>) {
-        if self.state.is_behind(self.now) {
+        if self.state.is_behind(self.now) && !mutant!(ExpireBySweepOnly) {
             let holders: Vec<_> = self.state.holders(lock).collect();
             for holder in holders {
                 self.expire_if_due(holder);
@@ -123,7 +124,7 @@ impl Transition<'_> {
                 return self.postpone(lock);
             }
             n_steps += 1;
-            if self.expire_if_due(waiter) {
+            if !mutant!(GrantWithoutRecheck) && self.expire_if_due(waiter) {
                 continue;
             }
             if !self.state.admits(lock, self.state.leases[waiter].mode.get(), self.limits) {

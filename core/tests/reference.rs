@@ -36,10 +36,16 @@ proptest! {
         let mut machine = Machine::new(limits.clone(), 1);
         let mut twin = Machine::new(limits.clone(), 2);
         let mut follower = Machine::new(limits.clone(), 3);
+        let mut restarted = Machine::new(limits.clone(), 5);
         let mut granted = std::collections::BTreeMap::new();
         for (n, step) in steps.iter().enumerate() {
             let (now, command) = step.resolve(n, machine.now(), n as u64 / 2);
+            if n == steps.len() / 2 {
+                let rows = machine.export();
+                restarted = Machine::import(limits.clone(), 5, rows).expect("its own export");
+            }
             let applied = machine.apply(now, command.clone());
+            restarted.absorb(machine.now(), &applied.changes).expect("its own changes");
             let again = twin.apply(now, command.clone());
             prop_assert_eq!(format!("{applied:?}").into_bytes(), format!("{again:?}").into_bytes());
             follower.absorb(machine.now(), &applied.changes).expect("its own changes");
@@ -47,9 +53,16 @@ proptest! {
             prop_assert_eq!(invariant::check(&machine), Ok(()), "after {:?}", command);
             check_tokens_grow(&mut granted, &applied.changes, &machine)?;
         }
-        let imported = Machine::import(limits, 4, machine.export()).expect("its own export");
+        let mut imported = Machine::import(limits, 4, machine.export()).expect("its own export");
         prop_assert_eq!(imported.export(), machine.export());
+        imported.absorbed();
         prop_assert_eq!(invariant::check(&imported), Ok(()));
+        // What a start does: tables from the middle, the journal after them, then everything that is due.
+        restarted.absorbed();
+        prop_assert_eq!(&restarted.export()[1..], &machine.export()[1..]);
+        prop_assert_eq!(invariant::check(&restarted), Ok(()));
+        restarted.apply(machine.now(), Command::Sweep(usize::MAX));
+        prop_assert_eq!(invariant::check(&restarted), Ok(()));
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use leasehold_core::{Span, Timestamp};
+use leasehold_core::{Span, Timestamp, mutant};
 
 /// The machine's clocks.
 pub trait Clock: Send + Sync {
@@ -183,6 +183,9 @@ impl LockClock {
     }
 
     fn lock_time_at(&self, boottime: u64) -> Timestamp {
+        if mutant!(LockTimeFromWall) {
+            return Timestamp::ZERO + Span::from_millis(self.clock.wall_ms().max(0) as u64);
+        }
         self.base_lock_time + Span::from_nanos(boottime.saturating_sub(self.base_boottime))
     }
 }

@@ -141,6 +141,42 @@ async fn a_grant_nobody_was_told_of_is_given_back() {
 }
 
 #[tokio::test]
+async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
+    let world = start(Options::default());
+    let named = || {
+        let Command::Acquire(mut acquire) = acquire("a", waiting()) else { panic!("no acquire") };
+        acquire.request_id = Some("r".into());
+        Command::Acquire(acquire)
+    };
+    let is_held = async || match world.handle.read(Read::Lock { key: key(), n_queue_max: 0 }).await
+    {
+        Ok(Reply::Lock(view)) => !view.holders.is_empty(),
+        other => panic!("{other:?}"),
+    };
+    // Granted, but nobody has looked at the answer; the client asks again, is told, and then its first
+    // connection breaks.
+    let first = world.handle.apply(named());
+    assert!(is_granted(&world.handle.apply(named()).await));
+    drop(first);
+    assert!(is_held().await && is_held().await, "the second connection was told that it holds");
+    // The same if both waited.
+    let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
+    assert!(world.handle.apply(Command::Revoke(revoke)).await.is_ok());
+    assert!(is_granted(&world.handle.apply(acquire("b", Wait::No)).await));
+    let Command::Acquire(mut again) = named() else { panic!("no acquire") };
+    again.request_id = Some("r2".into());
+    let again = Command::Acquire(again);
+    let (first, second) = (world.handle.apply(again.clone()), world.handle.apply(again));
+    while n_waiting(&world.handle).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    world.clock.advance(Span::from_secs(30));
+    assert!(is_granted(&second.await));
+    drop(first);
+    assert!(is_held().await && is_held().await, "the second connection was told that it holds");
+}
+
+#[tokio::test]
 async fn a_waiter_is_told_when_its_wait_is_over() {
     let world = start(Options::default());
     let waiter = held_and_waited_for(&world, Wait::Connected(Span::from_secs(10))).await;

@@ -42,8 +42,10 @@ fn append(store: &mut SqliteStore, machine: &Machine, changes: &[Change]) {
 fn state(machine: &Machine) -> (Row, Vec<Row>) {
     let mut rows = machine.export();
     let rest = rows.split_off(1);
-    let Some(Row::Meta { next_lease, next_session, .. }) = rows.pop() else { panic!("no meta") };
-    (Row::Meta { next_lease, next_session, now: Timestamp::ZERO }, rest)
+    let Some(Row::Meta { next_lease, next_session, floor, .. }) = rows.pop() else {
+        panic!("no meta")
+    };
+    (Row::Meta { next_lease, next_session, now: Timestamp::ZERO, floor }, rest)
 }
 
 proptest! {
@@ -254,6 +256,14 @@ fn a_backup_restores_to_something_that_hands_out_nothing_twice() {
     let Change::LeaseAdded(lease) = &applied.changes[0] else { panic!("not granted") };
     assert!(lease.token.get() > 1 << 40);
     append(&mut store, &machine, &applied.changes);
+    drop(store);
+    let mut store = open(restored.path()).expect("ours");
+    let mut machine = load(&mut store).expect("sound").machine;
+    let Command::Acquire(mut elsewhere) = acquire("lock-1") else { panic!("no acquire") };
+    elsewhere.lock = LockKey::new("named-after-the-backup", "lock-1");
+    let applied = machine.apply(machine.now(), Command::Acquire(elsewhere));
+    let Change::LeaseAdded(lease) = &applied.changes[0] else { panic!("not granted") };
+    assert!(lease.token.get() > 1 << 40, "also where the backup knew of nothing");
     drop(store);
     let mut store = open(restored.path()).expect("ours");
     let loaded = load(&mut store).expect("sound");

@@ -10,6 +10,7 @@ pub use client::{Broken, Client, Response};
 pub use hyper::Method;
 pub use local::{Local, settings};
 pub use process::Process;
+pub use rustix::process::Signal;
 pub use serde_json::{Value, json};
 pub use tempfile::TempDir;
 pub use terminal::Terminal;

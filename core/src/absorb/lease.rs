@@ -287,6 +287,7 @@ fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
             requests: record.requests.clone(),
             reason: record.reason.clone(),
             created_at,
+            retold: false,
         })
     })
 }

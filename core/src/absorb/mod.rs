@@ -92,6 +92,7 @@ impl State {
         fresh.next_session = SessionNumber(self.next_session.0 + raise);
         let old = std::mem::replace(self, fresh);
         self.namespaces = old.namespaces;
+        self.namespaces.set_floor(self.namespaces.floor().raised(raise));
         for (_, lock) in old.locks.iter() {
             self.namespaces.raise_floor(lock.namespace, lock.last_token);
         }

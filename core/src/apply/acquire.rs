@@ -7,6 +7,7 @@ use crate::command::{Acquire, Wait};
 use crate::lease::{Lease, LeaseRecord, Mode, Phase};
 use crate::limits::within;
 use crate::lock::Lock;
+use crate::mutant;
 use crate::name::Owner;
 use crate::outcome::{Grant, GrantKind, Holding, Limit, Outcome, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
@@ -18,7 +19,7 @@ use crate::transition::Transition;
 
 pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcome, Rejection> {
     t.limits.check_acquire(&acquire)?;
-    let request = request(&acquire);
+    let request = request(&acquire).filter(|_| !mutant!(RequestIdNotStored));
     if let Some(request) = &request {
         let scope = Scope {
             namespace: &acquire.lock.namespace,
@@ -28,7 +29,11 @@ pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcom
             id: &request.id,
         };
         match replay::find(t, &scope, request.fingerprint)? {
-            Some(Replay::Active(lease)) => return Ok(granted(t, lease, GrantKind::Replayed, None)),
+            Some(Replay::Active(lease)) => {
+                // About connections, not about the lease: so it is no change, and a restart forgets it.
+                t.state.leases[lease].extra().retold = true;
+                return Ok(granted(t, lease, GrantKind::Replayed, None));
+            }
             Some(Replay::Queued(lease)) => return come_back(t, lease, acquire.wait),
             Some(Replay::Ended(how)) => return Err(Rejection::RequestSpent(how)),
             None => {}
@@ -212,7 +217,11 @@ fn granted(
     kind: GrantKind,
     previous: Option<Owner>,
 ) -> Outcome {
-    Outcome::Granted(Box::new(Grant { lease: t.view(lease), kind, previous }))
+    let mut lease = t.view(lease);
+    if mutant!(ReplayFirstRemaining) && kind == GrantKind::Replayed {
+        lease.deadline = lease.ttl.map(|ttl| t.now + ttl);
+    }
+    Outcome::Granted(Box::new(Grant { lease, kind, previous }))
 }
 
 /// Who let the lock expire before, if that was somebody else.

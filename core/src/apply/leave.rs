@@ -3,6 +3,7 @@
 use crate::arena::Slot;
 use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber, Phase};
+use crate::mutant;
 use crate::outcome::Outcome;
 use crate::transition::Transition;
 
@@ -12,6 +13,10 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
     let lock = t.state.leases[slot].lock;
     match t.phase(slot) {
         Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
+        Phase::Active if t.state.leases[slot].is_retold() && !mutant!(GiveBackWhatWasRetold) => {
+            // Whoever was told through another connection has it.
+            return Outcome::Done;
+        }
         Phase::Active => {
             // Nobody heard of this lease, so nobody can ask about it: it goes without a trace, and the same
             // request may be made again.
@@ -38,6 +43,13 @@ pub(crate) fn resume(t: &mut Transition<'_>) -> Outcome {
     }
     for (_, _, lock) in waiters {
         t.promote(lock);
+    }
+    if mutant!(RestartWithFullTtl) {
+        let active = t.state.leases.iter().filter(|(_, lease)| lease.is_active());
+        let active: Vec<_> = active.map(|(_, l)| (l.number, l.ttl.from(t.now))).collect();
+        for (lease, deadline) in active {
+            t.record(Change::Renewed { lease, at: t.now, deadline, request: None });
+        }
     }
     // Nobody is there to be woken.
     t.wakeups.clear();

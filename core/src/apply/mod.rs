@@ -10,7 +10,9 @@ pub(crate) mod revoke;
 pub(crate) mod session;
 pub(crate) mod sweep;
 
+use crate::change::Change;
 use crate::command::Command;
+use crate::mutant;
 use crate::outcome::{Outcome, Rejection};
 use crate::transition::Transition;
 
@@ -38,7 +40,8 @@ pub(crate) fn apply(t: &mut Transition<'_>, command: Command) -> Result<Outcome,
         Command::Sweep(n_changes_max) => Ok(Outcome::Swept(sweep::sweep(t, n_changes_max))),
         Command::Resume => Ok(leave::resume(t)),
         Command::Restore => {
-            t.record(crate::change::Change::Restored { raise: RESTORE_RAISE });
+            let raise = if mutant!(IdsReusedAfterRestore) { 0 } else { RESTORE_RAISE };
+            t.record(Change::Restored { raise });
             Ok(Outcome::Done)
         }
     }

@@ -4,6 +4,7 @@ use crate::arena::Slot;
 use crate::command::Proof;
 use crate::lease::{Lease, Phase};
 use crate::lock::Lock;
+use crate::mutant;
 use crate::name::{Dialect, LockKey};
 use crate::outcome::Rejection;
 use crate::transition::Transition;
@@ -23,7 +24,7 @@ pub(crate) fn prove(
             }
             let is_right = t.state.owner(lease.owner) == owner
                 && lease.dialect == dialect
-                && token.is_none_or(|token| token == lease.token)
+                && (mutant!(RenewWithoutToken) || token.is_none_or(|token| token == lease.token))
                 && lock.as_ref().is_none_or(|lock| t.state.is_named(lease.lock, lock));
             if is_right { settled(t, slot) } else { Err(Rejection::NotOwner) }
         }

@@ -6,6 +6,7 @@ use crate::arena::Slot;
 use crate::change::Change;
 use crate::command::{Proof, Release};
 use crate::lease::{Ending, Lease};
+use crate::mutant;
 use crate::name::Dialect;
 use crate::outcome::{Outcome, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
@@ -14,6 +15,7 @@ use crate::transition::{End, Transition};
 pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outcome, Rejection> {
     t.limits.check_request_id(release.request_id.as_deref())?;
     let slot = match prove(t, &release.proof, release.dialect) {
+        _ if mutant!(ReleaseByName) => any_holder(t, &release.proof)?,
         Err(Rejection::NotOwner) => return forgo(t, &release.proof, release.dialect),
         proven => proven?,
     };
@@ -30,6 +32,13 @@ pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outco
     view.end(Ending::Released, t.now);
     t.promote(lock);
     Ok(Outcome::Released(Box::new(view)))
+}
+
+/// Whoever has the lock, whosever it is: what no release may do.
+fn any_holder(t: &Transition<'_>, proof: &Proof) -> Result<Slot<Lease>, Rejection> {
+    let Proof::Id { lock: Some(key), .. } = proof else { return Err(Rejection::NotOwner) };
+    let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;
+    t.state.holders(lock).next().ok_or(Rejection::NotOwner)
 }
 
 /// The last owner has no lease any more and does not want the lock back either.

@@ -9,6 +9,7 @@ use crate::arena::Slot;
 use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber};
 use crate::lock::Lock;
+use crate::mutant;
 use crate::outcome::Swept;
 use crate::session::Session;
 use crate::state::State;
@@ -65,7 +66,9 @@ fn expire_lease(t: &mut Transition<'_>) -> bool {
     };
     let Lease { lock, deadline, .. } = t.state.leases[slot];
     if t.expire_if_due(slot) {
-        t.promote(lock);
+        if !mutant!(ExpireWithoutPromote) {
+            t.promote(lock);
+        }
     } else {
         // Renewed since: only now is its later deadline written down.
         t.state.lease_deadlines.set(slot, deadline);

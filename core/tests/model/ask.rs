@@ -11,7 +11,10 @@ impl Model {
                 self.replay(asked.dialect, &asked.owner, Operation::Acquire, id, &body(asked))?
         {
             match self.leases[found].phase {
-                Phase::Active => return Ok(self.granted(found, GrantKind::Replayed)),
+                Phase::Active => {
+                    self.leases[found].is_retold = true;
+                    return Ok(self.granted(found, GrantKind::Replayed));
+                }
                 Phase::Ended(how) => return Err(format!("RequestSpent({how:?})")),
                 _ => return self.come_back(found, asked.wait),
             }
@@ -110,6 +113,7 @@ impl Model {
             deadline,
             session,
             requests: requests.collect(),
+            is_retold: false,
             is_gone: false,
         });
         self.leases.len() - 1
@@ -318,6 +322,9 @@ impl Model {
         match self.leases[n].phase {
             Phase::Waiting if matches!(self.leases[n].asked.wait, Wait::Connected(_)) => {
                 self.step_aside(n)
+            }
+            Phase::Active if self.leases[n].is_retold || self.leases[n].version > 1 => {
+                return Ok("Done".into());
             }
             Phase::Active => {
                 self.leases[n].requests.clear();

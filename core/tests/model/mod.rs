@@ -51,6 +51,8 @@ struct Lease {
     session: Option<usize>,
     /// What was asked under which id.
     requests: Vec<(Operation, Box<str>, String)>,
+    /// Somebody was told of it who is not the one it was granted to.
+    is_retold: bool,
     is_gone: bool,
 }
 
@@ -334,11 +336,7 @@ impl Model {
 
     fn restore(&mut self) {
         let highest = self.last_tokens.values().copied().max().unwrap_or(0);
-        self.floor = if self.last_tokens.is_empty() && self.floor == 0 {
-            0
-        } else {
-            highest.max(self.floor) + (1 << 40)
-        };
+        self.floor = highest.max(self.floor) + (1 << 40);
         self.leases_before += self.leases.len() as u64 + (1 << 40);
         self.sessions_before += self.sessions.len() as u64 + (1 << 40);
         self.leases.clear();

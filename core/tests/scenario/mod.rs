@@ -63,6 +63,7 @@ impl World {
                 let rows = self.machine.export();
                 let limits = self.machine.limits().clone();
                 self.machine = Machine::import(limits, 3, rows).map_err(|e| e.to_string())?;
+                self.machine.absorbed();
                 self.print_state()
             }
             _ => self.command(&line)?,

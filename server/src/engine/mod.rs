@@ -8,6 +8,7 @@ mod event;
 mod handle;
 mod message;
 mod read;
+mod stepped;
 mod waiters;
 mod writer;
 
@@ -21,6 +22,8 @@ use leasehold_core::{Command, Limits};
 pub use event::{EventLog, Happened, Since};
 pub use handle::{Call, EngineHandle};
 pub use message::{Error, Filter, Page, Read, Reply, Standing};
+#[doc(hidden)]
+pub use stepped::Stepped;
 
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
@@ -66,30 +69,11 @@ impl Engine {
     /// Loads the store and starts the thread.
     pub fn start(
         options: Options,
-        mut store: Box<dyn Store>,
+        store: Box<dyn Store>,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
-        let seed = u128::from_le_bytes(crate::random::bytes());
-        let loaded = store.load(options.limits.clone(), seed)?;
-        if loaded.is_restored {
-            tracing::warn!("this store comes from a backup: everything it held has ended");
-        }
-        let clock = LockClock::resume(clock, loaded.last);
-        let events =
-            Arc::new(EventLog::new(loaded.generation, loaded.n_starts, options.events_max));
-        let (sender, receiver) = sync_channel(options.queue_max);
-        let shared = Arc::new(Shared::default());
-        let handle = EngineHandle::new(
-            sender,
-            shared.clone(),
-            clock.clone(),
-            events.clone(),
-            metrics.clone(),
-        );
-        let mut writer =
-            Writer::new(options, store, loaded.machine, clock, receiver, shared, events, metrics);
-        writer.begin(Command::Resume)?;
+        let (writer, handle) = load(options, store, clock, metrics)?;
         let thread = std::thread::Builder::new().name("engine".into()).spawn(move || writer.run());
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
         Ok((Self { thread }, handle))
@@ -101,4 +85,28 @@ impl Engine {
             .join()
             .unwrap_or_else(|_| Err(store::Error::Unknown("the engine thread panicked".into())))
     }
+}
+
+/// Loads the store and makes durable that there was a start.
+fn load(
+    options: Options,
+    mut store: Box<dyn Store>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+) -> Result<(Writer, EngineHandle), store::Error> {
+    let seed = u128::from_le_bytes(crate::random::bytes());
+    let loaded = store.load(options.limits.clone(), seed)?;
+    if loaded.is_restored {
+        tracing::warn!("this store comes from a backup: everything it held has ended");
+    }
+    let clock = LockClock::resume(clock, loaded.last);
+    let events = Arc::new(EventLog::new(loaded.generation, loaded.n_starts, options.events_max));
+    let (sender, receiver) = sync_channel(options.queue_max);
+    let shared = Arc::new(Shared::default());
+    let handle =
+        EngineHandle::new(sender, shared.clone(), clock.clone(), events.clone(), metrics.clone());
+    let mut writer =
+        Writer::new(options, store, loaded.machine, clock, receiver, shared, events, metrics);
+    writer.begin(Command::Resume)?;
+    Ok((writer, handle))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_core::{
     Applied, Change, Command, Grant, GrantKind, LeaseNumber, LockKey, Machine, Notice, Outcome,
-    Phase, Proof, Rejection, Span, Timestamp, Wait,
+    Phase, Proof, Rejection, Span, Timestamp, Wait, mutant,
 };
 use tokio::sync::oneshot;
 
@@ -92,6 +92,27 @@ impl Writer {
 
     pub(super) fn run(mut self) -> Result<(), store::Error> {
         let result = self.serve();
+        self.end(result)
+    }
+
+    fn serve(&mut self) -> Result<(), store::Error> {
+        while self.round(self.patience())? {}
+        Ok(())
+    }
+
+    /// Waits this long at most for something to do, and does it. `false`: it is time to stop.
+    pub(super) fn round(&mut self, patience: Duration) -> Result<bool, store::Error> {
+        let (asks, is_over) = self.collect(patience);
+        self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+        if asks.is_empty() && (is_over || self.shared.is_stopping()) {
+            return Ok(false);
+        }
+        self.turn(asks)?;
+        Ok(true)
+    }
+
+    /// Tells everybody who still waits that the loop has ended, and how.
+    pub(super) fn end(mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Whoever is still in the channel has had no effect.
         while let Ok(message) = self.receiver.try_recv() {
             if let Message::Ask(ask) = message {
@@ -107,21 +128,10 @@ impl Writer {
         result
     }
 
-    fn serve(&mut self) -> Result<(), store::Error> {
-        loop {
-            let (asks, is_over) = self.collect();
-            self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
-            if asks.is_empty() && (is_over || self.shared.is_stopping()) {
-                return Ok(());
-            }
-            self.turn(asks)?;
-        }
-    }
-
     /// Waits for something to do, then takes all of it up to a batch. `true`: nobody can ask any more.
-    fn collect(&mut self) -> (Vec<Ask>, bool) {
+    fn collect(&mut self, patience: Duration) -> (Vec<Ask>, bool) {
         let mut asks = Vec::new();
-        match self.receiver.recv_timeout(self.patience()) {
+        match self.receiver.recv_timeout(patience) {
             Ok(Message::Ask(ask)) => asks.push(ask),
             Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return (asks, true),
@@ -137,8 +147,13 @@ impl Writer {
         (asks, false)
     }
 
+    /// Is anything left in the channel?
+    pub(super) fn has_asks(&self) -> bool {
+        self.shared.n_queued.load(Relaxed) > 0
+    }
+
     /// How long nothing needs to be done if nobody asks.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         if self.shared.is_stopping() {
             return Duration::ZERO;
         }
@@ -162,6 +177,9 @@ impl Writer {
             Ok(permit) => permit,
             Err(store::Error::Busy) => {
                 gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
+                if mutant!(BusyAfterApplying) {
+                    self.apply_unseen(&asks);
+                }
                 self.refuse_busy(asks);
                 return Ok(());
             }
@@ -187,6 +205,15 @@ impl Writer {
         for ask in asks {
             self.metrics.busy(Op::of(&ask.question));
             let _ = ask.reply.send(Err(Error::Busy));
+        }
+    }
+
+    /// Applies what is about to be refused: what being busy must never do.
+    fn apply_unseen(&mut self, asks: &[Ask]) {
+        for ask in asks {
+            if let Question::Apply(command) = &ask.question {
+                let _ = self.apply(command.clone(), &mut Batch::default());
+            }
         }
     }
 
@@ -254,17 +281,23 @@ impl Writer {
     }
 
     /// Makes a batch durable, then tells everybody.
-    fn commit(&mut self, permit: Permit, batch: Batch) -> Result<(), store::Error> {
+    fn commit(&mut self, permit: Permit, mut batch: Batch) -> Result<(), store::Error> {
         let moment = self.clock.moment();
+        if mutant!(AnswerBeforeAppend) {
+            for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
+                self.send(reply, content);
+            }
+        }
         if batch.changes.is_empty() && !self.is_tick_due(moment.lock_time) {
             self.store.give_back(permit)?;
         } else {
             let began = Instant::now();
             if let Err(error) = self.store.append(permit, moment, &batch.changes) {
+                let told = if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown };
                 for answer in batch.answers {
-                    let _ = answer.reply.send(Err(Error::Unknown));
+                    let _ = answer.reply.send(Err(told));
                 }
-                return Err(error);
+                return if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) };
             }
             self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
             self.written_at = moment.lock_time;
@@ -301,8 +334,11 @@ impl Writer {
             let waiters = self.waiters.take(lease);
             let mut is_told = waiters.is_empty();
             let mut is_granted = false;
+            // If several are told, none of them gives it back by going away.
+            let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatWasRetold);
+            let kind = if is_shared { GrantKind::Replayed } else { GrantKind::New };
             for Waiter { key, reply, sent_at, .. } in waiters {
-                let content = self.verdict(lease, &key);
+                let content = self.verdict(lease, kind, &key);
                 is_granted |= matches!(content, Reply::Applied(Ok(Outcome::Granted(_))));
                 self.metrics.answered(Some(Op::Acquire), &content, sent_at);
                 is_told |= reply.send(Ok(content)).is_ok();
@@ -314,10 +350,10 @@ impl Writer {
     }
 
     /// What became of a lease that waited.
-    fn verdict(&self, lease: LeaseNumber, key: &LockKey) -> Reply {
+    fn verdict(&self, lease: LeaseNumber, kind: GrantKind, key: &LockKey) -> Reply {
         match self.machine.lease(lease) {
             Some(view) if view.phase == Phase::Active => {
-                let grant = Grant { lease: view, kind: GrantKind::New, previous: None };
+                let grant = Grant { lease: view, kind, previous: None };
                 Reply::Applied(Ok(Outcome::Granted(Box::new(grant))))
             }
             _ => Reply::WaitOver(Box::new(self.machine.lock(key, 0))),

@@ -42,6 +42,13 @@ pub trait Store: Send {
 #[must_use = "a permit is used or given back"]
 pub struct Permit(());
 
+impl Permit {
+    /// For stores: from here on a record can be appended.
+    pub fn granted() -> Self {
+        Self(())
+    }
+}
+
 /// What a store knew.
 pub struct Loaded {
     /// The state.

@@ -3,7 +3,7 @@
 use std::sync::mpsc::sync_channel;
 
 use leasehold_core::{
-    Command, Incoherent, LeaseNumber, Limits, Machine, Row, SessionNumber, Timestamp,
+    Command, Incoherent, LeaseNumber, Limits, Machine, Row, SessionNumber, Timestamp, Token,
 };
 use rusqlite::Connection;
 
@@ -176,6 +176,7 @@ pub(super) fn meta(tables: &Connection) -> Result<Row, Error> {
         next_lease: LeaseNumber(number("next_lease", 1)?),
         next_session: SessionNumber(number("next_session", 1)?),
         now: Timestamp::from_nanos(number("lock_time", 0)?),
+        floor: Token::ZERO.raised(number("floor", 0)?),
     })
 }
 
@@ -193,10 +194,11 @@ pub(super) fn put_meta(
     folded_through: u64,
     last: Option<Moment>,
 ) -> rusqlite::Result<()> {
-    let Row::Meta { next_lease, next_session, now } = row else { return Ok(()) };
+    let Row::Meta { next_lease, next_session, now, floor } = row else { return Ok(()) };
     schema::set(tables, "next_lease", next_lease.0 as i64)?;
     schema::set(tables, "next_session", next_session.0 as i64)?;
     schema::set(tables, "lock_time", now.as_nanos() as i64)?;
+    schema::set(tables, "floor", floor.get() as i64)?;
     schema::set(tables, "folded_through", folded_through as i64)?;
     last.map_or(Ok(()), |last| schema::set(tables, "moment", Record::encode(last, &[])))
 }

@@ -1,0 +1,150 @@
+//! Disks that fail: every sync and every write of a short run in turn, and a limit on the size of files. The
+//! server says so or stops, claims nothing that is not true, and comes back without anybody's help.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print what they did"
+)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use leasehold_testkit::{Client, Process, Response, folder, json};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// More calls than one thread makes in a short run.
+const CALLS_MAX: u32 = 60;
+
+/// What the clients of a short run were told.
+#[derive(Default)]
+struct Told {
+    held: Vec<Response>,
+    released: Vec<String>,
+}
+
+/// A few grants and a release, until something goes wrong.
+async fn short_run(client: &Client) -> Told {
+    let mut told = Told::default();
+    for n in 0..4 {
+        let answer = client.try_acquire(&format!("lock-{n}"), "a", 600_000, json!({})).await;
+        match answer {
+            Ok(answer) if answer.status == 200 => told.held.push(answer),
+            Ok(answer) => {
+                assert!(matches!(answer.status, 503 | 507), "{answer:?}");
+                return told;
+            }
+            Err(_) => return told,
+        }
+    }
+    let first = told.held.remove(0);
+    match client.try_release(&first, json!({})).await {
+        Ok(answer) if answer.status == 200 => told.released.push(first.text_of("lock_name")),
+        Ok(answer) => assert!(matches!(answer.status, 503 | 507), "{answer:?}"),
+        Err(_) => {}
+    }
+    told
+}
+
+/// On a disk that works again, everything that was told is true.
+async fn check(data: &Path, told: &Told) {
+    let server = Process::start(BINARY, data, &[]);
+    for held in &told.held {
+        let state = server.client.get(&format!("/v1/locks/{}", held.text_of("lock_name"))).await;
+        assert_eq!(state.get("fencing_token"), held.get("fencing_token"), "{state:?}");
+    }
+    for lock in &told.released {
+        let state = server.client.get(&format!("/v1/locks/{lock}")).await;
+        assert_eq!(state.get("held"), false, "{state:?}");
+    }
+    assert!(server.terminate().success());
+    leasehold_server::store::sqlite::verify(data).expect("sound");
+}
+
+/// A program that runs the server after `before`.
+fn wrapper(folder: &Path, before: &str) -> String {
+    let path = folder.join("wrapper");
+    std::fs::write(&path, format!("#!/bin/sh\n{before} {BINARY} \"$@\"\n")).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().into()
+}
+
+/// A store that was used once, so that what fails is not only its making.
+fn used_store(folder: &Path) -> PathBuf {
+    let data = folder.join("used");
+    assert!(Process::start(BINARY, &data, &[]).terminate().success());
+    data
+}
+
+/// Runs the server behind `before` on a copy of `store`, and then without. How much was acknowledged.
+async fn survive(folder: &Path, store: &Path, before: &str) -> usize {
+    let data = folder.join("data");
+    let _ = std::fs::remove_dir_all(&data);
+    if store.exists() {
+        std::fs::create_dir(&data).unwrap();
+        for file in std::fs::read_dir(store).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), data.join(file.file_name())).unwrap();
+        }
+    }
+    let mut told = Told::default();
+    if let Ok(server) = Process::try_start(&wrapper(folder, before), &data, &[]) {
+        told = short_run(&server.client).await;
+        // The end folds what is left, which may fail too: how it ends is told by its exit status.
+        let _ = server.terminate();
+    }
+    check(&data, &told).await;
+    told.held.len() + told.released.len()
+}
+
+/// Lets the nth of these calls of each thread fail, for every n there is. With `file`, only calls that are
+/// about this file count: then they are rather those of the engine than those of the start.
+async fn every_call(calls: &str, error: &str, is_used: bool, file: Option<&str>) {
+    let folder = folder();
+    let store = if is_used { used_store(folder.path()) } else { folder.path().join("none") };
+    let log = folder.path().join("calls");
+    let (mut n_failures, mut n_acknowledged) = (0, 0);
+    for n in 1..CALLS_MAX {
+        let inject = format!("-e trace={calls} -e inject={calls}:error={error}:when={n}");
+        let only =
+            file.map(|file| format!("-P {}", folder.path().join("data").join(file).display()));
+        let only = only.unwrap_or_default();
+        let before = format!("exec strace -D -f -qq -o {} {inject} {only}", log.display());
+        n_acknowledged += survive(folder.path(), &store, &before).await;
+        if !std::fs::read_to_string(&log).unwrap_or_default().contains("INJECTED") {
+            break;
+        }
+        n_failures += 1;
+    }
+    println!("{calls} {error}: {n_failures} failures, {n_acknowledged} acknowledged, all true");
+    assert!(n_failures > 3, "hardly anything failed: {n_failures}");
+    assert!(n_acknowledged > 0, "nothing was acknowledged that could have been lost");
+}
+
+#[tokio::test]
+async fn a_sync_that_fails_anywhere_loses_nothing_that_was_acknowledged() {
+    every_call("fsync,fdatasync", "EIO", true, None).await;
+    every_call("fsync,fdatasync", "EIO", true, Some("journal.db-wal")).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_anywhere_loses_nothing_that_was_acknowledged() {
+    every_call("pwrite64", "ENOSPC", true, None).await;
+    every_call("pwrite64", "ENOSPC", true, Some("journal.db-wal")).await;
+}
+
+#[tokio::test]
+async fn a_store_whose_making_fails_anywhere_is_made_by_the_next_start() {
+    every_call("fsync,fdatasync", "EIO", false, None).await;
+}
+
+#[tokio::test]
+async fn a_limit_on_the_size_of_files_loses_nothing_that_was_acknowledged() {
+    let folder = folder();
+    let store = used_store(folder.path());
+    let mut n_acknowledged = 0;
+    for n_blocks in [8, 40, 90, 110, 130, 160] {
+        let before = format!("ulimit -f {n_blocks}\nexec");
+        n_acknowledged += survive(folder.path(), &store, &before).await;
+    }
+    assert!(n_acknowledged > 0, "no limit was large enough to prove anything");
+}

@@ -1,0 +1,86 @@
+//! Deliberate bugs, to show that those who check would notice. Not in any build without the feature.
+
+use std::cell::Cell;
+
+thread_local! {
+    static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// One bug. Each is a line or two behind `mutant!` where its name would be looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mutant {
+    /// Core: a waiter is granted the lock though its wait or its session is over.
+    GrantWithoutRecheck,
+    /// Engine: answers go out before the record is durable.
+    AnswerBeforeAppend,
+    /// Core: a renewal needs no token.
+    RenewWithoutToken,
+    /// Core: what is overdue counts until a sweep has come by.
+    ExpireBySweepOnly,
+    /// Core: a lock's last token is not read back from the tables.
+    TokenInMemoryOnly,
+    /// Core: a restart starts every ttl anew.
+    RestartWithFullTtl,
+    /// Core: the request id of an acquire is not kept.
+    RequestIdNotStored,
+    /// Core: a release frees whoever has the lock.
+    ReleaseByName,
+    /// Core: last in, first out.
+    QueueLifo,
+    /// Core: nobody waits for a grace period.
+    GraceIgnored,
+    /// Core: a replayed acquire tells what was left when it was granted.
+    ReplayFirstRemaining,
+    /// Engine: busy is told after it was done.
+    BusyAfterApplying,
+    /// Simulated store: records are deleted that are only in unsynced tables.
+    TrimBeforeFoldSynced,
+    /// Core: a restore raises nothing.
+    IdsReusedAfterRestore,
+    /// Engine: an append that failed is told as if nothing was done.
+    UnknownAsBusy,
+    /// Engine: after an append that failed it goes on with what it has in memory.
+    GoOnAfterUnknown,
+    /// Core: an expiry noticed by the sweep lets nobody in.
+    ExpireWithoutPromote,
+    /// Core: a lease outlives its session.
+    SessionIgnored,
+    /// Engine: a grant is given back though somebody else was told of it too.
+    GiveBackWhatWasRetold,
+    /// Server: lock time follows the wall clock.
+    LockTimeFromWall,
+}
+
+/// All of them.
+pub const ALL: [Mutant; 20] = [
+    Mutant::GrantWithoutRecheck,
+    Mutant::AnswerBeforeAppend,
+    Mutant::RenewWithoutToken,
+    Mutant::ExpireBySweepOnly,
+    Mutant::TokenInMemoryOnly,
+    Mutant::RestartWithFullTtl,
+    Mutant::RequestIdNotStored,
+    Mutant::ReleaseByName,
+    Mutant::QueueLifo,
+    Mutant::GraceIgnored,
+    Mutant::ReplayFirstRemaining,
+    Mutant::BusyAfterApplying,
+    Mutant::TrimBeforeFoldSynced,
+    Mutant::IdsReusedAfterRestore,
+    Mutant::UnknownAsBusy,
+    Mutant::GoOnAfterUnknown,
+    Mutant::ExpireWithoutPromote,
+    Mutant::SessionIgnored,
+    Mutant::GiveBackWhatWasRetold,
+    Mutant::LockTimeFromWall,
+];
+
+/// From here on this thread has this bug, or none.
+pub fn switch(mutant: Option<Mutant>) {
+    ON.set(mutant);
+}
+
+/// Does this thread have it?
+pub fn is_on(mutant: Mutant) -> bool {
+    ON.get() == Some(mutant)
+}

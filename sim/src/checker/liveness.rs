@@ -1,0 +1,28 @@
+//! After the faults everybody is served or told, and whoever has patience is served.
+
+use super::Found;
+use crate::client::PATIENT_MS;
+use crate::history::History;
+use crate::message::{Answer, Request};
+
+pub(super) fn check(history: &History, found: &mut Found) {
+    for (id, operation) in history.operations.iter().enumerate() {
+        let asked = &operation.request;
+        match &operation.answer {
+            None if !operation.is_given_up => {
+                found.add("everybody is told", format!("{id} is not: {asked:?}"));
+            }
+            // What is revoked before it is told is told to be over.
+            Some((at, Answer::WaitOver)) if is_patient(asked) && !history.plan.revokes => {
+                found.add("everybody is served", format!("{id} is not, at {at}: {asked:?}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits for longer than the run lasts, whatever becomes of its session.
+fn is_patient(request: &Request) -> bool {
+    let in_session = matches!(request, Request::Acquire(acquire) if acquire.session.is_some());
+    request.wait_ms() == PATIENT_MS && !in_session
+}

@@ -1,0 +1,40 @@
+//! First in, first out. Lease numbers say who came first, tokens who was served first.
+
+use super::Found;
+use super::lease::{Lease, Leases};
+use crate::history::History;
+use crate::message::Request;
+
+pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
+    for passed in leases.iter().filter(|lease| stayed(history, lease)) {
+        for passer in leases.iter() {
+            let (first, second) = (passed.claim, passer.claim);
+            if first.lock == second.lock
+                && first.id.number < second.id.number
+                && second.token < first.token
+                && !goes_first(history, passer)
+            {
+                found.add("first in, first out", format!("{second:?} passed {first:?}"));
+            }
+        }
+    }
+}
+
+/// Was it in its place all the time? Whoever asked again, or lived through a restart, may have been parked.
+fn stayed(history: &History, lease: &Lease) -> bool {
+    lease.is_one_attempt && !history.was_away_within(lease.first_sent_at, lease.first_told_at)
+}
+
+/// In a grace period the last owner goes before the queue: so may whoever ever asked for one before, told or
+/// not.
+fn goes_first(history: &History, passer: &Lease) -> bool {
+    let mut asked = history.operations.iter().filter(|op| op.client == passer.client);
+    asked.any(|operation| match &operation.request {
+        Request::Acquire(acquire) => {
+            acquire.lock == passer.claim.lock
+                && acquire.grace_ms > 0
+                && operation.sent_at < passer.first_told_at
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,68 @@
+//! Request ids: one effect, however often it is asked for.
+
+use std::collections::BTreeMap;
+
+use super::Found;
+use super::lease::Leases;
+use crate::history::History;
+use crate::message::{Answer, Claim, Request};
+use crate::time::Time;
+
+pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
+    acquired_once(history, leases, found);
+    proof_is_needed(history, leases, found);
+}
+
+/// Once a repeated question was answered with a lease, it is answered with that lease, or with its end.
+fn acquired_once(history: &History, leases: &Leases, found: &mut Found) {
+    let mut told: BTreeMap<(usize, u64), (Time, Claim)> = BTreeMap::new();
+    let mut answered: Vec<_> = history.operations.iter().filter(|op| op.answer.is_some()).collect();
+    answered.sort_by_key(|op| op.answer.as_ref().map(|(at, _)| *at));
+    for operation in answered {
+        let (Request::Acquire(acquire), Some((at, answer))) =
+            (&operation.request, &operation.answer)
+        else {
+            continue;
+        };
+        let Some(id) = acquire.request_id else { continue };
+        let first = told.get(&(operation.client, id));
+        if let Some((first_at, claim)) = first.filter(|(first_at, _)| *first_at < operation.sent_at)
+            && !history.was_restored_within(*first_at, *at)
+        {
+            let is_same = match answer {
+                Answer::Granted { claim: again, .. } => again == claim,
+                Answer::Spent => true,
+                Answer::Busy | Answer::Overloaded | Answer::Stopping | Answer::Unknown => true,
+                _ => false,
+            };
+            if !is_same {
+                let what =
+                    format!("{id} of client {} gave {claim:?}, then {answer:?}", operation.client);
+                found.add("a request id is applied once", what);
+            }
+            let spent_early = *answer == Answer::Spent
+                && leases.get(claim).is_some_and(|lease| lease.good_at(*at).is_some());
+            if spent_early {
+                found.add("never early", format!("{claim:?} is said to be spent at {at}"));
+            }
+        }
+        if let Answer::Granted { claim, .. } = answer {
+            told.entry((operation.client, id)).or_insert((*at, *claim));
+        }
+    }
+}
+
+/// Nothing is renewed or given back with the wrong token.
+fn proof_is_needed(history: &History, leases: &Leases, found: &mut Found) {
+    for operation in &history.operations {
+        let (Request::Renew { claim, .. } | Request::Release { claim, .. }) = &operation.request
+        else {
+            continue;
+        };
+        let succeeded =
+            matches!(operation.answer, Some((_, Answer::Renewed { .. } | Answer::Released)));
+        if succeeded && leases.get(claim).is_none_or(|lease| lease.client != operation.client) {
+            found.add("a proof is needed", format!("{:?} succeeded", operation.request));
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! A client: what it knows, and what it does next. Some are careful, some slow, some confused, some just go.
+
+use leasehold_core::{SessionDigest, Token};
+
+use crate::chance::Chance;
+use crate::history::OperationId;
+use crate::message::{Acquire, Answer, Claim, Request};
+use crate::plan::Plan;
+use crate::time::{MS, Rate, SECOND, Time};
+
+/// Longer than any run: whoever waits this long must be served.
+pub const PATIENT_MS: u64 = 3_600_000;
+/// How many leases that are over a client remembers, to be wrong about.
+const PAST_MAX: usize = 6;
+
+/// How a client is.
+#[derive(Clone, Copy, Debug)]
+pub struct Character {
+    renews: bool,
+    gives_back: bool,
+    /// Writes without looking at its clock.
+    is_blind: bool,
+    uses_sessions: bool,
+    names_requests: bool,
+    /// Leaves without a word, also from queues.
+    vanishes: bool,
+    /// Takes a connection for dead after a moment, and asks again at once.
+    pub(crate) is_hasty: bool,
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Client {
+    /// How fast its clock runs.
+    pub rate: Rate,
+    /// How it is.
+    pub character: Character,
+    /// What it waits for the answer of.
+    pub pending: Option<OperationId>,
+    /// It does nothing until then.
+    pub asleep_until: Time,
+    /// Grows with every crash: what was meant for an earlier one is not for this one.
+    pub incarnation: u64,
+    again: Option<Request>,
+    held: Vec<Held>,
+    past: Vec<Claim>,
+    session: Option<Session>,
+    n_requests: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    claim: Claim,
+    until: Time,
+    acquired_by: Request,
+    done_at: Time,
+    ttl_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    id: SessionDigest,
+    keep_at: Time,
+    ttl_ms: u64,
+}
+
+/// What a client does next.
+pub enum Action {
+    /// Ask the server.
+    Send(Request),
+    /// Write to what a lock protects.
+    Write(Claim),
+    /// Nothing, for now.
+    Idle,
+}
+
+impl Client {
+    /// One more client.
+    pub fn new(plan: &Plan, chance: &mut Chance) -> Self {
+        Self {
+            rate: plan.rate(chance),
+            character: Character {
+                renews: chance.permille(600),
+                gives_back: chance.permille(800),
+                is_blind: chance.permille(300),
+                uses_sessions: chance.permille(250),
+                names_requests: chance.permille(700),
+                vanishes: chance.permille(150),
+                is_hasty: chance.permille(250),
+            },
+            pending: None,
+            asleep_until: 0,
+            incarnation: 0,
+            again: None,
+            held: Vec::new(),
+            past: Vec::new(),
+            session: None,
+            n_requests: 0,
+        }
+    }
+
+    /// It forgets everything. Its next request ids are new ones.
+    pub fn crash(&mut self) {
+        self.incarnation += 1;
+        self.pending = None;
+        self.again = None;
+        self.held.clear();
+        self.session = None;
+    }
+
+    /// How long it waits for the answer to a request before it takes the connection for dead.
+    pub fn timeout(&self, request: &Request, chance: &mut Chance) -> Time {
+        match request.wait_ms() {
+            _ if self.character.is_hasty && chance.permille(500) => chance.within(3, 40) * MS,
+            0 => chance.within(300, 3_000) * MS,
+            _ if self.character.vanishes => chance.within(20, 1_000) * MS,
+            PATIENT_MS => chance.within(5, 20) * SECOND,
+            wait_ms => wait_ms * MS + 2 * SECOND,
+        }
+    }
+
+    /// There will be no answer. Whoever named the request can repeat it.
+    pub fn broken(&mut self, request: &Request, is_healed: bool, chance: &mut Chance) {
+        self.pending = None;
+        let repeats = request.request_id().is_some() && !self.character.vanishes;
+        if repeats && (is_healed || chance.permille(850)) {
+            self.again = Some(request.clone());
+        }
+    }
+
+    /// What it does at `now`.
+    pub fn act(&mut self, now: Time, plan: &Plan, chance: &mut Chance) -> Action {
+        let is_healed = now >= plan.heal_at;
+        if let Some(request) = self.again.take() {
+            return Action::Send(request);
+        }
+        if let Some(at) = self.held.iter().position(|held| held.until <= now) {
+            let held = self.held.remove(at);
+            self.remember(held.claim);
+            if self.character.is_blind {
+                return Action::Write(held.claim);
+            }
+        }
+        if is_healed {
+            return self.finish(chance);
+        }
+        match self.session_upkeep(now, chance).or_else(|| self.mistake(chance)) {
+            Some(request) => Action::Send(request),
+            None if self.held.is_empty() => self.want(plan, chance),
+            None => self.hold(now, plan, chance),
+        }
+    }
+
+    /// The faults are over: it asks for nothing new.
+    fn finish(&mut self, chance: &mut Chance) -> Action {
+        match self.held.first().cloned() {
+            Some(held) if self.character.gives_back => Action::Send(Request::Release {
+                claim: held.claim,
+                request_id: self.request_id(chance),
+            }),
+            _ => Action::Idle,
+        }
+    }
+
+    fn hold(&mut self, now: Time, plan: &Plan, chance: &mut Chance) -> Action {
+        let n = chance.below(self.held.len() as u64) as usize;
+        let Held { claim, done_at, ttl_ms, acquired_by, .. } = self.held[n].clone();
+        if now >= done_at && self.character.gives_back {
+            let request_id = self.request_id(chance);
+            return Action::Send(Request::Release { claim, request_id });
+        }
+        match chance.below(100) {
+            0..35 => Action::Write(claim),
+            35..60 if self.character.renews => {
+                let extend_ms = ttl_ms.max(100);
+                let request_id = self.request_id(chance);
+                Action::Send(Request::Renew { claim, extend_ms, request_id })
+            }
+            60..68 => Action::Send(acquired_by),
+            68..74 => Action::Send(Request::Look(claim.lock)),
+            74..78 => self.want(plan, chance),
+            _ => Action::Idle,
+        }
+    }
+
+    fn want(&mut self, plan: &Plan, chance: &mut Chance) -> Action {
+        let lock = chance.below(plan.locks.len() as u64) as usize;
+        if chance.permille(120) {
+            return Action::Send(Request::Look(lock));
+        }
+        if plan.revokes && chance.permille(15) {
+            return Action::Send(Request::Revoke(lock));
+        }
+        let session = self.session.filter(|_| chance.permille(800)).map(|session| session.id);
+        let ttl_ms =
+            Some(chance.within(300, 6_000)).filter(|_| session.is_none() || chance.permille(500));
+        let request_id = self.request_id(chance);
+        Action::Send(Request::Acquire(Acquire {
+            lock,
+            mode: chance.pick(plan.locks[lock]),
+            ttl_ms,
+            grace_ms: if plan.uses_grace && chance.permille(400) {
+                chance.within(200, 3_000)
+            } else {
+                0
+            },
+            wait_ms: match chance.below(10) {
+                0..3 => 0,
+                3..8 => chance.within(50, 4_000),
+                _ => PATIENT_MS,
+            },
+            session,
+            request_id,
+        }))
+    }
+
+    fn session_upkeep(&mut self, now: Time, chance: &mut Chance) -> Option<Request> {
+        match self.session {
+            None if self.character.uses_sessions && chance.permille(300) => {
+                Some(Request::OpenSession(chance.within(800, 5_000)))
+            }
+            Some(session) if chance.permille(20) => {
+                self.session = None;
+                Some(Request::CloseSession(session.id))
+            }
+            Some(session) if now >= session.keep_at => Some(Request::KeepSession(session.id)),
+            _ => None,
+        }
+    }
+
+    /// It takes a lease for what it is not: one that is over for one that is not, one's token for another's.
+    fn mistake(&mut self, chance: &mut Chance) -> Option<Request> {
+        if !chance.permille(80) {
+            return None;
+        }
+        let of_the_past = !self.past.is_empty() && chance.permille(700);
+        let claim = if of_the_past { Some(chance.pick(&self.past)) } else { None };
+        let wrong_token = |claim: Claim| Claim {
+            token: Token::new(claim.token.get() + 1).unwrap_or(Token::ZERO),
+            ..claim
+        };
+        let claim = claim.or_else(|| self.held.first().map(|held| wrong_token(held.claim)))?;
+        let request_id = None;
+        Some(match chance.below(3) {
+            0 => Request::Release { claim, request_id },
+            _ => Request::Renew { claim, extend_ms: 2_000, request_id },
+        })
+    }
+
+    /// It is told something at `now`; what it is told is good until `good_until`.
+    pub fn told(
+        &mut self,
+        now: Time,
+        request: &Request,
+        answer: &Answer,
+        good_until: Option<Time>,
+        chance: &mut Chance,
+    ) {
+        self.pending = None;
+        let until = good_until.unwrap_or(Time::MAX);
+        match (request, answer) {
+            (Request::Acquire(acquire), Answer::Granted { claim, .. }) => {
+                self.held.retain(|held| held.claim.id != claim.id);
+                self.held.push(Held {
+                    claim: *claim,
+                    until,
+                    acquired_by: request.clone(),
+                    done_at: now + chance.within(50, 4_000) * MS,
+                    ttl_ms: acquire.ttl_ms.unwrap_or(2_000),
+                });
+            }
+            (Request::Renew { claim, .. }, Answer::Renewed { .. }) => {
+                if let Some(held) = self.held.iter_mut().find(|held| held.claim == *claim) {
+                    held.until = held.until.max(until);
+                }
+            }
+            (Request::Renew { claim, .. } | Request::Release { claim, .. }, _)
+                if matches!(answer, Answer::Released | Answer::Over | Answer::NotYours) =>
+            {
+                self.held.retain(|held| held.claim != *claim);
+                self.remember(*claim);
+            }
+            (Request::OpenSession(ttl_ms), Answer::SessionOpened { session, .. }) => {
+                let (id, ttl_ms) = (*session, *ttl_ms);
+                self.session = Some(Session { id, keep_at: now + ttl_ms * MS / 3, ttl_ms });
+            }
+            (Request::KeepSession(_), Answer::SessionKept { .. }) => {
+                if let Some(session) = &mut self.session {
+                    session.keep_at = now + session.ttl_ms * MS / 3;
+                }
+            }
+            (_, Answer::NoSession) => self.session = None,
+            (_, Answer::Unknown | Answer::Busy | Answer::Stopping | Answer::Overloaded) => {
+                self.broken(request, true, chance);
+            }
+            _ => {}
+        }
+    }
+
+    fn remember(&mut self, claim: Claim) {
+        self.past.push(claim);
+        if self.past.len() > PAST_MAX {
+            self.past.remove(0);
+        }
+    }
+
+    fn request_id(&mut self, chance: &mut Chance) -> Option<u64> {
+        if !self.character.names_requests || chance.permille(100) {
+            return None;
+        }
+        self.n_requests += 1;
+        Some(self.incarnation * 1_000_000 + self.n_requests)
+    }
+}

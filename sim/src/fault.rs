@@ -1,0 +1,216 @@
+//! What goes wrong with the server and with clients, and how it is over.
+
+use leasehold_server::store::Error;
+
+use crate::history::Outage;
+use crate::plan::TICK;
+use crate::store::Fate;
+use crate::time::{MS, SECOND, Time};
+use crate::world::{Event, World};
+
+/// Between two records, while anything can expire, there is a tick and a little more.
+const WRITTEN_WITHIN: Time = TICK + 20 * MS;
+/// What can become of an append that does not succeed.
+const FAILURES: [Fate; 4] =
+    [Fate::FailedNotApplied, Fate::FailedButApplied, Fate::CrashBefore, Fate::CrashAfter];
+
+impl World {
+    pub(crate) fn server_fault(&mut self) {
+        if self.is_healed() {
+            return;
+        }
+        let next = self.chance.within(1, 2 * self.plan.fault_every);
+        self.after(next, Event::ServerFault);
+        if !self.node.is_up() || self.now < self.paused_until {
+            return;
+        }
+        self.history.n_faults += 1;
+        match self.chance.below(100) {
+            0..25 => self.kill(),
+            25..50 => {
+                let fate = self.chance.pick(&FAILURES);
+                self.note(format_args!("the next append is {fate:?}"));
+                self.node.disk.lock().fate = fate;
+            }
+            50..65 => self.pause(),
+            65..80 => self.busy(),
+            80..87 => {
+                self.note(format_args!("server is asked to stop"));
+                self.node.stop();
+                self.round_within(MS);
+            }
+            87..93 => {
+                let by_ms = self.chance.within(0, 200_000_000) as i64 - 100_000_000;
+                self.note(format_args!("the wall clock is set by {by_ms} ms"));
+                self.node.machine.set_wall(by_ms);
+            }
+            _ => {
+                let by_ms = self.chance.within(1, 60_000) as i64;
+                self.note(format_args!("the wall clock is set by {by_ms} ms"));
+                self.node.machine.set_wall(by_ms);
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.note(format_args!("server is killed"));
+        let keeps_unsynced = self.chance.permille(500);
+        for (id, answer) in self.node.kill(keeps_unsynced) {
+            if self.chance.permille(500) {
+                self.reply(id, answer);
+            }
+        }
+        self.went_down();
+    }
+
+    /// The process is gone: connections break, and somebody starts it again.
+    pub(crate) fn went_down(&mut self) {
+        self.down_since = self.stalled_since.take().unwrap_or(self.now);
+        self.node.disk.lock().is_busy = false;
+        self.paused_until = 0;
+        let pending: Vec<_> = self.clients.iter().filter_map(|client| client.pending).collect();
+        for id in pending {
+            if self.chance.permille(500) {
+                let delay = self.chance.within(MS, 200 * MS);
+                self.after(delay, Event::Broken(id));
+            }
+        }
+        let is_new_boot = self.chance.permille(250);
+        let downtime = if is_new_boot { 5 * SECOND } else { 2 * SECOND };
+        let downtime = self.chance.within(20 * MS, downtime);
+        self.after(downtime, Event::Starts { is_new_boot });
+    }
+
+    pub(crate) fn starts(&mut self, is_new_boot: bool) {
+        let mut is_frozen = is_new_boot;
+        let mut from = self.down_since.saturating_sub(WRITTEN_WITHIN);
+        if is_new_boot {
+            let rate = self.plan.rate(&mut self.chance);
+            self.node.machine.reboot(self.now, rate);
+        } else if !self.is_healed() && self.chance.permille(30) {
+            let by = self.chance.within(MS, 3 * SECOND);
+            self.note(format_args!("time since boot goes back by {by} ns"));
+            self.node.machine.step_back(by);
+            is_frozen = true;
+            from = from.saturating_sub(by);
+        }
+        self.note(format_args!("server starts, new boot: {is_new_boot}"));
+        if !self.is_healed() && self.chance.permille(50) {
+            self.node.disk.lock().fate = self.chance.pick(&FAILURES);
+        }
+        let started = self.node.start(self.now, self.plan.options());
+        if let Some(recovery) = self.node.disk.lock().recovery.take() {
+            self.history.recoveries.push((self.now, recovery));
+        }
+        self.history.outages.push(Outage { from, to: self.now, is_frozen });
+        match started {
+            Ok(()) => self.round_within(MS),
+            Err(Error::Refused(why)) => {
+                self.note(format_args!("it refuses to start: {why}"));
+                self.history.refusals.push((self.now, why));
+            }
+            Err(error) => {
+                self.note(format_args!("it does not start: {error}"));
+                self.node.disk.lock().crash(false);
+                // It has written nothing since it was there last.
+                self.stalled_since = Some(self.down_since);
+                self.went_down();
+            }
+        }
+    }
+
+    fn pause(&mut self) {
+        let span = self.chance.within(20 * MS, 4 * SECOND);
+        self.note(format_args!("server stands still for {span} ns"));
+        self.paused_until = self.now + span;
+        self.stalled_since.get_or_insert(self.now);
+        self.history.pauses.push((self.now, self.paused_until));
+        self.after(span, Event::BusyEnds);
+    }
+
+    fn busy(&mut self) {
+        let span = self.chance.within(20 * MS, 2 * SECOND);
+        self.note(format_args!("another process holds the database for {span} ns"));
+        self.node.disk.lock().is_busy = true;
+        self.stalled_since.get_or_insert(self.now);
+        self.after(span, Event::BusyEnds);
+    }
+
+    pub(crate) fn busy_ends(&mut self) {
+        self.node.disk.lock().is_busy = false;
+    }
+
+    pub(crate) fn backs_up(&mut self) {
+        self.note(format_args!("backup"));
+        self.backup = Some(self.node.disk.lock().backup());
+    }
+
+    pub(crate) fn restore(&mut self) {
+        let Some(backup) = self.backup.take().filter(|_| self.node.is_up()) else { return };
+        self.note(format_args!("server is put back to its backup"));
+        self.node.kill(false);
+        self.node.restore(backup);
+        self.history.restores.push(self.now);
+        self.went_down();
+    }
+
+    pub(crate) fn folds(&mut self, begins: bool) {
+        if !begins {
+            self.node.disk.lock().sync();
+            return;
+        }
+        let next = self.chance.within(MS, 2 * self.plan.fold_every);
+        if !self.is_healed() {
+            self.after(next, Event::Fold);
+        }
+        if self.node.is_up() {
+            if let Err(error) = self.node.disk.lock().fold() {
+                self.history.refusals.push((self.now, error.to_string()));
+            }
+            let sync = self.chance.within(MS, 300 * MS);
+            self.after(sync, Event::FoldSynced);
+        }
+    }
+
+    pub(crate) fn client_fault(&mut self) {
+        if self.is_healed() {
+            return;
+        }
+        let next = self.chance.within(1, 2 * self.plan.client_fault_every);
+        self.after(next, Event::ClientFault);
+        self.history.n_faults += 1;
+        let n = self.chance.below(self.clients.len() as u64) as usize;
+        if self.chance.permille(500) {
+            let span = self.chance.within(100 * MS, 8 * SECOND);
+            self.note(format_args!("client {n} stands still for {span} ns"));
+            self.clients[n].asleep_until = self.now + span;
+            return;
+        }
+        self.note(format_args!("client {n} crashes"));
+        let pending = self.clients[n].pending;
+        self.clients[n].crash();
+        if let Some(id) = pending {
+            self.history.operations[id].is_given_up = true;
+            self.close(id);
+            self.think(n);
+        }
+    }
+
+    /// Nothing goes wrong from here on. Whoever waits for an answer that was lost asks again.
+    pub(crate) fn heals(&mut self) {
+        self.note(format_args!("faults are over"));
+        self.network.heal();
+        let mut disk = self.node.disk.lock();
+        disk.is_busy = false;
+        disk.fate = Fate::Committed;
+        drop(disk);
+        self.paused_until = self.now;
+        self.stalled_since = None;
+        for n in 0..self.clients.len() {
+            self.clients[n].asleep_until = self.now;
+            if let Some(id) = self.clients[n].pending {
+                self.after(crate::plan::DELAY_MAX, Event::Broken(id));
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The whole system in one thread, with a seed: the real core and the real engine, a simulated disk, network
+//! and clocks, clients good and bad, and a checker that stands outside and sees what the clients saw.
+//!
+//! The same seed gives the same run, byte for byte. Start reading at `world.rs`, then `checker/mod.rs`.
+
+pub mod chance;
+pub mod checker;
+pub mod client;
+mod fault;
+pub mod front;
+pub mod history;
+pub mod message;
+pub mod network;
+pub mod node;
+pub mod plan;
+pub mod store;
+pub mod time;
+pub mod trace;
+pub mod world;
+
+/// What became of one seed.
+pub struct Report {
+    /// What is wrong, in words; nothing, one hopes.
+    pub violations: Vec<String>,
+    /// How many questions were asked.
+    pub n_operations: usize,
+    /// How many leases were granted and acknowledged.
+    pub n_leases: usize,
+    /// How many faults there were.
+    pub n_faults: u64,
+    /// How often the server was started.
+    pub n_starts: usize,
+    /// All that happened.
+    pub trace: String,
+}
+
+/// Runs one seed and checks it.
+pub fn run(seed: u64) -> Report {
+    let (history, trace) = world::World::new(seed).run();
+    let verdict = checker::check(&history);
+    Report {
+        violations: verdict.violations,
+        n_operations: history.operations.len(),
+        n_leases: verdict.n_leases,
+        n_faults: history.n_faults,
+        n_starts: history.outages.len(),
+        trace,
+    }
+}
+
+/// Runs one seed twice: the same things must happen in both.
+pub fn run_twice(seed: u64) -> Report {
+    let (mut report, again) = (run(seed), run(seed));
+    if report.trace != again.trace {
+        let mut lines = report.trace.lines().zip(again.trace.lines());
+        let differing = lines.find(|(first, second)| first != second);
+        report.violations.push(format!("two runs of the seed differ: {differing:?}"));
+    }
+    report
+}

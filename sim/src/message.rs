@@ -1,0 +1,142 @@
+//! What clients and the server say to each other. As on the wire of the native dialect, but not as text.
+
+use leasehold_core::{LeaseId, Mode, SessionDigest, Token};
+
+/// Which lock, by its place in the plan.
+pub type Lock = usize;
+
+/// A question.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Take a lock.
+    Acquire(Acquire),
+    /// Keep it for longer.
+    Renew {
+        /// Which lease.
+        claim: Claim,
+        /// From now, in milliseconds.
+        extend_ms: u64,
+        /// To be repeated by.
+        request_id: Option<u64>,
+    },
+    /// Give it back.
+    Release {
+        /// Which lease.
+        claim: Claim,
+        /// To be repeated by.
+        request_id: Option<u64>,
+    },
+    /// Who has it?
+    Look(Lock),
+    /// Take it from whoever has it.
+    Revoke(Lock),
+    /// Begin a session that lasts this many milliseconds without a word.
+    OpenSession(u64),
+    /// A word.
+    KeepSession(SessionDigest),
+    /// End it.
+    CloseSession(SessionDigest),
+}
+
+/// Take a lock.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// Which.
+    pub lock: Lock,
+    /// With whom it is shared.
+    pub mode: Mode,
+    /// For how long; `None`: as long as its session.
+    pub ttl_ms: Option<u64>,
+    /// How long it stays reserved after that.
+    pub grace_ms: u64,
+    /// How long to wait for it.
+    pub wait_ms: u64,
+    /// With which session it ends.
+    pub session: Option<SessionDigest>,
+    /// To be repeated by.
+    pub request_id: Option<u64>,
+}
+
+/// What a client keeps of a lease it was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Of this lock.
+    pub lock: Lock,
+    /// Its id.
+    pub id: LeaseId,
+    /// Its fencing token.
+    pub token: Token,
+}
+
+/// An answer.
+#[derive(Clone, PartialEq, Debug)]
+#[expect(missing_docs, reason = "each says what it means")]
+pub enum Answer {
+    Granted {
+        claim: Claim,
+        expires_in_ms: Option<u64>,
+    },
+    /// Somebody else has it; who, if that can be said.
+    Held(Option<usize>),
+    InGrace(usize),
+    WaitOver,
+    /// The request id belongs to a lease that is over.
+    Spent,
+    Renewed {
+        expires_in_ms: Option<u64>,
+    },
+    Released,
+    /// The lease is over.
+    Over,
+    /// The lease is somebody else's, or not known any more.
+    NotYours,
+    Seen(Seen),
+    Revoked,
+    SessionOpened {
+        session: SessionDigest,
+        expires_in_ms: u64,
+    },
+    SessionKept {
+        expires_in_ms: u64,
+    },
+    SessionClosed,
+    NoSession,
+    /// Another process holds the database; nothing was done.
+    Busy,
+    /// Too many wait; nothing was done.
+    Overloaded,
+    /// The server ends; nothing was done.
+    Stopping,
+    /// Nobody knows.
+    Unknown,
+    /// Anything a client of this world does not ask for.
+    Refused(String),
+}
+
+/// A lock, looked at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Seen {
+    /// Its last token.
+    pub last_token: Token,
+    /// Who has it, with which token.
+    pub holders: Vec<(usize, Token)>,
+    /// How many wait.
+    pub n_waiting: usize,
+}
+
+impl Request {
+    /// The id it is repeated by.
+    pub fn request_id(&self) -> Option<u64> {
+        match self {
+            Request::Acquire(Acquire { request_id, .. })
+            | Request::Renew { request_id, .. }
+            | Request::Release { request_id, .. } => *request_id,
+            _ => None,
+        }
+    }
+
+    /// How long its answer may take by its own wish, in milliseconds.
+    pub fn wait_ms(&self) -> u64 {
+        if let Request::Acquire(acquire) = self { acquire.wait_ms } else { 0 }
+    }
+}

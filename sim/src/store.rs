@@ -1,0 +1,250 @@
+//! A simulated disk with a store on it: real record bytes, a journal, tables, and all that can go wrong.
+//!
+//! It keeps the rules of the real store (a fold is durable before the journal is trimmed, a gap refuses the
+//! start) over a disk that loses what was not synced. SQLite itself is not simulated: the tests of the real
+//! store and of disk faults are for that.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_core::{Change, Command, LeaseNumber, Limits, Machine, Phase, Row, Token, mutant};
+use leasehold_server::clock::Moment;
+use leasehold_server::store::{Error, JournalSize, Loaded, Permit, Record, Store};
+
+/// Journal records deleted with each append.
+const TRIMMED_PER_APPEND: usize = 8;
+
+/// What the next append comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// Durable, and the caller knows.
+    Committed,
+    /// An error, and nothing was written.
+    FailedNotApplied,
+    /// An error, but all of it was written.
+    FailedButApplied,
+    /// The process ends before anything is written.
+    CrashBefore,
+    /// The process ends after all of it is written, before anybody knows.
+    CrashAfter,
+}
+
+/// What survives a crash, and what does not.
+pub struct Disk {
+    journal: BTreeMap<u64, Vec<u8>>,
+    tables: Tables,
+    /// Folded, but lost if the power goes now.
+    unsynced: Option<Tables>,
+    is_backup: bool,
+    n_starts: u64,
+    generation: u64,
+    /// Another process holds the database.
+    pub is_busy: bool,
+    /// What the next append comes to.
+    pub fate: Fate,
+    /// The process has ended in the middle of an append.
+    pub has_crashed: bool,
+    /// What the last start found.
+    pub recovery: Option<Recovery>,
+}
+
+/// What the journal added up to, up to some record.
+#[derive(Clone, Default)]
+struct Tables {
+    through: u64,
+    moment: Option<Moment>,
+    rows: Vec<Row>,
+}
+
+/// A copy of the durable part.
+#[derive(Clone)]
+pub struct Backup {
+    journal: BTreeMap<u64, Vec<u8>>,
+    tables: Tables,
+}
+
+/// What a start found on disk, for the checker.
+#[derive(Clone, Debug, Default)]
+pub struct Recovery {
+    /// Active leases: their tokens, locks and owners.
+    pub active: BTreeMap<LeaseNumber, (Token, String, String)>,
+    /// The last token of each lock that is remembered, by name.
+    pub tokens: BTreeMap<String, Token>,
+    /// It is the first start from a backup.
+    pub is_restored: bool,
+}
+
+/// The disk as the world and the server's store share it.
+#[derive(Clone)]
+pub struct SharedDisk(Arc<Mutex<Disk>>);
+
+impl SharedDisk {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(Disk {
+            journal: BTreeMap::new(),
+            tables: Tables::default(),
+            unsynced: None,
+            is_backup: false,
+            n_starts: 0,
+            generation: 1,
+            is_busy: false,
+            fate: Fate::Committed,
+            has_crashed: false,
+            recovery: None,
+        })))
+    }
+
+    /// Nobody else has it as long as this lives.
+    pub fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for SharedDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Disk {
+    /// Folds the whole journal into the tables, without a sync.
+    pub fn fold(&mut self) -> Result<(), Error> {
+        let from = self.unsynced.take().unwrap_or_else(|| self.tables.clone());
+        let (machine, through, moment) = self.replay(from, Limits::default())?;
+        self.unsynced = Some(Tables { through, moment, rows: machine.export() });
+        Ok(())
+    }
+
+    /// What was folded is durable.
+    pub fn sync(&mut self) {
+        if let Some(tables) = self.unsynced.take() {
+            self.tables = tables;
+        }
+    }
+
+    /// The power goes, or the process does. What was not synced may have been written, or not.
+    pub fn crash(&mut self, keeps_unsynced: bool) {
+        if keeps_unsynced {
+            self.sync();
+        }
+        self.unsynced = None;
+        self.is_busy = false;
+        self.fate = Fate::Committed;
+        self.has_crashed = false;
+    }
+
+    /// A copy of what is durable.
+    pub fn backup(&self) -> Backup {
+        Backup { journal: self.journal.clone(), tables: self.tables.clone() }
+    }
+
+    /// What is durable is what the backup says, and whoever starts next is told.
+    pub fn restore(&mut self, backup: Backup) {
+        self.journal = backup.journal;
+        self.tables = backup.tables;
+        self.unsynced = None;
+        self.is_backup = true;
+    }
+
+    fn replay(
+        &self,
+        from: Tables,
+        limits: Limits,
+    ) -> Result<(Machine, u64, Option<Moment>), Error> {
+        let refused = |why: String| Error::Refused(why);
+        let mut machine =
+            Machine::import(limits, 7, from.rows).map_err(|error| refused(error.to_string()))?;
+        let (mut through, mut moment) = (from.through, from.moment);
+        for (seq, bytes) in self.journal.range(from.through + 1..) {
+            if *seq != through + 1 {
+                return Err(refused(format!("journal record {} is missing", through + 1)));
+            }
+            let record = Record::decode(bytes).map_err(refused)?;
+            machine
+                .absorb(record.moment.lock_time, &record.changes)
+                .map_err(|error| refused(format!("journal record {seq}: {error}")))?;
+            (through, moment) = (*seq, Some(record.moment));
+        }
+        machine.absorbed();
+        Ok((machine, through, moment))
+    }
+
+    fn append(&mut self, moment: Moment, changes: &[Change]) {
+        let last = self.journal.last_key_value().map_or(self.tables.through, |(seq, _)| *seq);
+        self.journal.insert(last + 1, Record::encode(moment, changes));
+        let mut folded = self.tables.through;
+        if mutant!(TrimBeforeFoldSynced) {
+            folded = self.unsynced.as_ref().map_or(folded, |unsynced| unsynced.through);
+        }
+        let gone: Vec<_> = self.journal.range(..=folded).map(|(seq, _)| *seq).collect();
+        gone.iter().take(TRIMMED_PER_APPEND).for_each(|seq| drop(self.journal.remove(seq)));
+    }
+}
+
+/// The store on a simulated disk.
+pub struct SimStore(pub SharedDisk);
+
+impl Store for SimStore {
+    fn load(&mut self, limits: Limits, _: u128) -> Result<Loaded, Error> {
+        let mut disk = self.0.lock();
+        let (mut machine, seq, last) = disk.replay(disk.tables.clone(), limits)?;
+        let is_restored = std::mem::take(&mut disk.is_backup);
+        if is_restored {
+            machine.apply(machine.now(), Command::Restore);
+            disk.tables = Tables { through: seq, moment: last, rows: machine.export() };
+            disk.journal.clear();
+            disk.generation += 1;
+        }
+        disk.n_starts += 1;
+        disk.recovery = Some(recovery(&machine, is_restored));
+        let (generation, n_starts) = (disk.generation, disk.n_starts);
+        Ok(Loaded { machine, last, generation, n_starts, is_restored })
+    }
+
+    fn reserve(&mut self) -> Result<Permit, Error> {
+        if self.0.lock().is_busy { Err(Error::Busy) } else { Ok(Permit::granted()) }
+    }
+
+    fn append(&mut self, _: Permit, moment: Moment, changes: &[Change]) -> Result<(), Error> {
+        let mut disk = self.0.lock();
+        let fate = std::mem::replace(&mut disk.fate, Fate::Committed);
+        if matches!(fate, Fate::Committed | Fate::FailedButApplied | Fate::CrashAfter) {
+            disk.append(moment, changes);
+        }
+        disk.has_crashed = matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
+        if fate == Fate::Committed { Ok(()) } else { Err(Error::Unknown(format!("{fate:?}"))) }
+    }
+
+    fn give_back(&mut self, _: Permit) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        let mut disk = self.0.lock();
+        disk.fold()?;
+        disk.sync();
+        Ok(())
+    }
+
+    fn journal(&self) -> JournalSize {
+        JournalSize { n_records: self.0.lock().journal.len() as u64, n_bytes_written: 0 }
+    }
+}
+
+fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
+    let mut recovery = Recovery { is_restored, ..Recovery::default() };
+    for row in machine.export() {
+        match row {
+            Row::Lease(lease) if lease.phase == Phase::Active => {
+                let (lock, owner) = (lease.lock.name.into(), lease.owner.instance.to_string());
+                recovery.active.insert(lease.number, (lease.token, lock, owner));
+            }
+            Row::Lock(lock) => {
+                recovery.tokens.insert(lock.lock.name.into(), lock.last_token);
+            }
+            _ => {}
+        }
+    }
+    recovery
+}

@@ -1,0 +1,29 @@
+//! The checker must be able to fail: each deliberate bug is found within a bounded number of seeds.
+
+#![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
+
+use leasehold_core::mutant::{ALL, Mutant, switch};
+
+/// Seeds tried for each bug before the checker counts as blind to it.
+const SEEDS_MAX: u64 = 2000;
+
+/// The first seed whose run the checker objects to, and its objection.
+fn find(mutant: Mutant) -> Option<(u64, String)> {
+    switch(Some(mutant));
+    let found = (1..=SEEDS_MAX)
+        .find_map(|seed| Some((seed, sim::run(seed).violations.into_iter().next()?)));
+    switch(None);
+    found
+}
+
+#[test]
+fn every_deliberate_bug_is_found() {
+    let mut missed = Vec::new();
+    for mutant in ALL {
+        match find(mutant) {
+            Some((seed, why)) => println!("{mutant:?}: seed {seed}: {why}"),
+            None => missed.push(mutant),
+        }
+    }
+    assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
+}
