@@ -13,7 +13,7 @@ use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 
 use crate::contract::{self, Health};
-use crate::dialect::files::content::Content;
+use crate::dialect::files::{self, content::Content};
 use crate::dialect::{self, Dialect};
 use crate::engine::EngineHandle;
 use crate::http;
@@ -54,8 +54,11 @@ pub fn router(app: App, dialects: &[Dialect]) -> Router {
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
+    let router = match files::rest(&app) {
+        Some(rest) => router.fallback_service(rest),
+        None => router.fallback(nothing_here),
+    };
     router
-        .fallback(nothing_here)
         .method_not_allowed_fallback(async || {
             let why = "this path does not know that method";
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, why)

@@ -4,6 +4,9 @@ use leasehold_testkit::{Terminal, json};
 
 use crate::{BINARY, World};
 
+/// Says when it is there, and repeats what it is told. What is typed before, the shell may take for its own.
+const PARROT: &str = "sh -c \"echo now; exec sed -u 's/^/said: /'\"";
+
 /// A terminal in which `l` is `leasehold run`.
 fn open(world: &World) -> Terminal {
     let url = format!("http://{}", world.server.address);
@@ -16,7 +19,8 @@ fn open(world: &World) -> Terminal {
 fn a_command_reads_and_writes_the_terminal_and_ends_with_its_input() {
     let world = World::new();
     let screen = open(&world);
-    screen.enter("l a -- sed -u 's/^/said: /'; echo status=$?");
+    screen.enter(&format!("l a -- {PARROT}; echo status=$?"));
+    screen.shows("now\n");
     screen.enter("hello");
     screen.shows("said: hello");
     screen.keys(&["C-d"]);
@@ -27,8 +31,10 @@ fn a_command_reads_and_writes_the_terminal_and_ends_with_its_input() {
 fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
     let world = World::new();
     let screen = open(&world);
-    screen.enter("l a -- sh -c 'echo it runs; sleep 1000'; echo status=$?");
-    screen.shows("it runs\n");
+    screen.enter(&format!("l a -- {PARROT}; echo status=$?"));
+    screen.shows("now\n");
+    screen.enter("one");
+    screen.shows("said: one");
     screen.keys(&["C-c"]);
     screen.shows("status=130");
     screen.enter("l a -n -- echo it is free");
@@ -39,13 +45,15 @@ fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
 fn a_job_can_be_stopped_and_brought_back() {
     let world = World::new();
     let screen = open(&world);
-    screen.enter("l a -- sed -u 's/^/said: /'; echo status=$?");
+    screen.enter(&format!("l a -- {PARROT}; echo status=$?"));
+    screen.shows("now\n");
     screen.enter("one");
     screen.shows("said: one");
     screen.keys(&["C-z"]);
     screen.shows("Stopped");
-    screen.enter("echo the shell is back; fg");
-    screen.shows("the shell is back\n");
+    screen.enter("clear; echo the shell is back; fg");
+    // What is continued is the command in the function.
+    screen.shows("the shell is back\n/");
     screen.enter("two");
     screen.shows("said: two");
     screen.keys(&["C-d"]);
@@ -58,9 +66,10 @@ fn a_job_can_be_stopped_and_brought_back() {
 fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
     let world = World::new();
     let screen = open(&world);
-    screen.enter("set -b; l a -- sed -u 's/^/said: /' &");
+    screen.enter(&format!("set -b; l a -- {PARROT} &"));
     screen.shows("Stopped");
-    screen.enter("fg");
+    screen.enter("clear; echo the shell is here; fg");
+    screen.shows("the shell is here\nl a -- ");
     screen.enter("one");
     screen.shows("said: one");
     screen.keys(&["C-d"]);
@@ -70,8 +79,9 @@ fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
 fn a_pager_behind_the_command_has_the_terminal() {
     let world = World::new();
     let screen = open(&world);
-    screen
-        .enter("l a -- seq 200 | sh -c 'cat > /dev/null; read line < /dev/tty; echo pager: $line'");
+    let pager = "cat > /dev/null; echo now; read line < /dev/tty; echo pager: $line";
+    screen.enter(&format!("l a -- seq 200 | sh -c '{pager}'"));
+    screen.shows("now\n");
     screen.enter("hello");
     screen.shows("pager: hello");
 }

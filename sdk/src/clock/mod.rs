@@ -2,7 +2,7 @@
 //!
 //! `CLOCK_MONOTONIC`, and with it every timer of tokio, stands still during suspend; a lease does not. So the time
 //! is read from `CLOCK_BOOTTIME`. Timers are tokio's, and look at that clock whenever they are due, and when the
-//! machine was [resumed](resume).
+//! machine was resumed.
 
 mod fake;
 #[cfg(target_os = "linux")]

@@ -12,7 +12,6 @@ async fn an_unknown_path_is_not_found() {
         "/v1",
         "/v1/",
         "/v1/nope",
-        "/V1/locks/job",
         "/v1/locks/",
         "/v1/locks/job/",
         "/v1/locks/job/nope",

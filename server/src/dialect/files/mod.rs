@@ -26,7 +26,7 @@ use axum::Router;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, delete, get};
+use axum::routing::{MethodRouter, any, delete, get};
 use serde::Deserialize;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -46,19 +46,20 @@ const N_TURNS: usize = 64;
 type Answer = Result<Response, Refusal>;
 
 pub(super) fn routes(app: &App) -> Router<App> {
-    let Some(content) = app.content.clone() else { return Router::new() };
-    let turns = (0..N_TURNS).map(|_| Arc::default()).collect();
-    let files = Files { app: app.clone(), content, turns };
+    let Some(files) = Files::of(app) else { return Router::new() };
     Router::new()
         .route("/auth/session", get(session::look).post(session::open).delete(session::close))
         .route("/auth/sessions", get(session::list))
         .route("/admin/locks", get(admin::list))
         .route("/admin/locks/{*path}", delete(admin::revoke))
         .method_not_allowed_fallback(wrong_method)
-        .route("/", any(serve))
-        .route("/{*path}", any(serve))
         .route("/files/{*path}", any(serve))
         .with_state(files)
+}
+
+/// For every path that is nobody's, if this dialect is spoken.
+pub(crate) fn rest(app: &App) -> Option<MethodRouter> {
+    Files::of(app).map(|files| any(serve).with_state(files))
 }
 
 /// What the handlers of this dialect share.
@@ -70,6 +71,12 @@ pub(super) struct Files {
 }
 
 impl Files {
+    fn of(app: &App) -> Option<Self> {
+        let content = app.content.clone()?;
+        let turns = (0..N_TURNS).map(|_| Arc::default()).collect();
+        Some(Self { app: app.clone(), content, turns })
+    }
+
     /// Runs what blocks where that is allowed.
     async fn blocking<T: Send + 'static>(
         &self,

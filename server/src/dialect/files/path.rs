@@ -18,7 +18,7 @@ const SEGMENT_BYTES_MAX: usize = 255;
 pub(super) const OWN_FOLDER: &str = ".leasehold";
 
 /// First segments that are something else at the root. Below `/files` they are names like any other.
-const RESERVED: [&str; 19] = [
+const RESERVED: [&str; 18] = [
     "v1",
     "lock",
     "locks",
@@ -37,7 +37,6 @@ const RESERVED: [&str; 19] = [
     "terraform",
     "lfs",
     "dav",
-    OWN_FOLDER,
 ];
 
 /// `/documents/file.txt`, `/documents/`, `/`: decoded, safe to walk, never outside.
@@ -62,8 +61,11 @@ impl FilePath {
         if let Some(raw) = raw.strip_prefix("/files/") {
             return Self::parse(&format!("/{raw}"));
         }
-        let path = Self::parse(raw)?;
-        if path.is_reserved() { Err(NoPath::Reserved) } else { Ok(path) }
+        // Whatever is wrong with the rest of such a path, it is not for us to say.
+        if decode(raw).is_some_and(|text| is_reserved(&text)) {
+            return Err(NoPath::Reserved);
+        }
+        Self::parse(raw)
     }
 
     /// A path as it comes, percent-encoded.
@@ -95,13 +97,9 @@ impl FilePath {
         self.text.split('/').filter(|segment| !segment.is_empty())
     }
 
-    fn is_reserved(&self) -> bool {
-        self.segments().next().is_some_and(|first| RESERVED.contains(&first))
-    }
-
     /// Where it can be asked for.
     pub(super) fn location(&self) -> String {
-        let mut location = String::from(if self.is_reserved() { "/files" } else { "" });
+        let mut location = String::from(if is_reserved(&self.text) { "/files" } else { "" });
         for byte in self.text.bytes() {
             match byte {
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
@@ -136,6 +134,10 @@ impl fmt::Display for FilePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+fn is_reserved(path: &str) -> bool {
+    path.split('/').nth(1).is_some_and(|first| RESERVED.contains(&first))
 }
 
 fn check(path: &str) -> Result<(), &'static str> {
@@ -228,7 +230,17 @@ mod tests {
 
     #[test]
     fn a_reserved_name_is_no_file_at_the_root_however_it_is_written() {
-        for raw in ["/v1/x", "/%76%31/x", "/lock", "/docs/", "/files", "/console%2Fx", "/dav"] {
+        for raw in [
+            "/v1/x",
+            "/%76%31/x",
+            "/lock",
+            "/docs/",
+            "/files",
+            "/console%2Fx",
+            "/dav",
+            "/v1//",
+            "/v1/..",
+        ] {
             assert_eq!(of(raw), Err(NoPath::Reserved), "{raw}");
         }
     }
