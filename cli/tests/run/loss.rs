@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use leasehold::Moment;
-use leasehold_testkit::{Client, Response, json};
+use leasehold_testkit::{Client, Process, Response, json};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use crate::{BINARY, World, now};
-use leasehold_testkit::Process;
+use crate::{BINARY, World, is_alive, now};
 
 const TTL: &str = "--ttl=3s";
 
@@ -75,10 +74,11 @@ async fn a_command_that_ends_when_asked_to_is_not_killed() {
 async fn while_run_is_stopped_the_warden_ends_the_command_in_time() {
     let world = World::new();
     let mut run = world.run(&["a", TTL], STAMPING);
-    world.started();
+    let command = world.started();
     run.signal(Signal::STOP);
     let (_, granted_at) = next_grant(world.server.client.clone()).await;
     assert!(!run.is_over());
+    assert!(!is_alive(command.as_raw_nonzero().get()), "another has the lock already");
     assert_dead_before(&world, granted_at);
     let continued_at = now();
     run.signal(Signal::CONT);
