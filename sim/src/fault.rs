@@ -82,7 +82,8 @@ impl World {
     }
 
     pub(crate) fn starts(&mut self, is_new_boot: bool) {
-        let mut is_frozen = is_new_boot;
+        self.is_boot_unwritten |= is_new_boot;
+        let mut is_frozen = self.is_boot_unwritten;
         let mut from = self.down_since.saturating_sub(WRITTEN_WITHIN);
         if is_new_boot {
             let rate = self.plan.rate(&mut self.chance);
@@ -104,7 +105,10 @@ impl World {
         }
         self.history.outages.push(Outage { from, to: self.now, is_frozen });
         match started {
-            Ok(()) => self.round_within(MS),
+            Ok(()) => {
+                self.is_boot_unwritten = false;
+                self.round_within(MS);
+            }
             Err(Error::Refused(why)) => {
                 self.note(format_args!("it refuses to start: {why}"));
                 self.history.refusals.push((self.now, why));

@@ -29,6 +29,8 @@ pub struct World {
     /// Since when it has written nothing, because it stands still or another process holds the database.
     pub(crate) stalled_since: Option<Time>,
     pub(crate) down_since: Time,
+    /// The machine has booted since the server last wrote anything down.
+    pub(crate) is_boot_unwritten: bool,
     /// The highest token seen by what each lock protects.
     seen: BTreeMap<usize, u64>,
     events: BTreeMap<(Time, u64), Event>,
@@ -83,6 +85,7 @@ impl World {
             paused_until: 0,
             stalled_since: None,
             down_since: 0,
+            is_boot_unwritten: false,
             seen: BTreeMap::new(),
             events: BTreeMap::new(),
             n_events: 0,
