@@ -1,6 +1,7 @@
 //! What every handler can reach, and the routes that belong to no dialect.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 
 use crate::contract::{self, Health};
-use crate::dialect::files::{self, content::Content};
+use crate::dialect::files::{self, content::Content, content::Local};
 use crate::dialect::{self, Dialect};
 use crate::engine::EngineHandle;
 use crate::http;
@@ -37,8 +38,30 @@ pub struct App {
     pub dialect: Arc<dialect::Options>,
     /// What the machine allows.
     pub limits: Arc<Limits>,
-    /// Where files are, if that dialect is spoken.
+    /// Where files are, if anywhere.
     pub(crate) content: Option<Arc<dyn Content>>,
+}
+
+impl App {
+    /// One that keeps no files.
+    pub fn new(
+        engine: EngineHandle,
+        metrics: Arc<Metrics>,
+        http: http::Options,
+        retry: RetryHint,
+        dialect: dialect::Options,
+        limits: Limits,
+    ) -> Self {
+        let (dialect, limits) = (Arc::new(dialect), Arc::new(limits));
+        Self { engine, metrics, http, retry, dialect, limits, content: None }
+    }
+
+    /// Keeps files in `folder`, or in one that is gone at the end.
+    pub fn keep_files(mut self, folder: Option<&Path>) -> std::io::Result<Self> {
+        let local = folder.map_or_else(Local::temporary, Local::open)?;
+        self.content = Some(Arc::new(local));
+        Ok(self)
+    }
 }
 
 /// Everything the server answers.

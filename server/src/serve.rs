@@ -1,7 +1,7 @@
 //! Putting it all together: from settings to a running server, and back to nothing in good order.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use tokio::sync::watch;
 
 use crate::app::{self, App};
 use crate::clock::{Clock, SystemClock};
-use crate::dialect::files::content::{Content, Local};
 use crate::dialect::{self, Dialect};
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http;
@@ -98,20 +97,23 @@ impl Server {
             }
             None => Box::new(MemoryStore::default()),
         };
-        // The store has made sure that nobody else uses the folder.
-        let content = speaks_files.then(|| content(files.as_deref())).transpose()?;
         let metrics = Arc::new(Metrics::new());
-        let limits = Arc::new(settings.engine.limits.clone());
+        let limits = settings.engine.limits.clone();
         let (engine, handle) =
             Engine::start(settings.engine, store, clock, metrics.clone()).map_err(Error::Store)?;
-        let app = App {
-            engine: handle.clone(),
-            metrics: metrics.clone(),
-            http: http.clone(),
-            retry: settings.retry,
-            dialect: Arc::new(settings.dialect),
+        let app = App::new(
+            handle.clone(),
+            metrics.clone(),
+            http.clone(),
+            settings.retry,
+            settings.dialect,
             limits,
-            content,
+        );
+        // The store has made sure that nobody else uses the folder.
+        let app = if speaks_files {
+            app.keep_files(files.as_deref()).map_err(Error::Files)?
+        } else {
+            app
         };
         let router = app::router(app, &settings.dialects);
         let (stop, stopping) = watch::channel(false);
@@ -146,10 +148,4 @@ impl Server {
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
     }
-}
-
-/// Files in `folder`, or in one that is gone with the server.
-fn content(folder: Option<&Path>) -> Result<Arc<dyn Content>, Error> {
-    let local = folder.map_or_else(Local::temporary, Local::open);
-    Ok(Arc::new(local.map_err(Error::Files)?))
 }

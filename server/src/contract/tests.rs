@@ -8,7 +8,6 @@ use leasehold_core::RetryHint;
 use super::document;
 use crate::app::{self, App};
 use crate::clock::FakeClock;
-use crate::dialect::files::content::Local;
 use crate::engine::{self, Engine};
 use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
@@ -19,13 +18,12 @@ fn app() -> (Engine, App) {
     let clock = Arc::new(FakeClock::default());
     let store = Box::new(MemoryStore::default());
     let options = engine::Options::default();
-    let limits = Arc::new(options.limits.clone());
+    let limits = options.limits.clone();
     let (engine, handle) =
         Engine::start(options, store, clock, metrics.clone()).expect("an engine");
-    let (retry, dialect) = (RetryHint::default(), Arc::default());
-    let content = Some(Arc::new(Local::temporary().expect("a folder")) as _);
-    let http = http::Options::default();
-    let app = App { engine: handle, metrics, http, retry, dialect, limits, content };
+    let (http, retry) = (http::Options::default(), RetryHint::default());
+    let app = App::new(handle, metrics, http, retry, dialect::Options::default(), limits);
+    let app = app.keep_files(None).expect("a folder");
     (engine, app)
 }
 

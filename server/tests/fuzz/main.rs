@@ -81,12 +81,13 @@ fn cases() -> ProptestConfig {
 fn router() -> Router {
     let settings = settings(None);
     let metrics = Arc::new(Metrics::new());
-    let limits = Arc::new(settings.engine.limits.clone());
+    let limits = settings.engine.limits.clone();
     let (store, clock) = (Box::new(MemoryStore::default()), Arc::new(FakeClock::default()));
     let (_, engine) =
         Engine::start(settings.engine, store, clock, metrics.clone()).expect("a start");
-    let (http, retry, dialect) = (settings.http, settings.retry, Arc::new(settings.dialect));
-    app::router(app::App { engine, metrics, http, retry, dialect, limits }, &dialect::ALL)
+    let (http, retry) = (settings.http, settings.retry);
+    let app = app::App::new(engine, metrics, http, retry, settings.dialect, limits);
+    app::router(app.keep_files(None).expect("a folder"), &dialect::ALL)
 }
 
 #[test]
