@@ -7,10 +7,9 @@
     reason = "tests fail by panicking and print what they did"
 )]
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use leasehold_testkit::{Client, Process, Response, folder, json};
+use leasehold_testkit::{Client, Process, Response, folder, json, wrapped};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 /// More calls than one thread makes in a short run.
@@ -61,14 +60,6 @@ async fn check(data: &Path, told: &Told) {
     leasehold_server::store::sqlite::verify(data).expect("sound");
 }
 
-/// A program that runs the server after `before`.
-fn wrapper(folder: &Path, before: &str) -> String {
-    let path = folder.join("wrapper");
-    std::fs::write(&path, format!("#!/bin/sh\n{before} {BINARY} \"$@\"\n")).unwrap();
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    path.to_str().unwrap().into()
-}
-
 /// A store that was used once, so that what fails is not only its making.
 fn used_store(folder: &Path) -> PathBuf {
     let data = folder.join("used");
@@ -83,11 +74,13 @@ async fn survive(folder: &Path, store: &Path, before: &str) -> usize {
     if store.exists() {
         std::fs::create_dir(&data).unwrap();
         for file in std::fs::read_dir(store).unwrap().map(Result::unwrap) {
-            std::fs::copy(file.path(), data.join(file.file_name())).unwrap();
+            if file.file_type().unwrap().is_file() {
+                std::fs::copy(file.path(), data.join(file.file_name())).unwrap();
+            }
         }
     }
     let mut told = Told::default();
-    if let Ok(server) = Process::try_start(&wrapper(folder, before), &data, &[]) {
+    if let Ok(server) = Process::try_start(&wrapped(folder, before, BINARY), &data, &[]) {
         told = short_run(&server.client).await;
         // The end folds what is left, which may fail too: how it ends is told by its exit status.
         let _ = server.terminate();
@@ -147,4 +140,43 @@ async fn a_limit_on_the_size_of_files_loses_nothing_that_was_acknowledged() {
         n_acknowledged += survive(folder.path(), &store, &before).await;
     }
     assert!(n_acknowledged > 0, "no limit was large enough to prove anything");
+}
+
+/// A file system in memory, full after a while. What is left on it is copied to one with room.
+#[tokio::test]
+async fn a_disk_that_is_full_loses_nothing_that_was_acknowledged_and_room_is_all_it_needs() {
+    let folder = folder();
+    let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
+    std::fs::create_dir(&data).unwrap();
+    // A mount of its own in a namespace of its own: nothing is left of it at the end.
+    let namespace = match rustix::process::geteuid().is_root() {
+        true => "unshare --mount",
+        false => "unshare --mount --user --map-root-user",
+    };
+    let script = format!(
+        "mount -t tmpfs -o size=600k none {data} && cp -r {used}/. {data} || exit\n\"$@\" & pid=$!\n\
+         trap \"kill $pid\" TERM; wait $pid; wait $pid; cp -r {data} {kept}",
+        used = used_store(folder.path()).display(),
+        data = data.display(),
+        kept = kept.display(),
+    );
+    let path = folder.path().join("script");
+    std::fs::write(&path, script).unwrap();
+    let before = format!("exec {namespace} sh {}", path.display());
+    let server = Process::start(&wrapped(folder.path(), &before, BINARY), &data, &[]);
+    let mut told = Told::default();
+    for n in 0..400 {
+        let more = json!({"metadata": "x".repeat(8_000)});
+        let answer = server.client.try_acquire(&format!("lock-{n}"), "a", 600_000, more).await;
+        match answer {
+            Ok(answer) if answer.status == 200 => told.held.push(answer),
+            Ok(answer) => assert!(matches!(answer.status, 503 | 507), "{answer:?}"),
+            Err(_) => break,
+        }
+    }
+    let _ = server.terminate();
+    let n = told.held.len();
+    assert!(n > 3 && n < 400, "either nothing fits or it was never full: {n}");
+    check(&kept, &told).await;
+    println!("{n} acknowledged before the disk was full, all true");
 }

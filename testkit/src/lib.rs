@@ -9,7 +9,7 @@ pub mod walk;
 pub use client::{Broken, Client, Response};
 pub use hyper::Method;
 pub use local::{Local, settings};
-pub use process::Process;
+pub use process::{Process, wrapped};
 pub use rustix::process::Signal;
 pub use serde_json::{Value, json};
 pub use tempfile::TempDir;

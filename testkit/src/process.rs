@@ -33,7 +33,7 @@ impl Process {
         let mut command = Command::new(binary);
         command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data").arg(data);
         command.arg("--port-file").arg(&port_file).args(flags);
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary");
+        let mut child = spawn(command.stderr(Stdio::piped()));
         let port = wait_for_port(&mut child, &port_file)?;
         // Nobody reads it from here on; a full pipe must not stop the server.
         if let Some(mut stderr) = child.stderr.take() {
@@ -84,6 +84,31 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A program that was written a moment ago may still be open in a child another thread has just begun.
+fn spawn(command: &mut Command) -> Child {
+    let began = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ExecutableFileBusy
+                    && began.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            spawned => return spawned.expect("the binary"),
+        }
+    }
+}
+
+/// A program in `folder` that runs `binary` after the words `before`, whatever its arguments.
+pub fn wrapped(folder: &Path, before: &str, binary: &str) -> String {
+    let path = folder.join("wrapper");
+    std::fs::write(&path, format!("#!/bin/sh\n{before} {binary} \"$@\"\n")).expect("a file");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, executable).expect("its owner");
+    path.to_str().expect("text").into()
 }
 
 fn unique(data: &Path) -> PathBuf {
