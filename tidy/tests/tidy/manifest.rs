@@ -63,3 +63,32 @@ fn a_dependency_of_the_core_is_found_in_whatever_section() {
     assert_eq!(check(&good.replace("siphasher", "tokio")).len(), 2);
     assert_eq!(planted(core_dependencies, &[]), ["core/Cargo.toml: missing"]);
 }
+
+#[test]
+fn cargo_run_knows_which_binary_is_meant() {
+    check(one_binary);
+}
+
+#[test]
+fn a_second_binary_among_the_default_members_is_found() {
+    let manifest = ("Cargo.toml", "default-members = [\"cli\", \"sim\"]\n");
+    let cli = ("cli/src/main.rs", "");
+    assert_eq!(planted(one_binary, &[manifest, cli]), Vec::<String>::new());
+    let found = planted(one_binary, &[manifest, cli, ("sim/src/main.rs", "")]);
+    assert_eq!(found, ["cli/src/main.rs", "sim/src/main.rs"]);
+    let found = planted(one_binary, &[manifest, cli, ("sim/src/bin/x.rs", "")]);
+    assert_eq!(found, ["cli/src/main.rs", "sim/src/bin/x.rs"]);
+}
+
+/// The binaries of the default members, if they are not one: then `cargo run -- serve` would have to ask.
+fn one_binary(tree: &Tree) -> Vec<String> {
+    let manifest = tree.text("Cargo.toml").unwrap_or_default();
+    let members = manifest.lines().find_map(|line| line.strip_prefix("default-members = "));
+    let members: Vec<_> = members.unwrap_or_default().split('"').skip(1).step_by(2).collect();
+    let is_binary = |path: &&str| {
+        let Some((member, rest)) = path.split_once('/') else { return false };
+        members.contains(&member) && (rest == "src/main.rs" || rest.starts_with("src/bin/"))
+    };
+    let binaries: Vec<_> = tree.rust().map(|(path, _)| path).filter(is_binary).collect();
+    if binaries.len() == 1 { Vec::new() } else { binaries.into_iter().map(Into::into).collect() }
+}
