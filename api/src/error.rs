@@ -69,7 +69,8 @@ pub enum Code {
     Timeout,
     /// It is not known whether it was done: repeat it with the same `request_id`.
     Unknown,
-    /// A kind that was not yet known when this was built: a newer server sent it.
+    /// A kind that was not yet known when this was built: a newer server sent it. This one never does.
     #[serde(other)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
     Other,
 }

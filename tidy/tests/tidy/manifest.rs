@@ -1,4 +1,4 @@
-//! The core's manifest. What the core cannot depend on it cannot do, so the list itself is under test.
+//! Manifests: what the core cannot depend on it cannot do, and `cargo run` must know what to run.
 
 use crate::tree::Tree;
 use crate::{check, planted};
