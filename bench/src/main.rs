@@ -83,7 +83,7 @@ fn main() {
 }
 
 fn setting(args: &Args) -> Setting {
-    let (rounds, seconds) = if args.quick { (3, 0.4) } else { (5, 2.0) };
+    let (rounds, seconds) = if args.quick { (3, 0.25) } else { (5, 2.0) };
     Setting {
         pace: Pace {
             rounds: args.rounds.unwrap_or(rounds),

@@ -15,7 +15,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let n = setting.n_held;
     let progress = setting.progress("(h) expiry", 3);
     // Slow enough for any machine to have taken them all before the first one is over.
-    let ttl = Duration::from_secs(60 + n as u64 / 10_000);
+    let ttl = Duration::from_secs(15 + n as u64 / 10_000);
     let due = Instant::now() + ttl;
     load::block_on(fill(&peer, n, due));
     progress.inc(1);
