@@ -1,0 +1,69 @@
+//! The targets. A test run tries each for a few seconds; `cargo bolero test request` lets a fuzzer that watches which
+//! code is reached look for as long as you like.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use leasehold_fuzz::Server;
+use leasehold_server::clock::Moment;
+use leasehold_server::store::Record;
+
+const TEST_TIME: Duration = Duration::from_secs(5);
+
+/// Parts of requests, so that what is drawn at random gets past the first look.
+const WORDS: &[&str] = &[
+    "/v1/locks/a/acquire",
+    "/v1/claims/?wait=",
+    "/lock?client=a&ttl=",
+    "/leases/acquire",
+    "/v1/events?after=",
+    "/files/a%20b?lock=",
+    "/documents/../x",
+    "{\"owner_id\":\"a\",\"ttl_ms\":",
+    "{\"resource\":\"r\",\"timeout\":",
+    "1h2m3.5s",
+    "-1e999",
+];
+
+#[test]
+fn request() {
+    // A server that panicked is not asked again.
+    let server = AssertUnwindSafe(Server::new());
+    bolero::check!().with_test_time(TEST_TIME).for_each(|input: &[u8]| {
+        let (choice, rest) = input.split_at(input.len().min(2));
+        let word = |n: usize| choice.get(n).map_or("", |at| WORDS[usize::from(*at) % WORDS.len()]);
+        let method = ["GET", "POST", "PUT", "PATCH", "DELETE"][input.len() % 5];
+        let half = rest.len() / 2;
+        let text = [
+            method.as_bytes(),
+            b" ",
+            word(0).as_bytes(),
+            &rest[..half],
+            b"\ncontent-type: application/json\n\n",
+            word(1).as_bytes(),
+            &rest[half..],
+        ]
+        .concat();
+        for text in [&text[..], input] {
+            let is_fault = server.ask(text).is_some_and(|status| status.is_server_error());
+            assert!(!is_fault, "{}", String::from_utf8_lossy(text));
+        }
+    });
+}
+
+#[test]
+fn record() {
+    let empty = Record::encode(Moment::default(), &[]);
+    // All but the number of changes and the checksum.
+    let head = &empty[..empty.len() - 5];
+    bolero::check!().with_test_time(TEST_TIME).for_each(|input: &[u8]| {
+        let _ = Record::decode(input);
+        // With a good version and checksum it gets further.
+        let mut bytes = [head, input].concat();
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        if let Ok(record) = Record::decode(&bytes) {
+            let again = Record::encode(record.moment, &record.changes);
+            assert_eq!(Record::decode(&again), Ok(record));
+        }
+    });
+}
