@@ -4,11 +4,13 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use leasehold_fuzz::Server;
+use leasehold_fuzz::Bare;
 use leasehold_server::clock::Moment;
 use leasehold_server::store::Record;
 
 const TEST_TIME: Duration = Duration::from_secs(5);
+/// How long an answer may take that waits for something.
+const WAIT_MAX: Duration = Duration::from_millis(5);
 
 /// Parts of requests, so that what is drawn at random gets past the first look.
 const WORDS: &[&str] = &[
@@ -28,7 +30,7 @@ const WORDS: &[&str] = &[
 #[test]
 fn request() {
     // A server that panicked is not asked again.
-    let server = AssertUnwindSafe(Server::new());
+    let server = AssertUnwindSafe(Bare::new());
     bolero::check!().with_test_time(TEST_TIME).for_each(|input: &[u8]| {
         let (choice, rest) = input.split_at(input.len().min(2));
         let word = |n: usize| choice.get(n).map_or("", |at| WORDS[usize::from(*at) % WORDS.len()]);
@@ -45,7 +47,8 @@ fn request() {
         ]
         .concat();
         for text in [&text[..], input] {
-            let is_fault = server.ask(text).is_some_and(|status| status.is_server_error());
+            let is_fault =
+                server.ask(text, WAIT_MAX).is_some_and(|status| status.is_server_error());
             assert!(!is_fault, "{}", String::from_utf8_lossy(text));
         }
     });

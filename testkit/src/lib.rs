@@ -1,11 +1,13 @@
 //! What the tests share: an HTTP client, servers in this process and in others, a terminal.
 
+mod bare;
 mod client;
 mod local;
 mod process;
 mod terminal;
 pub mod walk;
 
+pub use bare::Bare;
 pub use client::{Broken, Client, Response};
 pub use hyper::Method;
 pub use local::{Local, settings};

@@ -3,22 +3,13 @@
 //! Requests are those in `corpus/`, with some of their bytes changed. `PROPTEST_CASES=1000000` makes a long run; what
 //! fails is shrunk, printed and kept in a file.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
-use leasehold_server::clock::{FakeClock, Moment};
-use leasehold_server::engine::Engine;
-use leasehold_server::metrics::Metrics;
+use leasehold_server::clock::Moment;
 use leasehold_server::store::Record;
-use leasehold_server::store::memory::MemoryStore;
-use leasehold_server::{app, dialect};
-use leasehold_testkit::settings;
+use leasehold_testkit::Bare;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tower::ServiceExt;
 
 /// How many times each target is tried in a test run, unless the environment says otherwise.
 const CASES: u32 = 20_000;
@@ -55,56 +46,21 @@ fn mutate(text: &mut Vec<u8>, how: &[u8]) {
     }
 }
 
-/// A request, if the text is one as far as HTTP goes.
-fn parse(text: &[u8]) -> Option<Request<Body>> {
-    let split = text.windows(2).position(|pair| pair == b"\n\n");
-    let (head, body) = match split {
-        Some(split) => (&text[..split], &text[split + 2..]),
-        None => (text.trim_ascii_end(), &[][..]),
-    };
-    let mut lines = head.split(|byte| *byte == b'\n');
-    let mut first = lines.next()?.splitn(2, |byte| *byte == b' ');
-    let mut request = Request::builder().method(first.next()?).uri(first.next()?);
-    for line in lines {
-        let at = line.iter().position(|byte| *byte == b':')?;
-        request = request.header(&line[..at], line[at + 1..].trim_ascii());
-    }
-    request.body(Body::from(body.to_vec())).ok()
-}
-
 fn cases() -> ProptestConfig {
     let default = ProptestConfig::default();
     let is_set = std::env::var_os("PROPTEST_CASES").is_some();
     ProptestConfig { cases: if is_set { default.cases } else { CASES }, ..default }
 }
 
-fn router() -> Router {
-    let settings = settings(None);
-    let metrics = Arc::new(Metrics::new());
-    let limits = settings.engine.limits.clone();
-    let (store, clock) = (Box::new(MemoryStore::default()), Arc::new(FakeClock::default()));
-    let (_, engine) =
-        Engine::start(settings.engine, store, clock, metrics.clone()).expect("a start");
-    let (http, retry) = (settings.http, settings.retry);
-    let app = app::App::new(engine, metrics, http, retry, settings.dialect, limits);
-    app::router(app.keep_files(None).expect("a folder"), &dialect::ALL)
-}
-
 #[test]
 fn no_request_is_the_servers_fault() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
-    let (router, corpus) = (router(), corpus());
+    let (server, corpus) = (Bare::new(), corpus());
     let n_answered = std::cell::Cell::new(0);
     proptest!(cases(), |(which in any::<usize>(), how in vec(any::<u8>(), 0..25))| {
         let mut text = corpus[which % corpus.len()].clone();
         mutate(&mut text, &how);
-        let Some(request) = parse(&text) else { return Ok(()) };
-        let answer = runtime.block_on(async {
-            tokio::time::timeout(WAIT_MAX, router.clone().oneshot(request)).await
-        });
-        if let Ok(Ok(answer)) = answer {
+        if let Some(status) = server.ask(&text, WAIT_MAX) {
             n_answered.set(n_answered.get() + 1);
-            let status = answer.status();
             prop_assert!(!status.is_server_error(), "{status}: {}", String::from_utf8_lossy(&text));
         }
     });
@@ -114,12 +70,12 @@ fn no_request_is_the_servers_fault() {
 
 #[test]
 fn the_corpus_is_what_the_server_understands() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("one");
-    let router = router();
+    let server = Bare::new();
     for text in corpus() {
-        let request = parse(&text).expect("a request");
-        let answer = runtime.block_on(router.clone().oneshot(request)).expect("an answer");
-        let status = answer.status().as_u16();
+        let status = server
+            .ask(&text, Duration::from_secs(60))
+            .expect("a request, and an answer at once")
+            .as_u16();
         let text = String::from_utf8_lossy(&text);
         assert!(
             !matches!(status, 404 | 405 | 415) || text.contains("/claims/1"),

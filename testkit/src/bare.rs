@@ -1,0 +1,71 @@
+//! A whole server without a socket, and requests as text: for whoever asks millions of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use leasehold_server::app::{self, App};
+use leasehold_server::clock::FakeClock;
+use leasehold_server::dialect;
+use leasehold_server::engine::Engine;
+use leasehold_server::metrics::Metrics;
+use leasehold_server::store::memory::MemoryStore;
+use tower::ServiceExt;
+
+use crate::local::settings;
+
+/// A server of all dialects.
+pub struct Bare {
+    runtime: tokio::runtime::Runtime,
+    router: Router,
+}
+
+impl Bare {
+    /// One that keeps nothing.
+    pub fn new() -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let settings = settings(None);
+        let limits = settings.engine.limits.clone();
+        let (store, clock) = (Box::new(MemoryStore::default()), Arc::new(FakeClock::default()));
+        let (_, engine) =
+            Engine::start(settings.engine, store, clock, metrics.clone()).expect("a start");
+        let (http, retry) = (settings.http, settings.retry);
+        let app = App::new(engine, metrics, http, retry, settings.dialect, limits);
+        let app = app.keep_files(None).expect("a folder");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Self { runtime: runtime.expect("a runtime"), router: app::router(app, &dialect::ALL) }
+    }
+
+    /// The status of the answer to a request; `None` if it is none, or waits for something longer than that.
+    pub fn ask(&self, text: &[u8], patience: Duration) -> Option<StatusCode> {
+        let request = parse(text)?;
+        let answering =
+            async { tokio::time::timeout(patience, self.router.clone().oneshot(request)).await };
+        Some(self.runtime.block_on(answering).ok()?.ok()?.status())
+    }
+}
+
+impl Default for Bare {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Method and target, headers, an empty line, the body.
+fn parse(text: &[u8]) -> Option<Request<Body>> {
+    let split = text.windows(2).position(|pair| pair == b"\n\n");
+    let (head, body) = match split {
+        Some(split) => (&text[..split], &text[split + 2..]),
+        None => (text.trim_ascii_end(), &[][..]),
+    };
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let mut first = lines.next()?.splitn(2, |byte| *byte == b' ');
+    let mut request = Request::builder().method(first.next()?).uri(first.next()?);
+    for line in lines {
+        let at = line.iter().position(|byte| *byte == b':')?;
+        request = request.header(&line[..at], line[at + 1..].trim_ascii());
+    }
+    request.body(Body::from(body.to_vec())).ok()
+}
