@@ -5,7 +5,8 @@
 //! another terminal is another. A lease is still only its holder's: renewing takes its id and token as well.
 
 use clap::Args;
-use rustix::process::{getsid, getuid};
+use nix::unistd::getsid;
+use rustix::process::getuid;
 
 /// Who holds.
 #[derive(Args, Clone, Debug)]
@@ -27,7 +28,8 @@ fn of_this_session() -> String {
     let user = user.unwrap_or_else(|| getuid().as_raw().to_string());
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
-    let session = getsid(None).map_or(0, |session| session.as_raw_nonzero().get());
+    // 0 in a container that was entered from outside: whoever leads the session has no number there.
+    let session = getsid(None).map_or(0, |session| session.as_raw());
     // The server takes owners of up to 256 bytes.
     let [user, host] = [user.as_str(), &host].map(|text| text.chars().take(30).collect::<String>());
     format!("{user}@{host}:{session}")

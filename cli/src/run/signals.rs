@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{Signal, getpgrp, kill_process_group};
+use rustix::process::{Signal, kill_current_process_group};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 /// What a command may be sent by people, terminals and service managers.
@@ -74,7 +74,7 @@ impl Signals {
 /// the system stops nobody by it whom no shell could continue.
 pub(super) fn stop_group() {
     // It cannot fail: we may signal ourselves.
-    let _ = kill_process_group(getpgrp(), Signal::TTIN);
+    let _ = kill_current_process_group(Signal::TTIN);
 }
 
 /// Ignored since before we were started.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::IsTerminal;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use rustix::process::{Pid, getpgrp};
+use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 
 /// The terminal we were started from.
@@ -34,7 +34,7 @@ impl Terminal {
 
     /// Our group has it.
     pub(super) fn is_ours(&self) -> bool {
-        tcgetpgrp(&self.tty) == Ok(getpgrp())
+        our_group().is_some_and(|group| tcgetpgrp(&self.tty) == Ok(group))
     }
 
     pub(super) fn give(&self, group: Pid) {
@@ -46,8 +46,8 @@ impl Terminal {
 
     /// Takes it back, if the command has it.
     pub(super) fn take_from(&self, group: Pid) {
-        if tcgetpgrp(&self.tty) == Ok(group) {
-            self.give(getpgrp());
+        if let Some(ours) = our_group().filter(|_| tcgetpgrp(&self.tty) == Ok(group)) {
+            self.give(ours);
         }
     }
 
@@ -57,6 +57,12 @@ impl Terminal {
             let _ = tcsetattr(&self.tty, OptionalActions::Drain, modes);
         }
     }
+}
+
+/// `None` in a container that was entered from outside, if the group has no number there: then the terminal is
+/// not ours to give either.
+fn our_group() -> Option<Pid> {
+    Pid::from_raw(nix::unistd::getpgrp().as_raw())
 }
 
 /// Without being stopped for it, as whoever sets the terminal's group from the background is.

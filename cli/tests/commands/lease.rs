@@ -62,6 +62,21 @@ fn every_command_of_one_session_is_the_same_owner_unless_told_otherwise() {
     assert_eq!(named.json()["owner_id"], "cem");
 }
 
+/// As in a container that was entered from outside: nobody there leads our terminal session or our group.
+#[test]
+fn without_a_leader_that_can_be_named_there_is_still_an_owner() {
+    let world = World::new();
+    let script = r#""$0" acquire db && "$0" ls && "$0" run job -- true"#;
+    let mut inside = std::process::Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        inside.args(["--user", "--map-root-user"]);
+    }
+    inside.args(["--pid", "--fork", "--mount-proc", "sh", "-c", script, BINARY]);
+    let ended = Ended::of(inside.env("LEASEHOLD_URL", world.url()).output().unwrap());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.out.contains(":0 "), "{ended:?}");
+}
+
 #[test]
 fn a_name_cannot_slip_a_command_into_the_lines_for_the_shell() {
     let world = World::new();

@@ -1,31 +1,35 @@
 //! `watch`.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 use leasehold_testkit::{Process, Value, folder};
 
-use crate::{BINARY, World, command};
+use crate::{BINARY, PATIENCE, World, command, until};
 
 /// `leasehold watch`, running. Killed when dropped.
 struct Watching {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Receiver<String>,
 }
 
 impl Watching {
     fn start(world: &World, arguments: &[&str]) -> Self {
         let mut command = world.command(&[&["watch"], arguments].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        // Read elsewhere, so that a line that never comes fails a test and does not hang it.
+        let (send, lines) = channel();
+        std::thread::spawn(move || out.lines().try_for_each(|line| send.send(line.unwrap())));
         Self { child, lines }
     }
 
-    fn line(&mut self) -> String {
-        self.lines.next().expect("a line").unwrap()
+    fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("a line")
     }
 
-    fn json(&mut self) -> Value {
+    fn json(&self) -> Value {
         serde_json::from_str(&self.line()).unwrap()
     }
 }
@@ -39,17 +43,17 @@ impl Drop for Watching {
 
 /// The id of the first event of a lock, from which everything later can be told.
 fn first_id(world: &World) -> String {
-    let watching = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| world.json(&["watch", "--prefix", "first", "-n", "1"]));
-        for n in 0.. {
-            world.json(&["acquire", &format!("first-{n}")]);
-            if seen.is_finished() {
-                break;
-            }
-        }
-        seen.join().unwrap()
+    let watching = Watching::start(world, &["--json", "--prefix", "first"]);
+    let mut seen = None;
+    let mut n = 0;
+    until("an event is seen", || {
+        n += 1;
+        world.json(&["acquire", &format!("first-{n}")]);
+        seen = watching.lines.try_recv().ok();
+        seen.is_some()
     });
-    watching["id"].as_str().unwrap().into()
+    let event: Value = serde_json::from_str(&seen.unwrap()).unwrap();
+    event["id"].as_str().unwrap().into()
 }
 
 #[test]
@@ -75,12 +79,12 @@ fn json_is_a_line_each_and_its_id_is_where_to_go_on() {
     for lock in ["a/1", "b", "a/2"] {
         world.json(&["acquire", lock]);
     }
-    let mut watching = Watching::start(&world, &["--json", "--prefix", "a/", "--since", &id]);
+    let watching = Watching::start(&world, &["--json", "--prefix", "a/", "--since", &id]);
     let first = watching.json();
     assert_eq!((&first["kind"], &first["lock_name"]), (&"granted".into(), &"a/1".into()));
     assert_eq!(watching.json()["lock_name"], "a/2");
     let id = first["id"].as_str().unwrap();
-    let mut again = Watching::start(&world, &["--json", "--prefix", "a/", "--since", id]);
+    let again = Watching::start(&world, &["--json", "--prefix", "a/", "--since", id]);
     assert_eq!(again.json()["lock_name"], "a/2");
 }
 
@@ -90,9 +94,9 @@ fn a_gap_is_told() {
     let id = first_id(&world);
     let (store, _) = id.split_once('-').unwrap();
     let from_nowhere = format!("{store}-9000000000000000");
-    let mut watching = Watching::start(&world, &["--since", &from_nowhere]);
+    let watching = Watching::start(&world, &["--since", &from_nowhere]);
     assert!(watching.line().starts_with("gap: something may be missing here: "));
-    let mut watching = Watching::start(&world, &["--json", "--since", &from_nowhere]);
+    let watching = Watching::start(&world, &["--json", "--since", &from_nowhere]);
     assert_eq!(watching.json()["kind"], "gap");
 }
 
@@ -104,7 +108,7 @@ fn it_goes_on_over_a_restart_of_the_server() {
     let listen = format!("--listen={}", server.address);
     let mut world = World { server, folder };
     let id = first_id(&world);
-    let mut watching = Watching::start(&world, &["--json", "--prefix", "x", "--since", &id]);
+    let watching = Watching::start(&world, &["--json", "--prefix", "x", "--since", &id]);
     world.json(&["acquire", "x-1"]);
     assert_eq!(watching.json()["lock_name"], "x-1");
     world.server.signal(rustix::process::Signal::KILL);
