@@ -16,6 +16,10 @@ impl Contender {
         let name = peer.name();
         Self { name, run: Box::new(move |n, seconds, work| load::run(&peer, n, seconds, work)) }
     }
+
+    pub(crate) fn called(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
 }
 
 /// All rounds of one peer.

@@ -31,6 +31,9 @@ struct Args {
     /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// At how many connections in (a).
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 8, 64, 256])]
+    connections: Vec<usize>,
     /// How often each peer is measured.
     #[arg(long)]
     rounds: Option<usize>,
@@ -46,6 +49,12 @@ struct Args {
     /// The server to measure.
     #[arg(long, default_value = "target/release/leasehold")]
     binary: String,
+    /// Another build of it, to see what a change did: takes part in (a).
+    #[arg(long)]
+    rival: Option<String>,
+    /// Only these peers take part in (a): hello, redis, etcd, postgres, naive.
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
 }
 
 #[derive(Subcommand)]
@@ -89,11 +98,13 @@ fn setting(args: &Args) -> Setting {
             rounds: args.rounds.unwrap_or(rounds),
             seconds: args.seconds.unwrap_or(seconds),
         },
-        connections: vec![1, 8, 64, 256],
+        connections: args.connections.clone(),
         n_held: if args.quick { 100_000 } else { 1_000_000 },
         sustained_s: if args.quick { 30 } else { 600 },
         data: args.data.clone(),
         binary: args.binary.clone(),
+        rival: args.rival.clone(),
+        peers: args.peers.clone(),
         out: args.out.clone(),
     }
 }

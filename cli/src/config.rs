@@ -116,6 +116,10 @@ struct EngineArgs {
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Connections")]
 struct HttpArgs {
+    /// How many threads serve connections; 0: as many as there are processors.
+    #[arg(long, env = "LEASEHOLD_WORKERS", default_value_t = 0,
+          value_parser = clap::value_parser!(u16).range(..=1024))]
+    workers: u16,
     /// Most connections at once; more wait until one is free.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
     connections_max: usize,
@@ -307,6 +311,7 @@ impl Args {
                 ..engine::Options::default()
             },
             http: http::Options {
+                workers: self.http.workers.into(),
                 connections_max: self.http.connections_max,
                 header_timeout: self.http.header_timeout.0,
                 idle_timeout: self.http.idle_timeout.0,

@@ -1,5 +1,9 @@
 //! The command `leasehold`.
 
+/// Much of what is allocated on one thread is freed on another, which the system's allocator does slowly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod acquire;
 mod ask;
 mod backup;

@@ -13,7 +13,8 @@ pub(crate) fn serve(args: Args) -> Result<(), String> {
     args.check()?;
     log::init(&args.log)?;
     allow_many_files();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // It accepts and waits for signals; the workers have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;

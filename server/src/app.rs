@@ -1,31 +1,40 @@
 //! What every handler can reach, and the routes that belong to no dialect.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
+use hyper::Request;
+use hyper::body::Incoming;
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
+use tower::ServiceExt;
 
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content::Content, content::Local};
-use crate::dialect::{self, Dialect};
-use crate::engine::EngineHandle;
+use crate::dialect::{self, Dialect, locks};
+use crate::engine::{EngineHandle, Mailbox};
 use crate::http;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
 /// A loop that has not gone round for this long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// Shared by all handlers.
+/// Shared by all handlers. Cheap to clone.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<Parts>);
+
+/// What they share.
+#[derive(Clone)]
+pub struct Parts {
     /// The engine.
     pub engine: EngineHandle,
     /// What is counted.
@@ -53,14 +62,53 @@ impl App {
         limits: Limits,
     ) -> Self {
         let (dialect, limits) = (Arc::new(dialect), Arc::new(limits));
-        Self { engine, metrics, http, retry, dialect, limits, content: None }
+        Self(Arc::new(Parts { engine, metrics, http, retry, dialect, limits, content: None }))
     }
 
     /// Keeps files in `folder`, or in one that is gone at the end.
-    pub fn keep_files(mut self, folder: Option<&Path>) -> std::io::Result<Self> {
+    pub fn keep_files(self, folder: Option<&Path>) -> std::io::Result<Self> {
         let local = folder.map_or_else(Local::temporary, Local::open)?;
-        self.content = Some(Arc::new(local));
-        Ok(self)
+        let content: Option<Arc<dyn Content>> = Some(Arc::new(local));
+        Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
+    }
+
+    /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.
+    pub fn for_thread(&self) -> (Self, Mailbox) {
+        let (engine, mailbox) = self.engine.with_mailbox();
+        (Self(Arc::new(Parts { engine, ..Parts::clone(self) })), mailbox)
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+/// Everything the server answers, on one thread.
+#[derive(Clone)]
+pub(crate) struct Service {
+    app: App,
+    router: Router,
+    speaks_locks: bool,
+}
+
+impl Service {
+    pub(crate) fn new(app: App, dialects: &[Dialect]) -> Self {
+        let router = router(app.clone(), dialects);
+        Self { app, router, speaks_locks: dialects.contains(&Dialect::Locks) }
+    }
+
+    pub(crate) async fn call(self, request: Request<Incoming>) -> Response {
+        if self.speaks_locks
+            && let Some(direct) = locks::Direct::of(&request)
+        {
+            return direct.answer(self.app, request).await;
+        }
+        let Ok(response) = self.router.oneshot(request.map(Body::new)).await;
+        response
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Instant;
 
 use leasehold_core::{Command, Counts, Ending, Outcome};
@@ -189,11 +189,11 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_queued: &AtomicU64) {
+    pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
         self.locks_held.set(counts.n_active as i64);
         self.n_waiting.set(counts.n_waiting as i64);
         self.n_sessions.set(counts.n_sessions as i64);
-        self.queue_depth.set(n_queued.load(Relaxed) as i64);
+        self.queue_depth.set(n_asked as i64);
         self.journal_records.set(journal.n_records as i64);
         let known = self.journal_bytes.get();
         self.journal_bytes.inc_by(journal.n_bytes_written.saturating_sub(known));

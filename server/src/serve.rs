@@ -9,11 +9,12 @@ use leasehold_core::RetryHint;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::app::{self, App};
+use crate::app::{App, Service};
 use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http;
+use crate::http::worker::{Work, Workers};
 use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
@@ -115,10 +116,21 @@ impl Server {
         } else {
             app
         };
-        let router = app::router(app, &settings.dialects);
         let (stop, stopping) = watch::channel(false);
-        let patience = settings.shutdown_timeout;
-        let accepting = http::accept::serve(listener, router, http, metrics, stopping, patience);
+        let work = (0..http.n_workers()).map(|_| {
+            let (app, mailbox) = app.for_thread();
+            Work {
+                engine: app.engine.clone(),
+                service: Service::new(app, &settings.dialects),
+                mailbox,
+                options: http.clone(),
+                metrics: metrics.clone(),
+                stop: stopping.clone(),
+                patience: settings.shutdown_timeout,
+            }
+        });
+        let workers = Workers::start(work).map_err(cannot)?;
+        let accepting = http::accept::serve(listener, http.connections_max, workers, stopping);
         let accepting = tokio::spawn(accepting);
         Ok(Self { address, engine, handle, accepting, stop })
     }

@@ -27,6 +27,10 @@ pub(crate) struct Setting {
     pub(crate) data: PathBuf,
     /// The server to measure.
     pub(crate) binary: String,
+    /// Another build of it.
+    pub(crate) rival: Option<String>,
+    /// Who takes part in (a); empty: everybody.
+    pub(crate) peers: Vec<String>,
     /// Where the chart goes.
     pub(crate) out: PathBuf,
 }

@@ -2,92 +2,85 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use leasehold_core::{Command, GrantKind, LeaseNumber, Outcome, Timestamp};
-use tokio::sync::{oneshot, watch};
+use leasehold_core::{Command, Timestamp};
+use tokio::sync::{mpsc, oneshot};
 
 use super::event::EventLog;
-use super::message::{Ask, Error, Message, Question, Read, Reply, Ticket};
+use super::lead::{self, Lead};
+use super::mailbox::{Mailbox, Return, Verdict, new_grant};
+use super::message::{Ask, Error, Question, Read, Ticket};
+use super::shared::{Gone, Refused, Shared};
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
 
 /// Cheap to clone; hides the channels.
 #[derive(Clone)]
-pub struct EngineHandle {
-    sender: SyncSender<Message>,
+pub struct EngineHandle(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
     shared: Arc<Shared>,
+    _asking: Arc<Asking>,
+    /// None if whoever drives the engine does all rounds.
+    lead: Option<Arc<Lead>>,
     clock: LockClock,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
+    /// Where answers go first.
+    mailbox: Option<usize>,
 }
 
-/// What both sides look at without a message.
-pub(super) struct Shared {
-    /// Requests nobody waits for any more, and grants nobody was told of.
-    gone: Mutex<Vec<Gone>>,
-    next_ticket: AtomicU64,
-    is_stopping: AtomicBool,
-    /// Lock time at which the loop last went round.
-    pub(super) alive_at: AtomicU64,
-    /// How many requests are in the channel.
-    pub(super) n_queued: AtomicU64,
-    pub(super) stopped: watch::Sender<bool>,
-}
+/// The last of those who can ask is gone: it is time to stop.
+struct Asking(Arc<Shared>);
 
-/// Whose connection is gone.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Gone {
-    /// Whoever asked this.
-    Ticket(Ticket),
-    /// Whoever this was granted to.
-    Grant(LeaseNumber),
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        Self {
-            gone: Mutex::default(),
-            next_ticket: AtomicU64::new(1),
-            is_stopping: AtomicBool::new(false),
-            alive_at: AtomicU64::new(0),
-            n_queued: AtomicU64::new(0),
-            stopped: watch::Sender::new(false),
-        }
-    }
-}
-
-impl Shared {
-    pub(super) fn take_gone(&self) -> Vec<Gone> {
-        std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(super) fn add_gone(&self, gone: Gone) {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).push(gone);
-    }
-
-    pub(super) fn has_gone(&self) -> bool {
-        !self.gone.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    pub(super) fn is_stopping(&self) -> bool {
-        self.is_stopping.load(SeqCst)
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 
 impl EngineHandle {
     pub(super) fn new(
-        sender: SyncSender<Message>,
         shared: Arc<Shared>,
         clock: LockClock,
         events: Arc<EventLog>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { sender, shared, clock, events, metrics }
+        let _asking = Arc::new(Asking(shared.clone()));
+        let (lead, mailbox) = (None, None);
+        Self(Arc::new(Inner { shared, _asking, lead, clock, events, metrics, mailbox }))
+    }
+
+    /// The same engine for a thread that serves many connections, and the mailbox that thread must look after.
+    pub fn with_mailbox(&self) -> (Self, Mailbox) {
+        let (way, letters) = mpsc::unbounded_channel();
+        let mut ways = self.0.shared.mailboxes();
+        ways.push(way);
+        let mailbox = Some(ways.len() - 1);
+        let handle = Self(Arc::new(Inner { mailbox, ..Inner::clone(&self.0) }));
+        (handle.clone(), Mailbox::new(letters, handle))
+    }
+
+    pub(super) fn with_lead(&self, lead: Arc<Lead>) -> Self {
+        Self(Arc::new(Inner { lead: Some(lead), ..Inner::clone(&self.0) }))
+    }
+
+    /// From here on this thread, whose mailbox this handle's is, calls [`Self::step_in`] whenever it has nothing else
+    /// to do. What is asked from it need not wake anybody.
+    pub fn lead_here(&self) {
+        lead::lead_here(self.0.mailbox.filter(|_| self.0.lead.is_some()));
+    }
+
+    /// Does what was asked, unless somebody is at it.
+    pub fn step_in(&self) {
+        if let Some(lead) = &self.0.lead {
+            lead.step_in();
+        }
     }
 
     /// Applies a command. An acquire that waits is answered when its wait is over; dropping the future is
@@ -108,64 +101,66 @@ impl EngineHandle {
 
     /// Lock time now.
     pub fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.0.clock.now()
     }
 
     /// A lock time as the wall clock shows it.
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
-        self.clock.wall_ms_of(at)
+        self.0.clock.wall_ms_of(at)
     }
 
     /// What happens, as it happens.
     pub fn events(&self) -> &EventLog {
-        &self.events
+        &self.0.events
     }
 
     /// Lock time at which the engine's loop last went round.
     pub fn alive_at(&self) -> Timestamp {
-        Timestamp::from_nanos(self.shared.alive_at.load(Relaxed))
+        Timestamp::from_nanos(self.0.shared.alive_at.load(Relaxed))
     }
 
     /// Finish what was accepted, answer those who wait, and stop.
     pub fn stop(&self) {
-        self.shared.is_stopping.store(true, SeqCst);
-        self.wake();
+        self.0.shared.stop();
     }
 
     /// Is the engine stopping, or has it stopped?
     pub fn is_stopping(&self) -> bool {
-        self.shared.is_stopping()
+        self.0.shared.is_stopping()
     }
 
     /// Returns when the engine has stopped, for whatever reason.
     pub async fn stopped(&self) {
-        let mut stopped = self.shared.stopped.subscribe();
+        let mut stopped = self.0.shared.stopped.subscribe();
         // An error means that the engine is gone, which is what was waited for.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
     fn ask(&self, question: Question) -> Call {
-        let ticket = Ticket(self.shared.next_ticket.fetch_add(1, Relaxed));
-        let (reply, receiver) = oneshot::channel();
+        let ticket = self.0.shared.ticket();
+        let (sender, receiver) = oneshot::channel();
+        let reply = Return { sender, mailbox: self.0.mailbox };
         let ask = Ask { question, ticket, reply, sent_at: Instant::now() };
-        let refused = match self.sender.try_send(Message::Ask(ask)) {
-            Ok(()) => {
-                self.shared.n_queued.fetch_add(1, Relaxed);
+        let refused = match self.0.shared.ask(ask) {
+            Ok(n_asked) => {
+                if lead::here().is_none() || n_asked == lead::CROWD {
+                    self.0.shared.wake();
+                }
                 None
             }
-            Err(TrySendError::Full(Message::Ask(ask))) => {
-                self.metrics.overloaded(Op::of(&ask.question));
+            Err(Refused::Full(ask)) => {
+                self.0.metrics.overloaded(Op::of(&ask.question));
                 Some(Error::Overloaded)
             }
-            Err(TrySendError::Full(Message::Wake)) => Some(Error::Overloaded),
-            Err(TrySendError::Disconnected(_)) => Some(Error::Stopping),
+            Err(Refused::Closed) => Some(Error::Stopping),
         };
         Call { receiver, ticket, refused, handle: self.clone(), is_done: false }
     }
 
-    fn wake(&self) {
-        // A full channel wakes it as well.
-        let _ = self.sender.try_send(Message::Wake);
+    /// Somebody is not there any more.
+    pub(super) fn is_gone(&self, gone: Gone) {
+        self.0.shared.add_gone(gone);
+        self.0.shared.wake();
     }
 }
 
@@ -173,7 +168,7 @@ impl EngineHandle {
 /// parked, and a grant nobody was told of is given back.
 #[must_use = "dropping a call takes it back"]
 pub struct Call {
-    receiver: oneshot::Receiver<Result<Reply, Error>>,
+    receiver: oneshot::Receiver<Verdict>,
     ticket: Ticket,
     refused: Option<Error>,
     handle: EngineHandle,
@@ -181,7 +176,7 @@ pub struct Call {
 }
 
 impl Future for Call {
-    type Output = Result<Reply, Error>;
+    type Output = Verdict;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(error) = self.refused {
@@ -202,13 +197,12 @@ impl Drop for Call {
         }
         self.receiver.close();
         let gone = match self.receiver.try_recv() {
-            Ok(Ok(Reply::Applied(Ok(Outcome::Granted(grant))))) if grant.kind == GrantKind::New => {
-                Gone::Grant(grant.lease.id.number)
-            }
-            Ok(_) => return,
+            Ok(verdict) => match new_grant(&verdict) {
+                Some(lease) => Gone::Grant(lease),
+                None => return,
+            },
             Err(_) => Gone::Ticket(self.ticket),
         };
-        self.handle.shared.add_gone(gone);
-        self.handle.wake();
+        self.handle.is_gone(gone);
     }
 }

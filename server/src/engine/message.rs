@@ -3,26 +3,18 @@
 use std::fmt;
 use std::time::Instant;
 
+use super::mailbox::Return;
+use crate::metrics::Op;
 use leasehold_core::{
     Command, Dialect, LeaseNumber, LeaseRecord, LockKey, LockView, Outcome, Rejection,
     SessionDigest, SessionRecord,
 };
-use tokio::sync::oneshot;
-
-use crate::metrics::Op;
 
 /// One request on its way.
-pub(super) enum Message {
-    /// A client asks.
-    Ask(Ask),
-    /// Look at what is shared: somebody is gone, or it is time to stop.
-    Wake,
-}
-
 pub(super) struct Ask {
     pub(super) question: Question,
     pub(super) ticket: Ticket,
-    pub(super) reply: oneshot::Sender<Result<Reply, Error>>,
+    pub(super) reply: Return,
     pub(super) sent_at: Instant,
 }
 

@@ -6,14 +6,16 @@
 
 mod event;
 mod handle;
+mod lead;
+mod mailbox;
 mod message;
 mod read;
+mod shared;
 mod stepped;
 mod waiters;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use leasehold_core::{Command, Limits};
 
 pub use event::{EventLog, Happened, Since};
 pub use handle::{Call, EngineHandle};
+pub use mailbox::Mailbox;
 pub use message::{Error, Filter, Page, Read, Reply, Standing};
 #[doc(hidden)]
 pub use stepped::Stepped;
@@ -28,7 +31,8 @@ pub use stepped::Stepped;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
 use crate::store::{self, Store};
-use handle::Shared;
+use lead::Lead;
+use shared::Shared;
 use writer::Writer;
 
 /// How an engine is run.
@@ -73,8 +77,10 @@ impl Engine {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
-        let (writer, handle) = load(options, store, clock, metrics)?;
-        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || writer.run());
+        let (writer, handle, shared) = load(options, store, clock, metrics)?;
+        let lead = Arc::new(Lead::new(writer, shared));
+        let handle = handle.with_lead(lead.clone());
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || lead.run());
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
         Ok((Self { thread }, handle))
     }
@@ -93,7 +99,7 @@ fn load(
     mut store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-) -> Result<(Writer, EngineHandle), store::Error> {
+) -> Result<(Writer, EngineHandle, Arc<Shared>), store::Error> {
     let seed = u128::from_le_bytes(crate::random::bytes());
     let loaded = store.load(options.limits.clone(), seed)?;
     if loaded.is_restored {
@@ -101,12 +107,10 @@ fn load(
     }
     let clock = LockClock::resume(clock, loaded.last);
     let events = Arc::new(EventLog::new(loaded.generation, loaded.n_starts, options.events_max));
-    let (sender, receiver) = sync_channel(options.queue_max);
-    let shared = Arc::new(Shared::default());
-    let handle =
-        EngineHandle::new(sender, shared.clone(), clock.clone(), events.clone(), metrics.clone());
+    let shared = Arc::new(Shared::new(options.queue_max));
+    let handle = EngineHandle::new(shared.clone(), clock.clone(), events.clone(), metrics.clone());
     let mut writer =
-        Writer::new(options, store, loaded.machine, clock, receiver, shared, events, metrics);
+        Writer::new(options, store, loaded.machine, clock, shared.clone(), events, metrics);
     writer.begin(Command::Resume)?;
-    Ok((writer, handle))
+    Ok((writer, handle, shared))
 }

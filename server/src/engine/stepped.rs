@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, load};
 use crate::clock::Clock;
@@ -10,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::store::{self, Store};
 
 /// An engine that stands still between two rounds.
-pub struct Stepped(Writer);
+pub struct Stepped(Writer, Arc<Shared>);
 
 impl Stepped {
     /// Loads the store, as [`super::Engine::start`] does.
@@ -20,17 +21,18 @@ impl Stepped {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
-        load(options, store, clock, metrics).map(|(writer, handle)| (Self(writer), handle))
+        let (writer, handle, shared) = load(options, store, clock, metrics)?;
+        Ok((Self(writer, shared), handle))
     }
 
     /// How long the thread would wait for the next round if nobody asked anything more.
     pub fn patience(&self) -> Duration {
-        if self.0.has_asks() { Duration::ZERO } else { self.0.patience() }
+        if self.1.n_asked() > 0 { Duration::ZERO } else { self.0.patience() }
     }
 
     /// One round with what has been asked so far. `false`: it is time to stop.
     pub fn round(&mut self) -> Result<bool, store::Error> {
-        self.0.round(Duration::ZERO)
+        self.0.round()
     }
 
     /// The end of the thread, with how its rounds ended.

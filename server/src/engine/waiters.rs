@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use leasehold_core::{LeaseNumber, LockKey};
-use tokio::sync::oneshot;
 
-use super::message::{Error, Reply, Ticket};
+use super::mailbox::Return;
+use super::message::Ticket;
 
 /// Connections behind waiting leases.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Waiters {
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) key: LockKey,
-    pub(super) reply: oneshot::Sender<Result<Reply, Error>>,
+    pub(super) reply: Return,
     pub(super) sent_at: Instant,
 }
 

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Change, Command, Grant, GrantKind, LeaseNumber, LockKey, Machine, Notice, Outcome,
-    Phase, Proof, Rejection, Span, Timestamp, Wait, mutant,
+    Applied, Change, Command, Ending, Grant, GrantKind, LeaseNumber, LockKey, Machine, Notice,
+    Outcome, Phase, Proof, Rejection, Span, Timestamp, Wait, mutant,
 };
-use tokio::sync::oneshot;
 
 use super::Options;
 use super::event::EventLog;
-use super::handle::{Gone, Shared};
-use super::message::{Ask, Error, Message, Question, Reply};
+use super::mailbox::{Outbox, Return, Verdict};
+use super::message::{Ask, Error, Question, Reply};
+use super::shared::{Gone, Shared};
 use super::waiters::{Waiter, Waiters};
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
@@ -30,11 +29,11 @@ pub(super) struct Writer {
     store: Box<dyn Store>,
     pub(super) machine: Machine,
     clock: LockClock,
-    receiver: Receiver<Message>,
     shared: Arc<Shared>,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
     waiters: Waiters,
+    outbox: Outbox,
     written_at: Timestamp,
     was_busy: bool,
 }
@@ -49,7 +48,7 @@ pub(super) struct Batch {
 }
 
 struct Answer {
-    reply: oneshot::Sender<Result<Reply, Error>>,
+    reply: Return,
     content: Reply,
     op: Option<Op>,
     sent_at: Instant,
@@ -62,7 +61,6 @@ impl Writer {
         store: Box<dyn Store>,
         machine: Machine,
         clock: LockClock,
-        receiver: Receiver<Message>,
         shared: Arc<Shared>,
         events: Arc<EventLog>,
         metrics: Arc<Metrics>,
@@ -72,11 +70,11 @@ impl Writer {
             store,
             machine,
             clock,
-            receiver,
             shared,
             events,
             metrics,
             waiters: Waiters::default(),
+            outbox: Outbox::default(),
             written_at: Timestamp::ZERO,
             was_busy: false,
         }
@@ -90,21 +88,11 @@ impl Writer {
         self.commit(permit, batch)
     }
 
-    pub(super) fn run(mut self) -> Result<(), store::Error> {
-        let result = self.serve();
-        self.end(result)
-    }
-
-    fn serve(&mut self) -> Result<(), store::Error> {
-        while self.round(self.patience())? {}
-        Ok(())
-    }
-
-    /// Waits this long at most for something to do, and does it. `false`: it is time to stop.
-    pub(super) fn round(&mut self, patience: Duration) -> Result<bool, store::Error> {
-        let (asks, is_over) = self.collect(patience);
+    /// Does what there is to do. `false`: it is time to stop.
+    pub(super) fn round(&mut self) -> Result<bool, store::Error> {
+        let asks = self.shared.take_asks(self.options.batch_max);
         self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
-        if asks.is_empty() && (is_over || self.shared.is_stopping()) {
+        if asks.is_empty() && self.shared.is_stopping() {
             return Ok(false);
         }
         self.turn(asks)?;
@@ -113,43 +101,17 @@ impl Writer {
 
     /// Tells everybody who still waits that the loop has ended, and how.
     pub(super) fn end(mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
-        // Whoever is still in the channel has had no effect.
-        while let Ok(message) = self.receiver.try_recv() {
-            if let Message::Ask(ask) = message {
-                let _ = ask.reply.send(Err(Error::Stopping));
-            }
+        // Whatever nobody looked at has had no effect.
+        for ask in self.shared.close() {
+            let _ = ask.reply.tell(Err(Error::Stopping));
         }
         let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
         for waiter in self.waiters.drain() {
-            let _ = waiter.reply.send(Err(error));
+            let _ = waiter.reply.tell(Err(error));
         }
         let result = result.and_then(|()| self.store.finish());
         self.shared.stopped.send_replace(true);
         result
-    }
-
-    /// Waits for something to do, then takes all of it up to a batch. `true`: nobody can ask any more.
-    fn collect(&mut self, patience: Duration) -> (Vec<Ask>, bool) {
-        let mut asks = Vec::new();
-        match self.receiver.recv_timeout(patience) {
-            Ok(Message::Ask(ask)) => asks.push(ask),
-            Ok(Message::Wake) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return (asks, true),
-        }
-        while asks.len() < self.options.batch_max {
-            match self.receiver.try_recv() {
-                Ok(Message::Ask(ask)) => asks.push(ask),
-                Ok(Message::Wake) => {}
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
-        }
-        self.shared.n_queued.fetch_sub(asks.len() as u64, Relaxed);
-        (asks, false)
-    }
-
-    /// Is anything left in the channel?
-    pub(super) fn has_asks(&self) -> bool {
-        self.shared.n_queued.load(Relaxed) > 0
     }
 
     /// How long nothing needs to be done if nobody asks.
@@ -163,6 +125,13 @@ impl Writer {
         let tick = if self.machine.next_deadline().is_some() { tick } else { IDLE_MAX };
         let wanted = if self.shared.has_gone() { Duration::ZERO } else { due.min(tick) };
         wanted.min(IDLE_MAX).max(if self.was_busy { BUSY_PAUSE } else { Duration::ZERO })
+    }
+
+    /// The same, and until when, in lock time.
+    pub(super) fn rest(&self) -> (Duration, u64) {
+        let patience = self.patience();
+        let now = self.clock.now().as_nanos();
+        (patience, now.saturating_add(patience.as_nanos() as u64))
     }
 
     /// One batch. An error means that it is not known what is durable, and everybody in it is told so.
@@ -204,8 +173,9 @@ impl Writer {
         self.was_busy = true;
         for ask in asks {
             self.metrics.busy(Op::of(&ask.question));
-            let _ = ask.reply.send(Err(Error::Busy));
+            self.post(ask.reply, Err(Error::Busy));
         }
+        self.send();
     }
 
     /// Applies what is about to be refused: what being busy must never do.
@@ -285,8 +255,9 @@ impl Writer {
         let moment = self.clock.moment();
         if mutant!(AnswerBeforeAppend) {
             for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
-                self.send(reply, content);
+                self.post(reply, Ok(content));
             }
+            self.send();
         }
         if batch.changes.is_empty() && !self.is_tick_due(moment.lock_time) {
             self.store.give_back(permit)?;
@@ -295,7 +266,7 @@ impl Writer {
             if let Err(error) = self.store.append(permit, moment, &batch.changes) {
                 let told = if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown };
                 for answer in batch.answers {
-                    let _ = answer.reply.send(Err(told));
+                    let _ = answer.reply.tell(Err(told));
                 }
                 return if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) };
             }
@@ -306,16 +277,17 @@ impl Writer {
         self.wake(batch.wakeups);
         for Answer { reply, content, op, sent_at } in batch.answers {
             self.metrics.answered(op, &content, sent_at);
-            self.send(reply, content);
+            self.post(reply, Ok(content));
         }
-        self.metrics.observe(&self.machine.counts(), self.store.journal(), &self.shared.n_queued);
+        self.send();
+        self.metrics.observe(&self.machine.counts(), self.store.journal(), self.shared.n_asked());
         Ok(())
     }
 
     fn tell(&self, notices: Vec<Notice>, wall_ms: i64) {
         for notice in notices {
             let Notice { ended, lock, owner, token, reason } = &notice;
-            let what = ended.map_or("granted".into(), |how| format!("{how:?}").to_lowercase());
+            let what = ended.map_or("granted", word);
             tracing::debug!(what, ?lock, ?owner, ?token, reason = reason.as_deref(), "lease");
             self.metrics.count_ending(*ended);
             self.events.add(notice, wall_ms);
@@ -341,7 +313,12 @@ impl Writer {
                 let content = self.verdict(lease, kind, &key);
                 is_granted |= matches!(content, Reply::Applied(Ok(Outcome::Granted(_))));
                 self.metrics.answered(Some(Op::Acquire), &content, sent_at);
-                is_told |= reply.send(Ok(content)).is_ok();
+                if is_shared {
+                    is_told |= reply.sender.send(Ok(content)).is_ok();
+                } else {
+                    is_told = true;
+                    self.post(reply, Ok(content));
+                }
             }
             if is_granted && !is_told {
                 self.shared.add_gone(Gone::Grant(lease));
@@ -360,18 +337,16 @@ impl Writer {
         }
     }
 
-    fn send(&self, reply: oneshot::Sender<Result<Reply, Error>>, content: Reply) {
-        let granted = match &content {
-            Reply::Applied(Ok(Outcome::Granted(grant))) if grant.kind == GrantKind::New => {
-                Some(grant.lease.id.number)
-            }
-            _ => None,
-        };
-        if reply.send(Ok(content)).is_err()
-            && let Some(lease) = granted
-        {
+    /// Has an answer sent with the next [`Self::send`].
+    fn post(&mut self, reply: Return, verdict: Verdict) {
+        if let Some(lease) = self.outbox.add(reply, verdict) {
             self.shared.add_gone(Gone::Grant(lease));
         }
+    }
+
+    fn send(&mut self) {
+        let untold = self.outbox.send(&self.shared.mailboxes());
+        untold.into_iter().for_each(|lease| self.shared.add_gone(Gone::Grant(lease)));
     }
 
     fn is_tick_due(&self, now: Timestamp) -> bool {
@@ -394,6 +369,14 @@ fn renewal(command: &Command) -> Option<Proof> {
     match command {
         Command::Renew(renew) => Some(renew.proof.clone()),
         _ => None,
+    }
+}
+
+fn word(how: Ending) -> &'static str {
+    match how {
+        Ending::Released => "released",
+        Ending::Expired => "expired",
+        Ending::Revoked => "revoked",
     }
 }
 

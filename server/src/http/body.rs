@@ -1,12 +1,16 @@
 //! Request bodies: JSON, of bounded size, in bounded time, with the field named that is wrong.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
-use axum::extract::Request;
+use axum::body::{Bytes, HttpBody};
+use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
+
+/// So much of a body that is too large is read all the same, and thrown away.
+const DISCARDED_MAX: usize = 8 << 20;
 
 /// Why a body could not be used. Each dialect says it in its own shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,18 +40,25 @@ impl std::fmt::Display for BadBody {
 }
 
 /// Reads and parses a request's body.
-pub(crate) async fn json<T: DeserializeOwned>(
-    request: Request,
+pub(crate) async fn json<T, B>(
+    request: Request<B>,
     bytes_max: usize,
     timeout: Duration,
-) -> Result<T, BadBody> {
+) -> Result<T, BadBody>
+where
+    T: DeserializeOwned,
+    B: HttpBody<Data = Bytes>,
+{
     check_type(&request)?;
     let bytes = read(request.into_body(), bytes_max, timeout).await?;
     parse(&bytes)
 }
 
-fn check_type(request: &Request) -> Result<(), BadBody> {
+fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     let Some(kind) = request.headers().get(CONTENT_TYPE) else { return Ok(()) };
+    if kind == "application/json" {
+        return Ok(());
+    }
     let kind = String::from_utf8_lossy(kind.as_bytes()).to_ascii_lowercase();
     let essence = kind.split(';').next().unwrap_or_default().trim();
     let is_json = essence == "application/json"
@@ -55,12 +66,41 @@ fn check_type(request: &Request) -> Result<(), BadBody> {
     if is_json { Ok(()) } else { Err(BadBody::NotJson(kind)) }
 }
 
-async fn read(body: Body, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody> {
-    let collected = tokio::time::timeout(timeout, Limited::new(body, bytes_max).collect()).await;
-    match collected.map_err(|_| BadBody::Incomplete)? {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BadBody::TooLarge(bytes_max)),
-        Err(_) => Err(BadBody::Incomplete),
+async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
+where
+    B: HttpBody<Data = Bytes>,
+{
+    let all = tokio::time::timeout(timeout, collect(body, bytes_max)).await;
+    all.map_err(|_| BadBody::Incomplete)?
+}
+
+async fn collect<B>(body: B, bytes_max: usize) -> Result<Bytes, BadBody>
+where
+    B: HttpBody<Data = Bytes>,
+{
+    let mut body = pin!(body);
+    // Nearly always there is one piece, and it is not copied.
+    let (mut first, mut rest) = (Bytes::new(), Vec::new());
+    let mut n_bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame.map_err(|_| BadBody::Incomplete)?.into_data() else { continue };
+        n_bytes += piece.len();
+        if n_bytes > bytes_max {
+            // Whoever is still sending when we hang up never gets to read why.
+            (first, rest) = (Bytes::new(), Vec::new());
+            if n_bytes > bytes_max.saturating_add(DISCARDED_MAX) {
+                break;
+            }
+        } else if first.is_empty() {
+            first = piece;
+        } else {
+            rest.extend_from_slice(&piece);
+        }
+    }
+    match n_bytes {
+        _ if n_bytes > bytes_max => Err(BadBody::TooLarge(bytes_max)),
+        _ if rest.is_empty() => Ok(first),
+        _ => Ok([&first[..], &rest].concat().into()),
     }
 }
 
@@ -71,6 +111,11 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
     if !is_object && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
         return Err(BadBody::Field("the body must be a JSON object".into()));
     }
+    // Keeping track of where a mistake is takes time. So it is looked for only once there is one.
+    serde_json::from_slice(bytes).or_else(|_| parse_and_explain(bytes))
+}
+
+fn parse_and_explain<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = error.path().to_string();

@@ -3,10 +3,13 @@
 pub(crate) mod accept;
 mod activity;
 pub(crate) mod body;
+mod connection;
 pub(crate) mod forwarded;
+mod options;
 mod request_id;
+pub(crate) mod worker;
 
-pub use accept::Options;
 pub use forwarded::parse_network;
 pub use ipnet::IpNet;
-pub(crate) use request_id::echo_request_id;
+pub use options::Options;
+pub(crate) use request_id::{X_REQUEST_ID, echo_request_id};

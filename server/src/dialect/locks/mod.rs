@@ -1,6 +1,7 @@
 //! The native dialect: `/v1/locks`, `/v1/namespaces/{ns}/locks`, `/v1/sessions`, `/v1/fence`, `/v1/events`.
 
 pub(super) mod contract;
+mod direct;
 mod error;
 mod event;
 mod extract;
@@ -14,6 +15,7 @@ use axum::Router;
 use axum::routing::{get, post};
 
 use crate::app::App;
+pub(crate) use direct::Direct;
 
 pub(super) fn routes() -> Router<App> {
     let locks = Router::new()

@@ -1,0 +1,85 @@
+//! The three calls that nearly all the traffic is, without the router: it would take as long to find them as it takes to do
+//! what they ask. Whatever is unusual about a request, be it only a letter in its path, goes the long way to the same
+//! handlers.
+
+use axum::body::{Bytes, HttpBody};
+use axum::extract::State;
+use axum::http::{Method, Request};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::LockKey;
+use serde::de::DeserializeOwned;
+
+use super::error::Refusal;
+use super::extract::{Body, Lock, Received};
+use super::lock;
+use crate::app::App;
+use crate::http::{X_REQUEST_ID, body};
+
+const PREFIX: &str = "/v1/locks/";
+
+/// A call that needs no router.
+pub(crate) struct Direct {
+    verb: Verb,
+    /// Where the lock's name ends in the path.
+    name_end: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verb {
+    Acquire,
+    Renew,
+    Release,
+}
+
+impl Direct {
+    /// `None` for everything that is not plainly one of them.
+    pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
+        if request.method() != Method::POST || request.headers().contains_key(X_REQUEST_ID) {
+            return None;
+        }
+        let (name, verb) = request.uri().path().strip_prefix(PREFIX)?.split_once('/')?;
+        let verb = match verb {
+            "acquire" => Verb::Acquire,
+            "renew" => Verb::Renew,
+            "release" => Verb::Release,
+            _ => return None,
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+        let is_direct = !name.is_empty() && name.bytes().all(is_plain);
+        is_direct.then_some(Self { verb, name_end: PREFIX.len() + name.len() })
+    }
+
+    /// As the router would.
+    pub(crate) async fn answer<B>(self, app: App, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes>,
+    {
+        let received = Received(app.engine.now());
+        let name = request.uri().path()[PREFIX.len()..self.name_end].into();
+        let lock = Lock(LockKey { namespace: app.dialect.locks_namespace.clone(), name });
+        let answer = match self.verb {
+            Verb::Acquire => match parsed(&app, request).await {
+                Ok(body) => lock::acquire(State(app), received, lock, body).await,
+                Err(refusal) => Err(refusal),
+            },
+            Verb::Renew => match parsed(&app, request).await {
+                Ok(body) => lock::renew(State(app), received, lock, body).await,
+                Err(refusal) => Err(refusal),
+            },
+            Verb::Release => match parsed(&app, request).await {
+                Ok(body) => lock::release(State(app), lock, body).await,
+                Err(refusal) => Err(refusal),
+            },
+        };
+        answer.into_response()
+    }
+}
+
+async fn parsed<T, B>(app: &App, request: Request<B>) -> Result<Body<T>, Refusal>
+where
+    T: DeserializeOwned,
+    B: HttpBody<Data = Bytes>,
+{
+    let options = &app.http;
+    Ok(Body(body::json(request, options.body_bytes_max, options.body_timeout).await?))
+}

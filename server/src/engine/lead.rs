@@ -1,0 +1,141 @@
+//! Who does the next round.
+//!
+//! There is one writer, and whoever has it does a round with everything that was asked until then. Usually that is the
+//! engine's own thread. But if it has nothing to do, waking it and being woken by it would take longer than the round
+//! itself; so a worker that has run out of other work does that round in its place, and hands over what was asked
+//! meanwhile.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::shared::Shared;
+use super::writer::Writer;
+use crate::store;
+
+/// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
+const QUICK_MAX: Duration = Duration::from_millis(1);
+
+/// So many need not wait until the worker that asked has done everything else.
+pub(super) const CROWD: usize = 32;
+/// After so many rounds with a single request the next one is taken for the only one too.
+const LONELY_MIN: u32 = 8;
+
+thread_local! {
+    /// The mailbox of this thread, if it does rounds.
+    static HERE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The mailbox of this thread, if it is one that does rounds when it has nothing else to do.
+pub(super) fn here() -> Option<usize> {
+    HERE.get()
+}
+
+pub(super) fn lead_here(mailbox: Option<usize>) {
+    HERE.set(mailbox);
+}
+
+pub(super) struct Lead {
+    /// Gone when the end has come.
+    writer: Mutex<Option<Writer>>,
+    ended: Mutex<Option<Result<(), store::Error>>>,
+    shared: Arc<Shared>,
+    /// Until when the engine's thread sleeps if nobody wakes it, in lock time.
+    sleeps_until: AtomicU64,
+    /// The last round took long.
+    is_slow: AtomicBool,
+    /// So many rounds in a row had one request, or none.
+    n_lonely: AtomicU32,
+}
+
+impl Lead {
+    pub(super) fn new(writer: Writer, shared: Arc<Shared>) -> Self {
+        Self {
+            writer: Mutex::new(Some(writer)),
+            ended: Mutex::default(),
+            shared,
+            sleeps_until: AtomicU64::new(0),
+            is_slow: AtomicBool::new(false),
+            n_lonely: AtomicU32::new(0),
+        }
+    }
+
+    /// The life of the engine's thread: rounds for as long as there is anything to do.
+    pub(super) fn run(&self) -> Result<(), store::Error> {
+        self.shared.set_thread(std::thread::current());
+        while let Some(patience) = self.rounds() {
+            // Whoever asked while we had the writer relies on us.
+            if !self.shared.has_asks() {
+                std::thread::park_timeout(patience);
+            }
+        }
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ended.unwrap_or_else(|| Err(store::Error::Unknown("a round was never finished".into())))
+    }
+
+    /// Does what there is to do. How long there is nothing more to do then; `None`: never.
+    fn rounds(&self) -> Option<Duration> {
+        let mut writer = self.writer.lock().ok()?;
+        loop {
+            self.round(&mut writer)?;
+            if self.shared.n_asked() == 0 {
+                let writer = writer.as_ref()?;
+                let (patience, until) = writer.rest();
+                self.sleeps_until.store(until, Relaxed);
+                return Some(patience);
+            }
+            // Those who were just answered ask again soon: a round with all of them costs hardly more.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Whatever was asked is seen to: here and now if it is a single request and nobody else is about.
+    pub(super) fn step_in(&self) {
+        let n_asked = self.shared.n_asked();
+        if n_asked == 0 {
+            return;
+        }
+        let is_quiet = n_asked == 1 && self.n_lonely.load(Relaxed) >= LONELY_MIN;
+        if !is_quiet || self.is_slow.load(Relaxed) {
+            return self.shared.wake();
+        }
+        {
+            // Whoever has it looks again after giving it up.
+            let mut writer = match self.writer.try_lock() {
+                Ok(writer) => writer,
+                Err(TryLockError::WouldBlock) => return,
+                Err(TryLockError::Poisoned(_)) => return self.shared.wake(),
+            };
+            let _ = self.round(&mut writer);
+            let must_wake = writer.as_ref().is_none_or(|writer| {
+                let (_, until) = writer.rest();
+                until < self.sleeps_until.load(Relaxed)
+            });
+            if must_wake {
+                self.shared.wake();
+            }
+        }
+        if self.shared.has_asks() {
+            self.shared.wake();
+        }
+    }
+
+    /// `None`: the end has come.
+    fn round(&self, writer: &mut MutexGuard<'_, Option<Writer>>) -> Option<()> {
+        let n_lonely = if self.shared.n_asked() > 1 { 0 } else { self.n_lonely.load(Relaxed) + 1 };
+        self.n_lonely.store(n_lonely.min(LONELY_MIN), Relaxed);
+        let began = Instant::now();
+        let result = match writer.as_mut()?.round() {
+            Ok(true) => {
+                self.is_slow.store(began.elapsed() > QUICK_MAX, Relaxed);
+                return Some(());
+            }
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let ended = writer.take()?.end(result);
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        None
+    }
+}

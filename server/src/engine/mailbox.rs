@@ -1,0 +1,111 @@
+//! Answers on their way back.
+//!
+//! A thread that serves many connections has a mailbox: it gets all of a batch's answers for it at once, is woken once,
+//! and wakes the connections itself, which costs it next to nothing.
+
+use leasehold_core::{GrantKind, LeaseNumber, Outcome};
+use tokio::sync::{mpsc, oneshot};
+
+use super::handle::EngineHandle;
+use super::lead;
+use super::message::{Error, Reply};
+use super::shared::Gone;
+
+/// What whoever asked is told.
+pub(super) type Verdict = Result<Reply, Error>;
+
+/// Where an answer goes.
+pub(super) struct Return {
+    pub(super) sender: oneshot::Sender<Verdict>,
+    /// By way of this mailbox, or else straight.
+    pub(super) mailbox: Option<usize>,
+}
+
+impl Return {
+    /// Nobody waits for it any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Tells it straight away. `Some`: nobody was there to be told of this new grant.
+    pub(super) fn tell(self, verdict: Verdict) -> Option<LeaseNumber> {
+        let granted = new_grant(&verdict);
+        self.sender.send(verdict).err().and(granted)
+    }
+}
+
+/// What a verdict grants, if it is what its receiver has waited for and not a replay.
+pub(super) fn new_grant(verdict: &Verdict) -> Option<LeaseNumber> {
+    match verdict {
+        Ok(Reply::Applied(Ok(Outcome::Granted(grant)))) if grant.kind == GrantKind::New => {
+            Some(grant.lease.id.number)
+        }
+        _ => None,
+    }
+}
+
+/// An answer and where it goes.
+type Letter = (Return, Verdict);
+
+/// The answers for one thread.
+pub struct Mailbox {
+    letters: mpsc::UnboundedReceiver<Vec<Letter>>,
+    engine: EngineHandle,
+}
+
+impl Mailbox {
+    pub(super) fn new(letters: mpsc::UnboundedReceiver<Vec<Letter>>, engine: EngineHandle) -> Self {
+        Self { letters, engine }
+    }
+
+    /// Hands out what comes, for as long as there is an engine. To be run on the thread that asks.
+    pub async fn deliver(mut self) {
+        while let Some(letters) = self.letters.recv().await {
+            for (back, verdict) in letters {
+                if let Some(lease) = back.tell(verdict) {
+                    self.engine.is_gone(Gone::Grant(lease));
+                }
+            }
+        }
+    }
+}
+
+/// The engine's side: one way to each mailbox.
+pub(super) type Ways = Vec<mpsc::UnboundedSender<Vec<Letter>>>;
+
+/// The answers of one batch, sorted by mailbox.
+#[derive(Default)]
+pub(super) struct Outbox {
+    sorted: Vec<Vec<Letter>>,
+}
+
+impl Outbox {
+    /// `Some`: nobody was there to be told of this new grant.
+    pub(super) fn add(&mut self, back: Return, verdict: Verdict) -> Option<LeaseNumber> {
+        let Some(n) = back.mailbox.filter(|_| back.mailbox != lead::here()) else {
+            return back.tell(verdict);
+        };
+        if self.sorted.len() <= n {
+            self.sorted.resize_with(n + 1, Vec::new);
+        }
+        self.sorted[n].push((back, verdict));
+        None
+    }
+
+    /// Sends everything off. The grants nobody was there to be told of.
+    pub(super) fn send(&mut self, ways: &Ways) -> Vec<LeaseNumber> {
+        let mut untold = Vec::new();
+        for (n, letters) in self.sorted.iter_mut().enumerate() {
+            if letters.is_empty() {
+                continue;
+            }
+            let room = Vec::with_capacity(letters.len());
+            let letters = std::mem::replace(letters, room);
+            // A thread that is gone has left its connections without an answer.
+            if let Err(mpsc::error::SendError(letters)) = ways[n].send(letters) {
+                untold.extend(letters.into_iter().filter_map(|(back, verdict)| back.tell(verdict)));
+            }
+        }
+        untold
+    }
+}

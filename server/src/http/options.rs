@@ -1,0 +1,49 @@
+//! What connections may do.
+
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+/// What a connection may do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many threads serve connections; 0: as many as there are processors.
+    pub workers: usize,
+    /// Most connections at once; more wait until one is free.
+    pub connections_max: usize,
+    /// How long a new connection has to send its first request's head.
+    pub header_timeout: Duration,
+    /// How long a connection may stay without a request.
+    pub idle_timeout: Duration,
+    /// How long a request's body may take.
+    pub body_timeout: Duration,
+    /// Largest request body.
+    pub body_bytes_max: usize,
+    /// Who is believed when it says how a client reached it.
+    pub trusted_proxies: Arc<[IpNet]>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 0,
+            connections_max: 10_000,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(120),
+            body_timeout: Duration::from_secs(30),
+            body_bytes_max: 64 * 1024,
+            trusted_proxies: Arc::default(),
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn n_workers(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, NonZero::get),
+            n => n,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The threads that serve connections.
+//!
+//! A connection stays on one of them, and with it everything done for it but the engine's part: nothing that a request
+//! needs goes from one processor to another, and no two of them ever wait for each other.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::runtime;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::Options;
+use super::connection;
+use super::forwarded::Peer;
+use crate::app::Service;
+use crate::engine::{EngineHandle, Mailbox};
+use crate::metrics::Metrics;
+
+/// A connection nobody serves yet.
+pub(super) struct Accepted {
+    pub(super) stream: TcpStream,
+    pub(super) peer: Peer,
+    pub(super) place: OwnedSemaphorePermit,
+}
+
+/// What one worker needs.
+pub(crate) struct Work {
+    pub(crate) service: Service,
+    pub(crate) engine: EngineHandle,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) options: Options,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stop: watch::Receiver<bool>,
+    /// How long what is in progress may take to finish at the end.
+    pub(crate) patience: Duration,
+}
+
+/// All of them.
+pub(crate) struct Workers(Vec<(mpsc::UnboundedSender<Accepted>, JoinHandle<()>)>);
+
+impl Workers {
+    /// Starts one for each piece of work.
+    pub(crate) fn start(work: impl IntoIterator<Item = Work>) -> io::Result<Self> {
+        let start = |(n, work): (usize, Work)| {
+            let engine = work.engine.clone();
+            let mut runtime = runtime::Builder::new_current_thread();
+            runtime.enable_all().on_thread_park(move || engine.step_in());
+            let runtime = runtime.build()?;
+            let (sender, accepted) = mpsc::unbounded_channel();
+            let serve = move || runtime.block_on(serve(work, accepted));
+            let thread = thread::Builder::new().name(format!("worker-{n}")).spawn(serve)?;
+            Ok((sender, thread))
+        };
+        work.into_iter().enumerate().map(start).collect::<io::Result<_>>().map(Self)
+    }
+
+    pub(super) fn n(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn hand(&self, worker: usize, accepted: Accepted) {
+        // It listens for as long as it is not told to finish.
+        let _ = self.0[worker].0.send(accepted);
+    }
+
+    /// Returns when everything in progress is done, or was given up.
+    pub(super) async fn finish(self) {
+        let threads: Vec<_> = self.0.into_iter().map(|(_, thread)| thread).collect();
+        let join = || threads.into_iter().for_each(|thread| drop(thread.join()));
+        // A thread that panicked has been told of already.
+        let _ = tokio::task::spawn_blocking(join).await;
+    }
+}
+
+/// One worker's life.
+async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
+    let Work { service, engine, mailbox, options, metrics, stop, patience } = work;
+    engine.lead_here();
+    tokio::spawn(mailbox.deliver());
+    let mut connections = JoinSet::new();
+    while let Some(Accepted { stream, peer, place }) = accepted.recv().await {
+        let (service, options, stop) = (service.clone(), options.clone(), stop.clone());
+        let metrics = metrics.clone();
+        connections.spawn(async move {
+            metrics.connections.inc();
+            match tokio::net::TcpStream::from_std(stream) {
+                Ok(stream) => connection::serve(stream, peer, service, &options, stop).await,
+                Err(error) => tracing::warn!(%error, "could not serve a connection"),
+            }
+            metrics.connections.dec();
+            drop(place);
+        });
+        while connections.try_join_next().is_some() {}
+    }
+    let all_done = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(patience, all_done).await.is_err() {
+        tracing::warn!("some connections did not finish in time");
+    }
+}
