@@ -23,6 +23,7 @@ use crate::dialect::files::{self, content::Content, content::Local};
 use crate::dialect::{self, Dialect, locks};
 use crate::engine::{EngineHandle, Mailbox};
 use crate::http;
+use crate::http::forwarded::Peer;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
 /// A loop that has not gone round for this long is stuck.
@@ -101,12 +102,13 @@ impl Service {
         Self { app, router, speaks_locks: dialects.contains(&Dialect::Locks) }
     }
 
-    pub(crate) async fn call(self, request: Request<Incoming>) -> Response {
+    pub(crate) async fn call(self, peer: Peer, mut request: Request<Incoming>) -> Response {
         if self.speaks_locks
             && let Some(direct) = locks::Direct::of(&request)
         {
             return direct.answer(self.app, request).await;
         }
+        request.extensions_mut().insert(peer);
         let Ok(response) = self.router.oneshot(request.map(Body::new)).await;
         response
     }

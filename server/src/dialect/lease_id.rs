@@ -1,19 +1,40 @@
 //! Lease ids as text: the same in every dialect that proves a lease by its id.
 
+use std::fmt::Write;
+
 use leasehold_core::{LeaseId, LeaseNumber, Secret};
+
+/// Digits of the longest number.
+const N_NUMBER_MAX: usize = 20;
+/// Digits of a secret.
+const N_SECRET: usize = 32;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// `17.0f3a…`: the lease's number and its secret.
 pub(super) fn render(id: LeaseId) -> String {
-    format!("{}.{:032x}", id.number.0, u128::from_be_bytes(id.secret.0))
+    let mut text = String::with_capacity(N_NUMBER_MAX + 1 + N_SECRET);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{}.", id.number.0);
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    text.extend(id.secret.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+    text
 }
 
 /// Whatever is not such an id is the id of no lease.
 pub(super) fn parse(text: &str) -> Option<LeaseId> {
     let (number, secret) = text.split_once('.')?;
-    let is_hex = secret.len() == 32 && secret.bytes().all(|b| b.is_ascii_hexdigit());
-    let secret = u128::from_str_radix(secret, 16).ok().filter(|_| is_hex)?;
+    let digits: &[u8; N_SECRET] = secret.as_bytes().try_into().ok()?;
+    let mut secret = Secret([0; N_SECRET / 2]);
+    for (byte, pair) in secret.0.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    }
     let number = number.parse().ok().filter(|_| number.bytes().all(|b| b.is_ascii_digit()))?;
-    Some(LeaseId { number: LeaseNumber(number), secret: Secret(secret.to_be_bytes()) })
+    Some(LeaseId { number: LeaseNumber(number), secret })
+}
+
+/// Of a hexadecimal digit.
+fn value(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
 #[cfg(test)]

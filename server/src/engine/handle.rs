@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use leasehold_core::{Command, Timestamp};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::event::EventLog;
 use super::lead::{self, Lead};
-use super::mailbox::{Mailbox, Return, Verdict, new_grant};
+use super::mailbox::{Mailbox, Return, Slot, Verdict, new_grant};
 use super::message::{Ask, Error, Question, Read, Ticket};
 use super::shared::{Gone, Refused, Shared};
 use crate::clock::LockClock;
@@ -58,12 +58,12 @@ impl EngineHandle {
 
     /// The same engine for a thread that serves many connections, and the mailbox that thread must look after.
     pub fn with_mailbox(&self) -> (Self, Mailbox) {
-        let (way, letters) = mpsc::unbounded_channel();
-        let mut ways = self.0.shared.mailboxes();
-        ways.push(way);
-        let mailbox = Some(ways.len() - 1);
+        let slot = Arc::<Slot>::default();
+        let mut slots = self.0.shared.mailboxes();
+        slots.push(slot.clone());
+        let mailbox = Some(slots.len() - 1);
         let handle = Self(Arc::new(Inner { mailbox, ..Inner::clone(&self.0) }));
-        (handle.clone(), Mailbox::new(letters, handle))
+        (handle.clone(), Mailbox::new(slot, handle))
     }
 
     pub(super) fn with_lead(&self, lead: Arc<Lead>) -> Self {

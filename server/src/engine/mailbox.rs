@@ -3,8 +3,10 @@
 //! A thread that serves many connections has a mailbox: it gets all of a batch's answers for it at once, is woken once,
 //! and wakes the connections itself, which costs it next to nothing.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use leasehold_core::{GrantKind, LeaseNumber, Outcome};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 
 use super::handle::EngineHandle;
 use super::lead;
@@ -49,19 +51,29 @@ type Letter = (Return, Verdict);
 
 /// The answers for one thread.
 pub struct Mailbox {
-    letters: mpsc::UnboundedReceiver<Vec<Letter>>,
+    slot: Arc<Slot>,
     engine: EngineHandle,
 }
 
+/// Where the engine puts them.
+#[derive(Default)]
+pub(super) struct Slot {
+    letters: Mutex<Vec<Letter>>,
+    is_full: Notify,
+}
+
 impl Mailbox {
-    pub(super) fn new(letters: mpsc::UnboundedReceiver<Vec<Letter>>, engine: EngineHandle) -> Self {
-        Self { letters, engine }
+    pub(super) fn new(slot: Arc<Slot>, engine: EngineHandle) -> Self {
+        Self { slot, engine }
     }
 
-    /// Hands out what comes, for as long as there is an engine. To be run on the thread that asks.
-    pub async fn deliver(mut self) {
-        while let Some(letters) = self.letters.recv().await {
-            for (back, verdict) in letters {
+    /// Hands out what comes, for ever. To be run on the thread that asks.
+    pub async fn deliver(self) {
+        let mut letters = Vec::new();
+        loop {
+            self.slot.is_full.notified().await;
+            std::mem::swap(&mut letters, &mut lock(&self.slot.letters));
+            for (back, verdict) in letters.drain(..) {
                 if let Some(lease) = back.tell(verdict) {
                     self.engine.is_gone(Gone::Grant(lease));
                 }
@@ -70,8 +82,8 @@ impl Mailbox {
     }
 }
 
-/// The engine's side: one way to each mailbox.
-pub(super) type Ways = Vec<mpsc::UnboundedSender<Vec<Letter>>>;
+/// The engine's side: the slot of each mailbox.
+pub(super) type Slots = Vec<Arc<Slot>>;
 
 /// The answers of one batch, sorted by mailbox.
 #[derive(Default)]
@@ -92,20 +104,17 @@ impl Outbox {
         None
     }
 
-    /// Sends everything off. The grants nobody was there to be told of.
-    pub(super) fn send(&mut self, ways: &Ways) -> Vec<LeaseNumber> {
-        let mut untold = Vec::new();
-        for (n, letters) in self.sorted.iter_mut().enumerate() {
-            if letters.is_empty() {
-                continue;
-            }
-            let room = Vec::with_capacity(letters.len());
-            let letters = std::mem::replace(letters, room);
-            // A thread that is gone has left its connections without an answer.
-            if let Err(mpsc::error::SendError(letters)) = ways[n].send(letters) {
-                untold.extend(letters.into_iter().filter_map(|(back, verdict)| back.tell(verdict)));
+    /// Sends everything off.
+    pub(super) fn send(&mut self, slots: &Slots) {
+        for (slot, letters) in slots.iter().zip(&mut self.sorted) {
+            if !letters.is_empty() {
+                lock(&slot.letters).append(letters);
+                slot.is_full.notify_one();
             }
         }
-        untold
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

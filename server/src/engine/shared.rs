@@ -7,7 +7,7 @@ use std::thread::Thread;
 use leasehold_core::LeaseNumber;
 use tokio::sync::watch;
 
-use super::mailbox::Ways;
+use super::mailbox::Slots;
 use super::message::{Ask, Ticket};
 
 pub(super) struct Shared {
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     /// Lock time at which there was last a round.
     pub(super) alive_at: AtomicU64,
     pub(super) stopped: watch::Sender<bool>,
-    mailboxes: Mutex<Ways>,
+    mailboxes: Mutex<Slots>,
     thread: OnceLock<Thread>,
 }
 
@@ -83,17 +83,15 @@ impl Shared {
         Ok(n_asked)
     }
 
-    /// The oldest, up to so many.
-    pub(super) fn take_asks(&self, n_max: usize) -> Vec<Ask> {
+    /// The oldest, up to so many, into an empty list. The room it has is made use of again.
+    pub(super) fn take_asks(&self, n_max: usize, taken: &mut Vec<Ask>) {
         let mut asks = lock(&self.asks);
-        let taken = if asks.list.len() <= n_max {
-            let room = Vec::with_capacity(asks.list.len());
-            std::mem::replace(&mut asks.list, room)
+        if asks.list.len() <= n_max {
+            std::mem::swap(&mut asks.list, taken);
         } else {
-            asks.list.drain(..n_max).collect()
-        };
+            taken.extend(asks.list.drain(..n_max));
+        }
         self.n_asked.store(asks.list.len(), Relaxed);
-        taken
     }
 
     /// From here on nothing can be asked. What nobody looked at.
@@ -134,7 +132,7 @@ impl Shared {
         self.wake();
     }
 
-    pub(super) fn mailboxes(&self) -> MutexGuard<'_, Ways> {
+    pub(super) fn mailboxes(&self) -> MutexGuard<'_, Slots> {
         lock(&self.mailboxes)
     }
 

@@ -34,6 +34,9 @@ pub(super) struct Writer {
     metrics: Arc<Metrics>,
     waiters: Waiters,
     outbox: Outbox,
+    /// Empty between rounds, with the room that was needed before.
+    asks: Vec<Ask>,
+    batch: Batch,
     written_at: Timestamp,
     was_busy: bool,
 }
@@ -75,6 +78,8 @@ impl Writer {
             metrics,
             waiters: Waiters::default(),
             outbox: Outbox::default(),
+            asks: Vec::new(),
+            batch: Batch::default(),
             written_at: Timestamp::ZERO,
             was_busy: false,
         }
@@ -90,12 +95,14 @@ impl Writer {
 
     /// Does what there is to do. `false`: it is time to stop.
     pub(super) fn round(&mut self) -> Result<bool, store::Error> {
-        let asks = self.shared.take_asks(self.options.batch_max);
+        let mut asks = std::mem::take(&mut self.asks);
+        self.shared.take_asks(self.options.batch_max, &mut asks);
         self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
         if asks.is_empty() && self.shared.is_stopping() {
             return Ok(false);
         }
-        self.turn(asks)?;
+        self.turn(&mut asks)?;
+        self.asks = asks;
         Ok(true)
     }
 
@@ -135,7 +142,7 @@ impl Writer {
     }
 
     /// One batch. An error means that it is not known what is durable, and everybody in it is told so.
-    fn turn(&mut self, asks: Vec<Ask>) -> Result<(), store::Error> {
+    fn turn(&mut self, asks: &mut Vec<Ask>) -> Result<(), store::Error> {
         let now = self.clock.now();
         let is_due = self.machine.next_deadline().is_some_and(|at| at <= now);
         let gone = self.shared.take_gone();
@@ -147,7 +154,7 @@ impl Writer {
             Err(store::Error::Busy) => {
                 gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
                 if mutant!(BusyAfterApplying) {
-                    self.apply_unseen(&asks);
+                    self.apply_unseen(asks);
                 }
                 self.refuse_busy(asks);
                 return Ok(());
@@ -155,7 +162,7 @@ impl Writer {
             Err(error) => return Err(error),
         };
         self.was_busy = false;
-        let mut batch = Batch::default();
+        let mut batch = std::mem::take(&mut self.batch);
         self.let_go(gone, &mut batch);
         if is_due {
             self.sweep(&mut batch);
@@ -163,15 +170,15 @@ impl Writer {
         if !asks.is_empty() {
             self.metrics.batch_size.observe(asks.len() as f64);
         }
-        for ask in asks {
+        for ask in asks.drain(..) {
             self.answer(ask, &mut batch);
         }
         self.commit(permit, batch)
     }
 
-    fn refuse_busy(&mut self, asks: Vec<Ask>) {
+    fn refuse_busy(&mut self, asks: &mut Vec<Ask>) {
         self.was_busy = true;
-        for ask in asks {
+        for ask in asks.drain(..) {
             self.metrics.busy(Op::of(&ask.question));
             self.post(ask.reply, Err(Error::Busy));
         }
@@ -265,7 +272,7 @@ impl Writer {
             let began = Instant::now();
             if let Err(error) = self.store.append(permit, moment, &batch.changes) {
                 let told = if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown };
-                for answer in batch.answers {
+                for answer in batch.answers.drain(..) {
                     let _ = answer.reply.tell(Err(told));
                 }
                 return if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) };
@@ -273,18 +280,20 @@ impl Writer {
             self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
             self.written_at = moment.lock_time;
         }
-        self.tell(batch.notices, moment.wall_ms);
-        self.wake(batch.wakeups);
-        for Answer { reply, content, op, sent_at } in batch.answers {
+        self.tell(batch.notices.drain(..), moment.wall_ms);
+        self.wake(batch.wakeups.drain(..));
+        for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
             self.metrics.answered(op, &content, sent_at);
             self.post(reply, Ok(content));
         }
         self.send();
+        batch.changes.clear();
+        self.batch = batch;
         self.metrics.observe(&self.machine.counts(), self.store.journal(), self.shared.n_asked());
         Ok(())
     }
 
-    fn tell(&self, notices: Vec<Notice>, wall_ms: i64) {
+    fn tell(&self, notices: impl Iterator<Item = Notice>, wall_ms: i64) {
         for notice in notices {
             let Notice { ended, lock, owner, token, reason } = &notice;
             let what = ended.map_or("granted", word);
@@ -301,7 +310,7 @@ impl Writer {
         }
     }
 
-    fn wake(&mut self, leases: Vec<LeaseNumber>) {
+    fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
         for lease in leases {
             let waiters = self.waiters.take(lease);
             let mut is_told = waiters.is_empty();
@@ -345,8 +354,7 @@ impl Writer {
     }
 
     fn send(&mut self) {
-        let untold = self.outbox.send(&self.shared.mailboxes());
-        untold.into_iter().for_each(|lease| self.shared.add_gone(Gone::Grant(lease)));
+        self.outbox.send(&self.shared.mailboxes());
     }
 
     fn is_tick_due(&self, now: Timestamp) -> bool {

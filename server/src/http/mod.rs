@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 mod activity;
+mod answer;
 pub(crate) mod body;
 mod connection;
 pub(crate) mod forwarded;
@@ -9,6 +10,7 @@ mod options;
 mod request_id;
 pub(crate) mod worker;
 
+pub(crate) use answer::json;
 pub use forwarded::parse_network;
 pub use ipnet::IpNet;
 pub use options::Options;

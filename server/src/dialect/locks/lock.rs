@@ -1,9 +1,8 @@
 //! One lock: acquire, renew, release, look, revoke.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use leasehold_api::{
     AcquireRequest, Acquired, NotAcquired, NotReleased, NotRenewed, Reason, ReleaseRequest,
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
@@ -19,6 +18,7 @@ use super::wire;
 use crate::app::App;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{self, Read, Reply};
+use crate::http::json;
 
 /// How much of a queue is shown.
 const QUEUE_SHOWN: usize = 100;
@@ -68,7 +68,7 @@ fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, R
 
 fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
     let lease = grant.lease;
-    Json(Acquired {
+    let answer = Acquired {
         acquired: true,
         lock_name: key.name.into(),
         owner_id: lease.owner.instance.to_string(),
@@ -76,8 +76,8 @@ fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
         fencing_token: lease.token.get(),
         lease_expiry_ms: wire::expiry_ms(app, lease.deadline),
         expires_in_ms: lease.remaining(now).map(Span::as_millis),
-    })
-    .into_response()
+    };
+    json(StatusCode::OK, &answer)
 }
 
 fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Answer {
@@ -133,7 +133,7 @@ fn refuse(
         reason,
         error: error.into(),
     };
-    (StatusCode::CONFLICT, Json(body)).into_response()
+    json(StatusCode::CONFLICT, &body)
 }
 
 pub(super) async fn renew(
@@ -154,12 +154,14 @@ pub(super) async fn renew(
         request_id: request.request_id.map(Into::into),
     });
     match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Renewed(lease))) => Ok(Json(Renewed {
-            renewed: true,
-            lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
-            expires_in_ms: lease.remaining(now).map(Span::as_millis),
-        })
-        .into_response()),
+        Reply::Applied(Ok(Outcome::Renewed(lease))) => {
+            let answer = Renewed {
+                renewed: true,
+                lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
+                expires_in_ms: lease.remaining(now).map(Span::as_millis),
+            };
+            Ok(json(StatusCode::OK, &answer))
+        }
         Reply::Applied(Err(rejection)) if is_not_theirs(&rejection) => Ok(not_renewed()),
         Reply::Applied(Err(rejection)) => Err(rejection.into()),
         other => Err(unexpected(&other)),
@@ -169,7 +171,7 @@ pub(super) async fn renew(
 fn not_renewed() -> Response {
     let error = "the lease is not yours, or has ended".into();
     let body = NotRenewed { renewed: false, reason: Reason::NotOwnerOrExpired, error };
-    (StatusCode::CONFLICT, Json(body)).into_response()
+    json(StatusCode::CONFLICT, &body)
 }
 
 pub(super) async fn release(
@@ -186,7 +188,7 @@ pub(super) async fn release(
     });
     match app.engine.apply(command).await? {
         Reply::Applied(Ok(Outcome::Released(_))) => {
-            Ok(Json(Released { released: true }).into_response())
+            Ok(json(StatusCode::OK, &Released { released: true }))
         }
         Reply::Applied(Err(Rejection::Ended(Ending::Expired))) => Ok(not_released(Reason::Expired)),
         Reply::Applied(Err(rejection)) if is_not_theirs(&rejection) => {
@@ -203,7 +205,7 @@ fn not_released(reason: Reason) -> Response {
         _ => "the lease is not yours, or is yours no more",
     };
     let body = NotReleased { released: false, reason, error: error.into() };
-    (StatusCode::CONFLICT, Json(body)).into_response()
+    json(StatusCode::CONFLICT, &body)
 }
 
 fn is_not_theirs(rejection: &Rejection) -> bool {
@@ -233,7 +235,7 @@ pub(super) async fn look(
 ) -> Answer {
     let read = Read::Lock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
     match app.engine.read(read).await? {
-        Reply::Lock(view) => Ok(Json(wire::lock_state(&app, &key, &view, now)).into_response()),
+        Reply::Lock(view) => Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, now))),
         Reply::Applied(Err(rejection)) => Err(rejection.into()),
         other => Err(unexpected(&other)),
     }
@@ -257,7 +259,7 @@ pub(super) async fn revoke(
                 fencing_token: lease.token.get(),
             });
             let body = Revoked { lock_name: key.name.into(), revoked: revoked.collect() };
-            Ok(Json(body).into_response())
+            Ok(json(StatusCode::OK, &body))
         }
         Reply::Applied(Err(rejection)) => Err(rejection.into()),
         other => Err(unexpected(&other)),
