@@ -125,7 +125,9 @@ impl EventLog {
         if self.n_max > 0 {
             latest.events.push_back(event.clone());
         }
-        // An error means that nobody watches.
-        let _ = self.live.send(event);
+        // Whoever begins to watch takes the same lock, so nobody can have come since.
+        if self.live.receiver_count() > 0 {
+            let _ = self.live.send(event);
+        }
     }
 }

@@ -1,0 +1,103 @@
+//! What one request costs on its way through the engine, in allocations and instructions: counted, not timed, so that it can
+//! be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a reason to make it dearer writes
+//! it down: `UPDATE_BUDGET=1 cargo test -p leasehold-server --test budget -- --test-threads=1`.
+
+#![allow(unsafe_code, reason = "counting allocations means being the allocator")]
+#![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
+
+mod counting;
+mod work;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use work::{Bench, Workload};
+
+/// A figure may be off by this share: compilers and libraries differ a little.
+const TOLERANCE: f64 = 0.10;
+/// Set for a run of this program whose instructions are counted: workload, store and number of rounds.
+const COUNTED: &str = "BUDGET_COUNTED";
+/// Instructions are counted over so many rounds, after as many others.
+const N_ROUNDS: usize = 20;
+
+#[test]
+fn allocations_are_within_the_budget() {
+    let mut seen = BTreeMap::new();
+    for store in work::STORES {
+        for workload in Workload::ALL {
+            let mut bench = Bench::start(store, workload);
+            bench.run(N_ROUNDS);
+            let n_before = counting::n_allocations();
+            bench.run(N_ROUNDS);
+            let n = (counting::n_allocations() - n_before) as f64 / bench.n_requests(N_ROUNDS);
+            seen.insert(format!("{store} {} allocations", workload.name()), n);
+        }
+    }
+    check(&seen);
+}
+
+#[test]
+fn instructions_are_within_the_budget() {
+    let mut seen = BTreeMap::new();
+    for store in work::STORES {
+        for workload in Workload::ALL {
+            // What it takes to begin and to end is in both.
+            let [once, twice] = [1, 2].map(|n| n_instructions(store, workload, n * N_ROUNDS));
+            let n_requests = Bench::start(store, workload).n_requests(N_ROUNDS);
+            let n = (twice - once) / n_requests;
+            seen.insert(format!("{store} {} instructions", workload.name()), n);
+        }
+    }
+    check(&seen);
+}
+
+/// Does nothing unless its instructions are counted.
+#[test]
+fn counted() {
+    let Ok(what) = std::env::var(COUNTED) else { return };
+    let words: Vec<_> = what.split(' ').collect();
+    let [store, workload, n_rounds] = words[..] else { panic!("{what}") };
+    let store = work::STORES.into_iter().find(|known| *known == store).expect("a store");
+    let mut bench = Bench::start(store, Workload::named(workload));
+    bench.run(n_rounds.parse().expect("a number"));
+}
+
+/// Of this program doing so many rounds, as valgrind sees it.
+fn n_instructions(store: &str, workload: Workload, n_rounds: usize) -> f64 {
+    let this = std::env::current_exe().expect("this program");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this);
+    valgrind.args(["--exact", "counted", "--test-threads=1"]);
+    valgrind.env(COUNTED, format!("{store} {} {n_rounds}", workload.name()));
+    let ended = valgrind.output().expect("valgrind, which scripts/test installs");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let line = said.lines().find_map(|line| line.split_once("Collected : ")).expect("a count");
+    line.1.trim().parse().expect("a number")
+}
+
+/// Compares with the budget, or writes it down.
+fn check(seen: &BTreeMap<String, f64>) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/budget/budget.txt");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let mut budget: BTreeMap<_, _> = text
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(name, value)| (name.to_owned(), value.parse::<f64>().expect("a number")))
+        .collect();
+    for (name, value) in seen {
+        println!("{name}: {value:.1}");
+    }
+    if std::env::var_os("UPDATE_BUDGET").is_some() {
+        budget.extend(seen.iter().map(|(name, value)| (name.clone(), *value)));
+        let lines = budget.iter().map(|(name, value)| format!("{name} {value:.1}\n"));
+        std::fs::write(path, lines.collect::<String>()).expect("the budget");
+        return;
+    }
+    for (name, value) in seen {
+        let allowed = budget.get(name).unwrap_or_else(|| panic!("{name} is not in the budget"));
+        // An allocation or two more or less over all rounds is nobody's doing.
+        let slack = allowed * TOLERANCE + 0.1;
+        assert!((value - allowed).abs() <= slack, "{name}: {value:.1}, the budget says {allowed}");
+    }
+}
