@@ -121,9 +121,13 @@ impl RedisClient {
     }
 
     pub(crate) async fn command(&mut self, words: &[&str]) -> redis::Value {
+        self.try_command(words).await.expect("an answer")
+    }
+
+    pub(crate) async fn try_command(&mut self, words: &[&str]) -> redis::RedisResult<redis::Value> {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
-        command.query_async(&mut self.connection).await.expect("an answer")
+        command.query_async(&mut self.connection).await
     }
 }
 

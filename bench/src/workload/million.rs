@@ -11,6 +11,8 @@ use crate::report::Report;
 
 const N_FILLERS: usize = 256;
 const TTL_MS: u64 = 86_400_000;
+/// One of the locks that are held.
+const HELD: &str = "held-0-0";
 
 pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let progress = setting.progress("(d) million", 5 + 2 * setting.pace.rounds);
@@ -41,14 +43,14 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let (our_cold, our_warm) = starts(|| {
         let began = Instant::now();
         let peer = Leasehold::start_in(&setting.data.join("leasehold"), &setting.binary);
+        load::block_on(knows_ours(&peer));
         (peer, began.elapsed().as_secs_f64())
     });
     progress.inc(1);
     let (redis_cold, redis_warm) = starts(|| {
         let began = Instant::now();
         let peer = Redis::start_in(&setting.data.join("redis-always"), Sync::Always);
-        // It listens before it has read its log.
-        load::block_on(loaded(&peer));
+        load::block_on(knows_redis(&peer));
         (peer, began.elapsed().as_secs_f64())
     });
     progress.finish_and_clear();
@@ -140,12 +142,21 @@ async fn rewrite(peer: &Redis) {
     panic!("redis does not finish rewriting its log");
 }
 
-async fn loaded(peer: &Redis) {
+/// Returns when it answers, and knows a lock from before. Both listen before they have read everything.
+async fn knows_ours(peer: &Leasehold) {
+    let mut client = peer.connect(0).await;
+    let (status, answer) = client.connection.send("GET", &format!("/v1/locks/{HELD}"), "").await;
+    assert!(status == 200 && answer.contains("\"held\":true"), "{answer}");
+}
+
+async fn knows_redis(peer: &Redis) {
     let mut client = peer.connect(0).await;
     for _ in 0..60_000 {
-        let info = format!("{:?}", client.command(&["INFO", "persistence"]).await);
-        if info.contains("loading:0") {
-            return;
+        match client.try_command(&["EXISTS", HELD]).await {
+            Ok(redis::Value::Int(1)) => return,
+            // It says so while it loads.
+            Err(error) if error.code() == Some("LOADING") => {}
+            other => panic!("{other:?}"),
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

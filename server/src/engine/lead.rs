@@ -20,6 +20,8 @@ const QUICK_MAX: Duration = Duration::from_millis(1);
 /// So many need not wait until the worker that asked has done everything else.
 pub(super) const CROWD: usize = 32;
 /// After so many rounds with a single request the next one is taken for the only one too.
+/// A round with so few requests counts as quiet: one, or one that gives a lock back and one that wants it.
+const FEW: usize = 2;
 const LONELY_MIN: u32 = 8;
 
 thread_local! {
@@ -96,7 +98,7 @@ impl Lead {
         if n_asked == 0 {
             return;
         }
-        let is_quiet = n_asked == 1 && self.n_lonely.load(Relaxed) >= LONELY_MIN;
+        let is_quiet = n_asked <= FEW && self.n_lonely.load(Relaxed) >= LONELY_MIN;
         if !is_quiet || self.is_slow.load(Relaxed) {
             return self.shared.wake();
         }
@@ -123,7 +125,7 @@ impl Lead {
 
     /// `None`: the end has come.
     fn round(&self, writer: &mut MutexGuard<'_, Option<Writer>>) -> Option<()> {
-        let n_lonely = if self.shared.n_asked() > 1 { 0 } else { self.n_lonely.load(Relaxed) + 1 };
+        let n_lonely = if self.shared.n_asked() > FEW { 0 } else { self.n_lonely.load(Relaxed) + 1 };
         self.n_lonely.store(n_lonely.min(LONELY_MIN), Relaxed);
         let began = Instant::now();
         let result = match writer.as_mut()?.round() {
