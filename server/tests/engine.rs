@@ -1,16 +1,20 @@
 //! The engine: nothing is answered before it is durable, and what cannot be known is never claimed.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Command, Dialect, LockKey, Outcome, Owner, Revoke, Secret, Span, Target, Wait,
+    Acquire, Change, Command, Dialect, Limits, LockKey, Outcome, Owner, Revoke, Secret, Span,
+    Target, Wait,
 };
-use leasehold_server::clock::FakeClock;
-use leasehold_server::engine::{Engine, EngineHandle, Error, Options, Read, Reply};
+use leasehold_server::clock::{FakeClock, Moment};
+use leasehold_server::engine::{Call, Engine, EngineHandle, Error, Options, Read, Reply};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::memory::{Faults, MemoryStore};
+use leasehold_server::store::{self, JournalSize, Loaded, Permit, Store};
 
 struct World {
     engine: Engine,
@@ -194,4 +198,98 @@ async fn stopping_answers_those_who_wait_and_ends_well() {
     world.handle.stopped().await;
     world.engine.join().expect("a good end");
     assert_eq!(world.handle.apply(acquire("c", Wait::No)).await.unwrap_err(), Error::Stopping);
+}
+
+/// A thread that looks after its own mailbox, on an engine that has little to do.
+fn quiet(world: &World) -> EngineHandle {
+    let (handle, _) = world.handle.with_mailbox();
+    handle.lead_here();
+    // The engine's thread may be at it a few times before it has nothing more to do.
+    for _ in 0..1000 {
+        let call = handle.probe();
+        handle.step_in();
+        if at_once(call).is_some() {
+            return handle;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("it never answered itself");
+}
+
+/// The answer, if it is there already: nobody empties the mailbox, so it comes from this thread or not at all.
+fn at_once(call: Call) -> Option<Result<Reply, Error>> {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(reply) => Some(reply),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
+    let world = start(Options::default());
+    let handle = quiet(&world);
+    world.faults.unknown.store(true, Relaxed);
+    let told = loop {
+        let call = handle.apply(acquire("a", Wait::No));
+        handle.step_in();
+        if let Some(told) = at_once(call) {
+            break told;
+        }
+    };
+    // Unless the engine's thread was quicker, and has stopped.
+    assert!(matches!(told, Err(Error::Unknown | Error::Stopping)), "{told:?}");
+    assert!(world.engine.join().is_err());
+    assert!(matches!(at_once(handle.probe()), Some(Err(Error::Stopping))));
+}
+
+/// A store that takes its time.
+struct Slow(MemoryStore);
+
+impl Store for Slow {
+    fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, store::Error> {
+        self.0.load(limits, hash_seed)
+    }
+
+    fn reserve(&mut self) -> Result<Permit, store::Error> {
+        // Longer than a thread with other things to do may be held up.
+        std::thread::sleep(Duration::from_millis(3));
+        self.0.reserve()
+    }
+
+    fn append(
+        &mut self,
+        permit: Permit,
+        moment: Moment,
+        changes: &[Change],
+    ) -> Result<(), store::Error> {
+        self.0.append(permit, moment, changes)
+    }
+
+    fn give_back(&mut self, permit: Permit) -> Result<(), store::Error> {
+        self.0.give_back(permit)
+    }
+
+    fn finish(&mut self) -> Result<(), store::Error> {
+        self.0.finish()
+    }
+
+    fn journal(&self) -> JournalSize {
+        self.0.journal()
+    }
+}
+
+#[test]
+fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
+    let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
+    let store = Box::new(Slow(MemoryStore::default()));
+    let (_engine, handle) =
+        Engine::start(Options::default(), store, clock, metrics).expect("a start");
+    let (handle, _) = handle.with_mailbox();
+    handle.lead_here();
+    for _ in 0..50 {
+        let call = handle.probe();
+        handle.step_in();
+        assert!(at_once(call).is_none(), "it was held up");
+        std::thread::sleep(Duration::from_millis(4));
+    }
 }

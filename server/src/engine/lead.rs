@@ -7,22 +7,22 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use super::lock;
 use super::shared::Shared;
 use super::writer::Writer;
 use crate::store;
 
 /// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
 const QUICK_MAX: Duration = Duration::from_millis(1);
-
+/// A round with so few requests is a quiet one: a single client, or one that gives a lock back and one that wants it.
+const FEW: usize = 2;
+/// After so many quiet rounds the next one is taken for a quiet one too.
+const N_QUIET_MIN: u32 = 8;
 /// So many need not wait until the worker that asked has done everything else.
 pub(super) const CROWD: usize = 32;
-/// After so many rounds with a single request the next one is taken for the only one too.
-/// A round with so few requests counts as quiet: one, or one that gives a lock back and one that wants it.
-const FEW: usize = 2;
-const LONELY_MIN: u32 = 8;
 
 thread_local! {
     /// The mailbox of this thread, if it does rounds.
@@ -47,8 +47,8 @@ pub(super) struct Lead {
     sleeps_until: AtomicU64,
     /// The last round took long.
     is_slow: AtomicBool,
-    /// So many rounds in a row had one request, or none.
-    n_lonely: AtomicU32,
+    /// So many rounds in a row were quiet.
+    n_quiet: AtomicU32,
 }
 
 impl Lead {
@@ -59,7 +59,7 @@ impl Lead {
             shared,
             sleeps_until: AtomicU64::new(0),
             is_slow: AtomicBool::new(false),
-            n_lonely: AtomicU32::new(0),
+            n_quiet: AtomicU32::new(0),
         }
     }
 
@@ -72,8 +72,16 @@ impl Lead {
                 std::thread::park_timeout(patience);
             }
         }
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-        ended.unwrap_or_else(|| Err(store::Error::Unknown("a round was never finished".into())))
+        let ended = lock(&self.ended).take();
+        ended.unwrap_or_else(|| self.break_off())
+    }
+
+    /// Somebody panicked during a round.
+    fn break_off(&self) -> Result<(), store::Error> {
+        // Whoever waits for it or for the next one learns by this that there is no answer.
+        drop((lock(&self.writer).take(), self.shared.close()));
+        self.shared.stopped.send_replace(true);
+        Err(store::Error::Unknown("a round was never finished".into()))
     }
 
     /// Does what there is to do. How long there is nothing more to do then; `None`: never.
@@ -92,13 +100,13 @@ impl Lead {
         }
     }
 
-    /// Whatever was asked is seen to: here and now if it is a single request and nobody else is about.
+    /// Whatever was asked is seen to: here and now if it is little and nobody else is about.
     pub(super) fn step_in(&self) {
         let n_asked = self.shared.n_asked();
         if n_asked == 0 {
             return;
         }
-        let is_quiet = n_asked <= FEW && self.n_lonely.load(Relaxed) >= LONELY_MIN;
+        let is_quiet = n_asked <= FEW && self.n_quiet.load(Relaxed) >= N_QUIET_MIN;
         if !is_quiet || self.is_slow.load(Relaxed) {
             return self.shared.wake();
         }
@@ -125,8 +133,8 @@ impl Lead {
 
     /// `None`: the end has come.
     fn round(&self, writer: &mut MutexGuard<'_, Option<Writer>>) -> Option<()> {
-        let n_lonely = if self.shared.n_asked() > FEW { 0 } else { self.n_lonely.load(Relaxed) + 1 };
-        self.n_lonely.store(n_lonely.min(LONELY_MIN), Relaxed);
+        let n_quiet = if self.shared.n_asked() > FEW { 0 } else { self.n_quiet.load(Relaxed) + 1 };
+        self.n_quiet.store(n_quiet.min(N_QUIET_MIN), Relaxed);
         let began = Instant::now();
         let result = match writer.as_mut()?.round() {
             Ok(true) => {
@@ -137,7 +145,7 @@ impl Lead {
             Err(error) => Err(error),
         };
         let ended = writer.take()?.end(result);
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
+        *lock(&self.ended) = Some(ended);
         None
     }
 }

@@ -3,13 +3,14 @@
 //! A thread that serves many connections has a mailbox: it gets all of a batch's answers for it at once, is woken once,
 //! and wakes the connections itself, which costs it next to nothing.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use leasehold_core::{GrantKind, LeaseNumber, Outcome};
 use tokio::sync::{Notify, oneshot};
 
 use super::handle::EngineHandle;
 use super::lead;
+use super::lock;
 use super::message::{Error, Reply};
 use super::shared::Gone;
 
@@ -113,8 +114,4 @@ impl Outbox {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,7 @@ mod stepped;
 mod waiters;
 mod writer;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -113,4 +113,9 @@ fn load(
         Writer::new(options, store, loaded.machine, clock, shared.clone(), events, metrics);
     writer.begin(Command::Resume)?;
     Ok((writer, handle, shared))
+}
+
+/// Nothing behind our mutexes is ever left half done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

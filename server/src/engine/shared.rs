@@ -1,12 +1,13 @@
 //! What those who ask and whoever answers both look at.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
 use leasehold_core::LeaseNumber;
 use tokio::sync::watch;
 
+use super::lock;
 use super::mailbox::Slots;
 use super::message::{Ask, Ticket};
 
@@ -148,8 +149,4 @@ impl Shared {
             thread.unpark();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
