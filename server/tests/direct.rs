@@ -68,7 +68,11 @@ async fn the_short_way_and_the_long_way_lead_to_the_same_answers() {
         ("/v1/locks//acquire", &[JSON], ann),
         ("/v1/locks/x/y/acquire", &[JSON], ann),
         ("/v1/locks/db/renew", &[JSON], ann),
-        ("/v1/locks/db/release", &[JSON], r#"{"owner_id":"ann","lease_id":"1.0","fencing_token":1}"#),
+        (
+            "/v1/locks/db/release",
+            &[JSON],
+            r#"{"owner_id":"ann","lease_id":"1.0","fencing_token":1}"#,
+        ),
         ("/v1/locks/db/Release", &[JSON], ann),
     ];
     for (path, headers, body) in story {

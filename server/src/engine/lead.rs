@@ -21,6 +21,8 @@ const QUICK_MAX: Duration = Duration::from_millis(1);
 const FEW: usize = 2;
 /// After so many quiet rounds the next one is taken for a quiet one too.
 const N_QUIET_MIN: u32 = 8;
+/// How often we let others go first between two rounds.
+const N_YIELDS_MAX: usize = 8;
 /// So many need not wait until the worker that asked has done everything else.
 pub(super) const CROWD: usize = 32;
 
@@ -88,6 +90,7 @@ impl Lead {
     fn rounds(&self) -> Option<Duration> {
         let mut writer = self.writer.lock().ok()?;
         loop {
+            let n_answered = self.shared.n_asked();
             self.round(&mut writer)?;
             if self.shared.n_asked() == 0 {
                 let writer = writer.as_ref()?;
@@ -95,8 +98,19 @@ impl Lead {
                 self.sleeps_until.store(until, Relaxed);
                 return Some(patience);
             }
-            // Those who were just answered ask again soon: a round with all of them costs hardly more.
+            self.make_way(n_answered);
+        }
+    }
+
+    /// Those who were just answered are likely to ask again at once, and a round with all of them costs hardly more than
+    /// one with the first. So others get the processor before us, until as many have asked or a few times; if nobody
+    /// wants it, that takes no time.
+    fn make_way(&self, n_answered: usize) {
+        for _ in 0..N_YIELDS_MAX {
             std::thread::yield_now();
+            if self.shared.n_asked() >= n_answered {
+                return;
+            }
         }
     }
 
