@@ -85,6 +85,26 @@ async fn a_database_held_by_another_process_is_busy_retry_and_nothing_is_done() 
     assert!(metrics.contains("lock_db_busy_total{op=\"renew\"} 1"), "{metrics}");
 }
 
+/// The names of its threads.
+fn threads(server: &Process) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    tasks.map(name).collect()
+}
+
+#[test]
+fn there_are_as_many_workers_as_it_was_told_or_one_for_each_processor() {
+    let data = folder();
+    let n_processors = std::thread::available_parallelism().unwrap().get();
+    for (flag, expected) in [("--workers=3", 3), ("--workers=0", n_processors)] {
+        let server = Process::start(BINARY, data.path(), &["--ephemeral", flag]);
+        let n = threads(&server).iter().filter(|name| name.starts_with("worker-")).count();
+        assert_eq!(n, expected, "{flag}");
+    }
+}
+
 #[tokio::test]
 async fn an_ephemeral_server_leaves_no_data() {
     let data = folder();
@@ -204,6 +224,7 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     assert!(with_file("[listen]\nport = 1").contains("must be a text"));
     assert!(check_config(&["--config", "/nowhere.toml"], &[]).contains("/nowhere.toml"));
     assert!(check_config(&["--queue-max=-1"], &[]).contains("--queue-max"));
+    assert!(check_config(&["--workers=1025"], &[]).contains("--workers"));
     assert!(check_config(&["--grace=61m"], &[]).contains("--grace: 1h 1m is longer"));
     assert!(check_config(&["--lock-namespace="], &[]).contains("--lock-namespace: is empty"));
     assert!(check_config(&[], &[("LEASEHOLD_TTL_MAX", "x")]).contains("--ttl-max"));

@@ -6,6 +6,7 @@
 use leasehold_testkit::{Local, Response, Value, json};
 
 type Method = hyper::Method;
+type Header<'a> = (&'a str, &'a str);
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const LONG_WAY: (&str, &str) = ("x-request-id", "r");
@@ -21,7 +22,7 @@ impl Teller {
         Self { local: Local::ephemeral().await, more: more.to_vec() }
     }
 
-    async fn tell(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
+    async fn tell(&self, path: &str, headers: &[Header<'_>], body: &str) -> Response {
         let headers = [headers, &self.more].concat();
         let body = body.to_owned();
         self.local.client.send_with(Method::POST, path, &headers, body).await.unwrap()
@@ -48,7 +49,7 @@ async fn the_short_way_and_the_long_way_lead_to_the_same_answers() {
     let too_large = format!("{{\"owner_id\":\"{}\"}}", "x".repeat(70_000));
     let ann = r#"{"owner_id":"ann","ttl_ms":60000}"#;
     let text = ("content-type", "text/plain");
-    let story: &[(&str, &[(&str, &str)], &str)] = &[
+    let story: &[(&str, &[Header<'_>], &str)] = &[
         ("/v1/locks/db/acquire", &[JSON], ann),
         ("/v1/locks/db/acquire", &[JSON], r#"{"owner_id":"ben","ttl_ms":60000}"#),
         ("/v1/locks/db/acquire?unknown=1", &[], ann),

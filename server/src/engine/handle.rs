@@ -137,7 +137,7 @@ impl EngineHandle {
     }
 
     fn ask(&self, question: Question) -> Call {
-        let ticket = self.0.shared.ticket();
+        let (op, ticket) = (Op::of(&question), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let reply = Return { sender, mailbox: self.0.mailbox };
         let ask = Ask { question, ticket, reply, sent_at: Instant::now() };
@@ -148,8 +148,8 @@ impl EngineHandle {
                 }
                 None
             }
-            Err(Refused::Full(ask)) => {
-                self.0.metrics.overloaded(Op::of(&ask.question));
+            Err(Refused::Full) => {
+                self.0.metrics.overloaded(op);
                 Some(Error::Overloaded)
             }
             Err(Refused::Closed) => Some(Error::Stopping),

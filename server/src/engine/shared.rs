@@ -36,7 +36,7 @@ struct Asks {
 
 /// Why something cannot be asked.
 pub(super) enum Refused {
-    Full(Ask),
+    Full,
     Closed,
 }
 
@@ -76,7 +76,7 @@ impl Shared {
             return Err(Refused::Closed);
         }
         if asks.list.len() >= self.n_asked_max {
-            return Err(Refused::Full(ask));
+            return Err(Refused::Full);
         }
         asks.list.push(ask);
         let n_asked = asks.list.len();

@@ -58,7 +58,6 @@ struct Answer {
 }
 
 impl Writer {
-    #[expect(clippy::too_many_arguments, reason = "everything the loop owns, handed over once")]
     pub(super) fn new(
         options: Options,
         store: Box<dyn Store>,
