@@ -1,5 +1,5 @@
-//! The calls that do without the router are answered as those that go through it: the same story is told to two servers, to one
-//! of them with a header that only the router looks at.
+//! The calls that do without the router are answered as those that go through it: the same story is told to two
+//! servers, to one of them with a header that only the router looks at.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -102,9 +102,9 @@ impl Lead {
         }
     }
 
-    /// Those who were just answered are likely to ask again at once, and a round with all of them costs hardly more than
-    /// one with the first. So others get the processor before us, until as many have asked or a few times; if nobody
-    /// wants it, that takes no time.
+    /// Those who were just answered are likely to ask again at once, and a round with all of them costs hardly more
+    /// than one with the first. So others get the processor before us, until as many have asked or a few times; if
+    /// nobody wants it, that takes no time.
     fn make_way(&self, n_answered: usize) {
         for _ in 0..N_YIELDS_MAX {
             std::thread::yield_now();

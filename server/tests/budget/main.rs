@@ -1,6 +1,6 @@
-//! What one request costs on its way through the engine, in allocations and instructions: counted, not timed, so that it can
-//! be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a reason to make it dearer writes
-//! it down: `UPDATE_BUDGET=1 cargo test -p leasehold-server --test budget -- --test-threads=1`.
+//! What one request costs on its way through the engine, in allocations and instructions: counted, not timed, so that
+//! it can be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a reason to make it dearer
+//! writes it down: `UPDATE_BUDGET=1 cargo test -p leasehold-server --test budget -- --test-threads=1`.
 
 #![allow(unsafe_code, reason = "counting allocations means being the allocator")]
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing")]

@@ -1,6 +1,6 @@
-//! The three calls that nearly all the traffic is, without the router: it would take as long to find them as it takes to do
-//! what they ask. Whatever is unusual about a request, be it only a letter in its path, goes the long way to the same
-//! handlers.
+//! The three calls that nearly all the traffic is, without the router: it would take as long to find them as it
+//! takes to do what they ask. Whatever is unusual about a request, be it only a letter in its path, goes the long way
+//! to the same handlers.
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::State;
