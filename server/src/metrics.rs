@@ -133,7 +133,7 @@ impl Metrics {
         r.register("leasehold_sessions", "Sessions", self.n_sessions.clone());
         r.register(
             "leasehold_queue_depth",
-            "Requests in the engine's channel",
+            "Requests nobody has looked at yet",
             self.queue_depth.clone(),
         );
         let records = self.journal_records.clone();

@@ -120,7 +120,7 @@ impl Plan {
         span + span / 1_000_000 * 2 * self.drift_ppm + MS
     }
 
-    /// How long a question may lie in the engine's channel while others have their turn.
+    /// How long a question may lie before the engine while others have their turn.
     pub fn turn_max(&self) -> Time {
         if self.has_slow_disk { 1_500 * MS } else { 300 * MS }
     }

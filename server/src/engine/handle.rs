@@ -18,7 +18,7 @@ use super::shared::{Gone, Refused, Shared};
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
 
-/// Cheap to clone; hides the channels.
+/// Cheap to clone; hides how the engine is reached.
 #[derive(Clone)]
 pub struct EngineHandle(Arc<Inner>);
 

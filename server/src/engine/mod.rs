@@ -1,8 +1,8 @@
-//! The engine: one thread that owns the machine and the store.
+//! The engine: one writer that owns the machine and the store, and a thread that sees to it that it works.
 //!
-//! It takes what is in its channel, applies it all, makes what changed durable as one record, and only then
-//! answers: refusals and reads too, because they may have seen what was not durable yet. If it cannot know
-//! whether a record is durable it stops, and a restart finds out.
+//! The writer takes what was asked, applies it all, makes what changed durable as one record, and only then answers:
+//! refusals and reads too, because they may have seen what was not durable yet. If it cannot know whether a record
+//! is durable it stops, and a restart finds out.
 
 mod event;
 mod handle;
