@@ -44,8 +44,10 @@ impl Setting {
     }
 }
 
+type Run = fn(&Setting, &mut Report);
+
 /// By letter, as in docs/performance.md.
-pub(crate) const ALL: [(&str, fn(&Setting, &mut Report)); 7] = [
+pub(crate) const ALL: [(&str, Run); 7] = [
     ("a", rates::run),
     ("b", hot::run),
     ("c", renew::run),
