@@ -7,13 +7,12 @@ use axum::extract::State;
 use axum::http::{Method, Request};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::LockKey;
-use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::lock;
 use crate::app::App;
-use crate::http::{X_REQUEST_ID, body};
+use crate::http::X_REQUEST_ID;
 
 const PREFIX: &str = "/v1/locks/";
 
@@ -54,32 +53,29 @@ impl Direct {
     where
         B: HttpBody<Data = Bytes>,
     {
+        self.call(app, request).await.into_response()
+    }
+
+    async fn call<B>(self, app: App, request: Request<B>) -> Result<Response, Refusal>
+    where
+        B: HttpBody<Data = Bytes>,
+    {
         let received = Received(app.engine.now());
         let name = request.uri().path()[PREFIX.len()..self.name_end].into();
         let lock = Lock(LockKey { namespace: app.dialect.locks_namespace.clone(), name });
-        let answer = match self.verb {
-            Verb::Acquire => match parsed(&app, request).await {
-                Ok(body) => lock::acquire(State(app), received, lock, body).await,
-                Err(refusal) => Err(refusal),
-            },
-            Verb::Renew => match parsed(&app, request).await {
-                Ok(body) => lock::renew(State(app), received, lock, body).await,
-                Err(refusal) => Err(refusal),
-            },
-            Verb::Release => match parsed(&app, request).await {
-                Ok(body) => lock::release(State(app), lock, body).await,
-                Err(refusal) => Err(refusal),
-            },
-        };
-        answer.into_response()
+        match self.verb {
+            Verb::Acquire => {
+                let body = Body::read(request, &app).await?;
+                lock::acquire(State(app), received, lock, body).await
+            }
+            Verb::Renew => {
+                let body = Body::read(request, &app).await?;
+                lock::renew(State(app), received, lock, body).await
+            }
+            Verb::Release => {
+                let body = Body::read(request, &app).await?;
+                lock::release(State(app), lock, body).await
+            }
+        }
     }
-}
-
-async fn parsed<T, B>(app: &App, request: Request<B>) -> Result<Body<T>, Refusal>
-where
-    T: DeserializeOwned,
-    B: HttpBody<Data = Bytes>,
-{
-    let options = &app.http;
-    Ok(Body(body::json(request, options.body_bytes_max, options.body_timeout).await?))
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::body::{Bytes, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts};
+use axum::http::Request;
 use axum::http::request::Parts;
 use leasehold_core::{Limit, LockKey, Rejection, Timestamp};
 use serde::de::DeserializeOwned;
@@ -83,11 +85,20 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
 /// A JSON body.
 pub(super) struct Body<T>(pub(super) T);
 
+impl<T: DeserializeOwned> Body<T> {
+    pub(super) async fn read<B>(request: Request<B>, app: &App) -> Result<Self, Refusal>
+    where
+        B: HttpBody<Data = Bytes>,
+    {
+        let options = &app.http;
+        Ok(Self(body::json(request, options.body_bytes_max, options.body_timeout).await?))
+    }
+}
+
 impl<T: DeserializeOwned + Send> FromRequest<App> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let options = &app.http;
-        Ok(Self(body::json(request, options.body_bytes_max, options.body_timeout).await?))
+    async fn from_request(request: axum::extract::Request, app: &App) -> Result<Self, Refusal> {
+        Self::read(request, app).await
     }
 }
