@@ -20,7 +20,7 @@ use tower::ServiceExt;
 
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content::Content, content::Local};
-use crate::dialect::{self, Dialect, locks};
+use crate::dialect::{self, Dialect, native};
 use crate::engine::{EngineHandle, Mailbox};
 use crate::http;
 use crate::http::forwarded::Peer;
@@ -93,18 +93,18 @@ impl Deref for App {
 pub(crate) struct Service {
     app: App,
     router: Router,
-    speaks_locks: bool,
+    speaks_native: bool,
 }
 
 impl Service {
     pub(crate) fn new(app: App, dialects: &[Dialect]) -> Self {
         let router = router(app.clone(), dialects);
-        Self { app, router, speaks_locks: dialects.contains(&Dialect::Locks) }
+        Self { app, router, speaks_native: dialects.contains(&Dialect::Native) }
     }
 
     pub(crate) async fn call(self, peer: Peer, mut request: Request<Incoming>) -> Response {
-        if self.speaks_locks
-            && let Some(direct) = locks::Direct::of(&request)
+        if self.speaks_native
+            && let Some(direct) = native::Direct::of(&request)
         {
             return direct.answer(self.app, request).await;
         }

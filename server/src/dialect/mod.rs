@@ -5,11 +5,11 @@ mod claims;
 pub(crate) mod files;
 mod lease_id;
 mod leases;
-mod lock;
-pub mod locks;
+pub mod native;
 mod owner;
 mod path;
 mod query;
+mod sticky;
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,20 +25,20 @@ use crate::contract::Chapter;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialect {
     /// The native one.
-    Locks = 0,
+    Native = 0,
     /// LS-SPEC-001.
     Leases = 1,
     /// A queue of claims for each resource.
     Claims = 2,
     /// The sticky lock with grace.
-    Lock = 3,
+    Sticky = 3,
     /// Files with locks.
     Files = 4,
 }
 
 /// All there are.
 pub const ALL: [Dialect; 5] =
-    [Dialect::Locks, Dialect::Leases, Dialect::Claims, Dialect::Lock, Dialect::Files];
+    [Dialect::Native, Dialect::Leases, Dialect::Claims, Dialect::Sticky, Dialect::Files];
 
 /// What the dialects can be told.
 #[derive(Clone, Debug)]
@@ -96,8 +96,8 @@ impl Dialect {
     /// As it is called in settings.
     pub fn name(self) -> &'static str {
         match self {
-            Dialect::Locks => "locks",
-            Dialect::Lock => "lock",
+            Dialect::Native => "locks",
+            Dialect::Sticky => "lock",
             Dialect::Leases => "leases",
             Dialect::Claims => "claims",
             Dialect::Files => "files",
@@ -112,8 +112,8 @@ impl Dialect {
     /// What it answers.
     pub(crate) fn chapter(self, app: &App) -> Chapter {
         match self {
-            Dialect::Locks => locks::contract::chapter(app),
-            Dialect::Lock => lock::contract::chapter(app),
+            Dialect::Native => native::contract::chapter(app),
+            Dialect::Sticky => sticky::contract::chapter(app),
             Dialect::Leases => leases::contract::chapter(app),
             Dialect::Claims => claims::contract::chapter(app),
             Dialect::Files => files::contract::chapter(app),
@@ -122,8 +122,8 @@ impl Dialect {
 
     pub(crate) fn routes(self, app: &App) -> Router<App> {
         match self {
-            Dialect::Locks => locks::routes(),
-            Dialect::Lock => lock::routes(),
+            Dialect::Native => native::routes(),
+            Dialect::Sticky => sticky::routes(),
             Dialect::Leases => leases::routes(app),
             Dialect::Claims => claims::routes(),
             Dialect::Files => files::routes(app),

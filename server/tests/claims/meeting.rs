@@ -110,7 +110,7 @@ async fn the_namespace_is_a_setting() {
 #[tokio::test]
 async fn switched_off_it_is_not_there() {
     let mut settings = settings(None);
-    settings.dialects = vec![Dialect::Locks];
+    settings.dialects = vec![Dialect::Native];
     let scene = Scene { local: Local::start(settings).await };
     assert_eq!(scene.post(json!({"resource": "x", "timeout": 1})).await.status, 404);
     assert_eq!(scene.get(1).await.status, 404);

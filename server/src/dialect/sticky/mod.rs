@@ -5,8 +5,8 @@ pub(super) mod contract;
 mod duration;
 mod error;
 mod extract;
+mod lock;
 mod page;
-mod sticky;
 mod wire;
 
 use axum::Router;
@@ -16,6 +16,6 @@ use crate::app::App;
 
 pub(super) fn routes() -> Router<App> {
     Router::new()
-        .route("/lock", get(sticky::look).post(sticky::acquire).delete(sticky::release))
+        .route("/lock", get(lock::look).post(lock::acquire).delete(lock::release))
         .route("/lock/page", get(page::show))
 }

@@ -26,7 +26,7 @@ pub(super) async fn open(
     let command = Command::OpenSession(OpenSession {
         digest: wire::session_digest(&session_id),
         owner: owner::anonymous(&request.owner_id),
-        dialect: Dialect::Locks.number(),
+        dialect: Dialect::Native.number(),
         ttl: Span::from_millis(request.ttl_ms),
     });
     match app.engine.apply(command).await? {
@@ -45,7 +45,7 @@ pub(super) async fn look(
     Received(now): Received,
     SessionId(id): SessionId,
 ) -> Answer {
-    let read = Read::Session(wire::session_digest(&id), Dialect::Locks.number());
+    let read = Read::Session(wire::session_digest(&id), Dialect::Native.number());
     match app.engine.read(read).await? {
         Reply::Session(Some(session)) => {
             let expires_in_ms = session.deadline.since(now).as_millis();
@@ -63,7 +63,7 @@ pub(super) async fn keep(
     SessionId(id): SessionId,
 ) -> Answer {
     let session = wire::session_digest(&id);
-    let command = Command::KeepSession(KeepSession { session, dialect: Dialect::Locks.number() });
+    let command = Command::KeepSession(KeepSession { session, dialect: Dialect::Native.number() });
     match app.engine.apply(command).await? {
         Reply::Applied(Ok(Outcome::SessionKept { deadline })) => {
             let expires_in_ms = deadline.since(now).as_millis();
@@ -76,7 +76,8 @@ pub(super) async fn keep(
 
 pub(super) async fn close(State(app): State<App>, SessionId(id): SessionId) -> Answer {
     let session = wire::session_digest(&id);
-    let command = Command::CloseSession(CloseSession { session, dialect: Dialect::Locks.number() });
+    let command =
+        Command::CloseSession(CloseSession { session, dialect: Dialect::Native.number() });
     match app.engine.apply(command).await? {
         Reply::Applied(Ok(Outcome::SessionClosed)) => Ok(StatusCode::NO_CONTENT.into_response()),
         Reply::Applied(Err(rejection)) => Err(rejection.into()),

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_core::{LockKey, LockView};
 
 use super::error::Refusal;
-use super::sticky::unexpected;
+use super::lock::unexpected;
 use super::wire::{self, Status};
 use crate::app::App;
 use crate::engine::{Filter, Page, Read, Reply};

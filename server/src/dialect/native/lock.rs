@@ -62,7 +62,7 @@ fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, R
         session: request.session_id.as_deref().map(wire::session_digest),
         metadata: wire::metadata(request),
         request_id: request.request_id.as_deref().map(Into::into),
-        ..Acquire::new(key.clone(), owner, Dialect::Locks.number(), secret)
+        ..Acquire::new(key.clone(), owner, Dialect::Native.number(), secret)
     })))
 }
 
@@ -149,7 +149,7 @@ pub(super) async fn renew(
     let Some(proof) = proof else { return Ok(not_renewed()) };
     let command = Command::Renew(Renew {
         proof,
-        dialect: Dialect::Locks.number(),
+        dialect: Dialect::Native.number(),
         extend: Extend::AtLeast(Span::from_millis(request.extend_by_ms)),
         request_id: request.request_id.map(Into::into),
     });
@@ -183,7 +183,7 @@ pub(super) async fn release(
     let Some(proof) = proof else { return Ok(not_released(Reason::NotOwner)) };
     let command = Command::Release(Release {
         proof,
-        dialect: Dialect::Locks.number(),
+        dialect: Dialect::Native.number(),
         request_id: request.request_id.map(Into::into),
     });
     match app.engine.apply(command).await? {

@@ -32,7 +32,7 @@ fn acquire_command(app: &App, params: AcquireParams) -> Command {
         ttl: Some(params.ttl),
         grace: app.dialect.grace,
         sticky: true,
-        ..Acquire::new(params.lock, params.owner, Dialect::Lock.number(), secret)
+        ..Acquire::new(params.lock, params.owner, Dialect::Sticky.number(), secret)
     }))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn release(State(app): State<App>, params: ReleaseParams) -> An
     let ReleaseParams { lock, owner } = params;
     let job = lock.name.clone();
     let proof = Proof::Owner { lock, owner };
-    let dialect = Dialect::Lock.number();
+    let dialect = Dialect::Sticky.number();
     let command = Command::Release(Release { proof, dialect, request_id: None });
     match app.engine.apply(command).await? {
         Reply::Applied(Ok(Outcome::Released(_) | Outcome::Forgone)) => Ok(released(&job)),

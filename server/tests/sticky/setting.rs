@@ -123,7 +123,7 @@ async fn the_namespace_is_a_setting() {
 #[tokio::test]
 async fn switched_off_it_is_not_there() {
     let mut settings = settings(None);
-    settings.dialects = dialect::ALL.into_iter().filter(|on| *on != Dialect::Lock).collect();
+    settings.dialects = dialect::ALL.into_iter().filter(|on| *on != Dialect::Sticky).collect();
     let lab = Homelab::with(settings).await;
     assert_eq!(lab.post("client=laptop1").await.status, 404);
     assert_eq!(lab.delete("client=laptop1").await.status, 404);
