@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{Lasting, glance};
+use crate::duration::{DurationArg, glance};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
 use crate::proof::request_id;
 use crate::seconds::Seconds;
 
-const TTL_DEFAULT: Lasting = Lasting(Duration::from_secs(30));
+const TTL_DEFAULT: DurationArg = DurationArg(Duration::from_secs(30));
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ pub(crate) struct AcquireArgs {
     lock: String,
     /// How long the lease lasts: 30s, or as long as the session.
     #[arg(long)]
-    ttl: Option<Lasting>,
+    ttl: Option<DurationArg>,
     /// Wait in the queue this long: seconds, or with a unit. Not at all if left out.
     #[arg(short, long, value_name = "SECONDS")]
     wait: Option<Seconds>,
@@ -56,7 +56,7 @@ pub(crate) struct AcquireArgs {
     limit: Option<u32>,
     /// If the lease runs out, keep the lock for this owner so long.
     #[arg(long)]
-    grace: Option<Lasting>,
+    grace: Option<DurationArg>,
     /// Shown to whoever looks at the lock.
     #[arg(long, value_name = "JSON", value_parser = json)]
     metadata: Option<Value>,
@@ -89,13 +89,15 @@ async fn granted(client: &Client, args: &AcquireArgs) -> Result<Acquired, Error>
     let question = args.question();
     let asked_at = Instant::now();
     persist(|| {
-        let left = args.wait.map(|Seconds(wait)| Lasting(wait.saturating_sub(asked_at.elapsed())));
-        let question = AcquireRequest { wait_ms: left.map(Lasting::millis), ..question.clone() };
+        let left =
+            args.wait.map(|Seconds(wait)| DurationArg(wait.saturating_sub(asked_at.elapsed())));
+        let question =
+            AcquireRequest { wait_ms: left.map(DurationArg::millis), ..question.clone() };
         async move {
             let sent_at = Instant::now();
             let mut acquired = client.acquire(&args.lock, &question).await?;
             // The server counts from the question, which may have waited long. Whoever reads this does so now.
-            let since = Lasting(sent_at.elapsed()).millis();
+            let since = DurationArg(sent_at.elapsed()).millis();
             acquired.expires_in_ms = acquired.expires_in_ms.map(|ms| ms.saturating_sub(since));
             Ok(acquired)
         }
@@ -108,12 +110,12 @@ impl AcquireArgs {
         let ttl = self.ttl.or(self.session.is_none().then_some(TTL_DEFAULT));
         AcquireRequest {
             owner_id: self.owner.name(),
-            ttl_ms: ttl.map(Lasting::millis),
+            ttl_ms: ttl.map(DurationArg::millis),
             request_id: Some(self.request_id.clone().unwrap_or_else(request_id)),
             wait_ms: None,
             mode: self.shared.then_some(Mode::Shared),
             limit: self.limit,
-            grace_ms: self.grace.map(Lasting::millis),
+            grace_ms: self.grace.map(DurationArg::millis),
             metadata: self.metadata.clone(),
             session_id: self.session.clone(),
         }

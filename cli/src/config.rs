@@ -19,7 +19,7 @@ use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
 
-use crate::duration::Lasting;
+use crate::duration::DurationArg;
 use files::FilesArgs;
 
 /// Every setting of a server. Its defaults need no file.
@@ -67,16 +67,16 @@ pub(crate) struct Args {
     pub(crate) claims_namespace: String,
     /// How long a claim may wait before it expires.
     #[arg(long, env = "LEASEHOLD_CLAIMS_WAIT_MAX", default_value = "24h")]
-    pub(crate) claims_wait_max: Lasting,
+    pub(crate) claims_wait_max: DurationArg,
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
-    pub(crate) grace: Lasting,
+    pub(crate) grace: DurationArg,
     /// How often the journal is folded into the tables.
     #[arg(long, env = "LEASEHOLD_FOLD_INTERVAL", default_value = "5s")]
-    pub(crate) fold_interval: Lasting,
+    pub(crate) fold_interval: DurationArg,
     /// How long stopping may take.
     #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
-    pub(crate) shutdown_timeout: Lasting,
+    pub(crate) shutdown_timeout: DurationArg,
     /// What to log: error, warn, info, debug, trace, or a filter.
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
     pub(crate) log: String,
@@ -107,10 +107,10 @@ struct EngineArgs {
     events_max: usize,
     /// The soonest a refused client is told to come back.
     #[arg(long, env = "LEASEHOLD_RETRY_MIN", default_value = "25ms")]
-    retry_min: Lasting,
+    retry_min: DurationArg,
     /// The latest a refused client is told to come back.
     #[arg(long, env = "LEASEHOLD_RETRY_MAX", default_value = "1s")]
-    retry_max: Lasting,
+    retry_max: DurationArg,
 }
 
 #[derive(ClapArgs, Clone, Debug)]
@@ -125,13 +125,13 @@ struct HttpArgs {
     connections_max: usize,
     /// How long a new connection has to send its first request's head.
     #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
-    header_timeout: Lasting,
+    header_timeout: DurationArg,
     /// How long a connection may stay without a request.
     #[arg(long, env = "LEASEHOLD_IDLE_TIMEOUT", default_value = "2m")]
-    idle_timeout: Lasting,
+    idle_timeout: DurationArg,
     /// How long a request's body may take.
     #[arg(long, env = "LEASEHOLD_BODY_TIMEOUT", default_value = "30s")]
-    body_timeout: Lasting,
+    body_timeout: DurationArg,
     /// Largest request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
     body_bytes_max: usize,
@@ -163,18 +163,18 @@ macro_rules! limits {
 mod default {
     use leasehold_core::Span;
 
-    use crate::duration::Lasting;
+    use crate::duration::DurationArg;
 
     pub(super) mod types {
         #![expect(non_camel_case_types, reason = "named after what the core calls them")]
         pub(in crate::config) type bytes = usize;
         pub(in crate::config) type number = usize;
         pub(in crate::config) type small = u32;
-        pub(in crate::config) type span = crate::duration::Lasting;
+        pub(in crate::config) type span = crate::duration::DurationArg;
     }
 
     pub(super) mod back {
-        use super::{Lasting, Span};
+        use super::{DurationArg, Span};
 
         pub(in crate::config) fn bytes(n: usize) -> usize {
             n
@@ -185,8 +185,8 @@ mod default {
         pub(in crate::config) fn small(n: u32) -> u32 {
             n
         }
-        pub(in crate::config) fn span(lasting: Lasting) -> Span {
-            lasting.span()
+        pub(in crate::config) fn span(duration: DurationArg) -> Span {
+            duration.span()
         }
     }
 
@@ -199,8 +199,8 @@ mod default {
     pub(super) fn small(n: u32) -> u32 {
         n
     }
-    pub(super) fn span(span: Span) -> Lasting {
-        Lasting(std::time::Duration::from_nanos(span.as_nanos()))
+    pub(super) fn span(span: Span) -> DurationArg {
+        DurationArg(std::time::Duration::from_nanos(span.as_nanos()))
     }
 }
 

@@ -8,9 +8,9 @@ use leasehold_core::Span;
 
 /// A duration that can be a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Lasting(pub(crate) Duration);
+pub(crate) struct DurationArg(pub(crate) Duration);
 
-impl Lasting {
+impl DurationArg {
     /// As the core counts.
     pub(crate) fn span(self) -> Span {
         Span::from_nanos(u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
@@ -22,7 +22,7 @@ impl Lasting {
     }
 }
 
-impl FromStr for Lasting {
+impl FromStr for DurationArg {
     type Err = humantime::DurationError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -30,7 +30,7 @@ impl FromStr for Lasting {
     }
 }
 
-impl fmt::Display for Lasting {
+impl fmt::Display for DurationArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
     }

@@ -7,7 +7,7 @@ use leasehold::api::RenewRequest;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{Lasting, glance};
+use crate::duration::{DurationArg, glance};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, plain, print, print_json};
 use crate::proof::ProofArgs;
@@ -27,7 +27,7 @@ pub(crate) struct RenewArgs {
     proof: ProofArgs,
     /// It then lasts at least this long from now.
     #[arg(long, default_value = "30s")]
-    ttl: Lasting,
+    ttl: DurationArg,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{Lasting, glance};
+use crate::duration::{DurationArg, glance};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
@@ -52,7 +52,7 @@ enum SessionCommand {
 struct OpenArgs {
     /// How long it lasts without a keep-alive.
     #[arg(long, default_value = "30s")]
-    ttl: Lasting,
+    ttl: DurationArg,
     /// Print lines for a shell to `eval`.
     #[arg(long, conflicts_with = "json")]
     env: bool,
@@ -70,7 +70,7 @@ struct KeepArgs {
     this: ThisArgs,
     /// Do so again and again until it is over. Less than half of its ttl is a good choice.
     #[arg(long, value_name = "TIME")]
-    every: Option<Lasting>,
+    every: Option<DurationArg>,
 }
 
 #[derive(Args, Debug)]
@@ -116,7 +116,7 @@ async fn keep(args: &KeepArgs) -> Result<(), Failure> {
         } else {
             print(&format!("kept for {}", glance(Duration::from_millis(kept.expires_in_ms))))?;
         }
-        let Some(Lasting(pause)) = args.every else { return Ok(()) };
+        let Some(DurationArg(pause)) = args.every else { return Ok(()) };
         tokio::time::sleep(pause).await;
     }
 }

@@ -48,7 +48,7 @@ pub struct Acquire {
     pub owner: Owner,
     /// The owner's instance is completed by the lease's number: for protocols in which nobody says who they
     /// are, so that every lease has an owner of its own.
-    pub numbered: bool,
+    pub owner_per_lease: bool,
     /// Through which protocol.
     pub dialect: Dialect,
     /// With whom it may be shared.
@@ -79,7 +79,7 @@ impl Acquire {
         Self {
             lock,
             owner,
-            numbered: false,
+            owner_per_lease: false,
             dialect,
             mode: Mode::Exclusive,
             ttl: None,

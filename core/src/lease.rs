@@ -134,9 +134,9 @@ pub(crate) struct Extra {
     pub(crate) reason: Option<Arc<str>>,
     /// When it was asked for, if that was before it was granted.
     pub(crate) created_at: Option<Timestamp>,
-    /// It was told again, to another connection than the one it was granted to. Never journaled, because no
+    /// A replay told another connection of it than the one it was granted to. Never journaled, because no
     /// connection outlives a restart.
-    pub(crate) retold: bool,
+    pub(crate) was_replayed: bool,
 }
 
 impl Lease {
@@ -162,8 +162,8 @@ impl Lease {
     }
 
     /// Was anybody told of it beside the connection it was granted to? Whoever changed it since was.
-    pub(crate) fn is_retold(&self) -> bool {
-        self.version > 1 || self.extra.as_ref().is_some_and(|extra| extra.retold)
+    pub(crate) fn is_known_elsewhere(&self) -> bool {
+        self.version > 1 || self.extra.as_ref().is_some_and(|extra| extra.was_replayed)
     }
 
     pub(crate) fn is_active(&self) -> bool {

@@ -46,7 +46,7 @@ pub enum Mutant {
     /// Core: a lease outlives its session.
     SessionIgnored,
     /// Engine: a grant is given back though somebody else was told of it too.
-    GiveBackWhatWasRetold,
+    GiveBackWhatIsKnownElsewhere,
     /// Server: lock time follows the wall clock.
     LockTimeFromWall,
 }
@@ -71,7 +71,7 @@ pub const ALL: [Mutant; 20] = [
     Mutant::GoOnAfterUnknown,
     Mutant::ExpireWithoutPromote,
     Mutant::SessionIgnored,
-    Mutant::GiveBackWhatWasRetold,
+    Mutant::GiveBackWhatIsKnownElsewhere,
     Mutant::LockTimeFromWall,
 ];
 

@@ -37,7 +37,7 @@ impl Owners {
     }
 
     /// One reference less; the last one forgets the owner.
-    pub(crate) fn let_go(&mut self, slot: Slot<Known>) {
+    pub(crate) fn release(&mut self, slot: Slot<Known>) {
         self.arena[slot].n_refs -= 1;
         if self.arena[slot].n_refs == 0 {
             self.index.remove(self.hash.of(&self.arena[slot].owner), |other| *other == slot);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use leasehold_core::{Limits, Span};
 
-use crate::duration::Lasting;
+use crate::duration::DurationArg;
 
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Files")]
@@ -19,10 +19,10 @@ pub(super) struct FilesArgs {
     pub(super) files_namespace: String,
     /// How long a file stays locked. Unless said: 30 minutes, or --ttl-max if that is less.
     #[arg(long, env = "LEASEHOLD_FILES_LOCK_TTL")]
-    files_lock_ttl: Option<Lasting>,
+    files_lock_ttl: Option<DurationArg>,
     /// How long a session of the files lasts. Unless said: 7 days, or --session-ttl-max if that is less.
     #[arg(long, env = "LEASEHOLD_FILES_SESSION_TTL")]
-    files_session_ttl: Option<Lasting>,
+    files_session_ttl: Option<DurationArg>,
     /// Largest file, in bytes.
     #[arg(long, env = "LEASEHOLD_FILES_BYTES_MAX", default_value_t = 16 << 30)]
     pub(super) files_bytes_max: u64,
@@ -38,7 +38,8 @@ const SESSION_TTL: Span = Span::from_secs(7 * 24 * 3600);
 impl FilesArgs {
     /// Says what goes beyond the limits.
     pub(super) fn check(&self, limits: &Limits) -> Result<(), String> {
-        let is_longer = |ttl: Option<Lasting>, max: Span| ttl.is_some_and(|ttl| ttl.span() > max);
+        let is_longer =
+            |ttl: Option<DurationArg>, max: Span| ttl.is_some_and(|ttl| ttl.span() > max);
         if is_longer(self.files_lock_ttl, limits.ttl_max) {
             return Err("--files-lock-ttl is longer than --ttl-max".into());
         }
@@ -49,11 +50,11 @@ impl FilesArgs {
     }
 
     pub(super) fn lock_ttl(&self, limits: &Limits) -> Span {
-        self.files_lock_ttl.map_or(LOCK_TTL.min(limits.ttl_max), Lasting::span)
+        self.files_lock_ttl.map_or(LOCK_TTL.min(limits.ttl_max), DurationArg::span)
     }
 
     pub(super) fn session_ttl(&self, limits: &Limits) -> Span {
-        self.files_session_ttl.map_or(SESSION_TTL.min(limits.session_ttl_max), Lasting::span)
+        self.files_session_ttl.map_or(SESSION_TTL.min(limits.session_ttl_max), DurationArg::span)
     }
 
     pub(super) fn is_public(&self, listen: SocketAddr) -> bool {

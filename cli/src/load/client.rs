@@ -10,7 +10,7 @@ use leasehold::{Error, LockGuard, Moment};
 use super::history::Breach;
 use super::plan::Turn;
 use super::world::World;
-use crate::duration::Lasting;
+use crate::duration::DurationArg;
 use crate::proof::request_id;
 
 /// After an error, so that a server that is away is not stormed.
@@ -137,7 +137,7 @@ async fn pause(world: &World, owner: &str, lock: usize) -> Result<(), Error> {
         owner_id: owner.into(),
         ttl_ms: Some(world.plan.ttl.millis()),
         request_id: Some(request_id()),
-        wait_ms: Some(Lasting(world.left()).millis()),
+        wait_ms: Some(DurationArg(world.left()).millis()),
         ..AcquireRequest::default()
     };
     let acquired = tokio::select! {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use fastrand::Rng;
 
-use crate::duration::Lasting;
+use crate::duration::DurationArg;
 use crate::exit::{Failure, USAGE};
 
 /// A kept lease is held so many halves of its ttl: long enough that only renewals keep it.
@@ -21,16 +21,16 @@ pub(super) struct Plan {
     pub(super) clients: u32,
     /// How long.
     #[arg(long, default_value = "20s")]
-    pub(super) duration: Lasting,
+    pub(super) duration: DurationArg,
     /// How long a lease lasts if it is not renewed.
     #[arg(long, default_value = "1s")]
-    pub(super) ttl: Lasting,
+    pub(super) ttl: DurationArg,
     /// How long a lock is held.
     #[arg(long, default_value = "5ms")]
-    pub(super) hold: Lasting,
+    pub(super) hold: DurationArg,
     /// Up to so much more, by chance, for every hold and before every new try.
     #[arg(long, default_value = "5ms")]
-    pub(super) jitter: Lasting,
+    pub(super) jitter: DurationArg,
     /// The share of turns in which the client is paused until its lease is over, and goes on as if it were not.
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = share)]
     pub(super) failrate: f64,

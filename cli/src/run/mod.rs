@@ -27,7 +27,7 @@ use warden::Warden;
 pub(crate) use warden::{WardenArgs, warden};
 
 use crate::connection::ConnectionArgs;
-use crate::duration::Lasting;
+use crate::duration::DurationArg;
 use crate::exit::{CONFLICT, Failure, LOST, SIGNAL, SYSTEM, USAGE};
 use crate::seconds::Seconds;
 
@@ -77,7 +77,7 @@ pub(crate) struct RunArgs {
     limit: Option<u32>,
     /// How long the lease lasts if the server does not hear from us.
     #[arg(long, default_value = "30s")]
-    ttl: Lasting,
+    ttl: DurationArg,
     /// The time between SIGTERM and SIGKILL if the lock is about to be lost: 5, or a quarter of the ttl if that
     /// is less.
     #[arg(long, value_name = "SECONDS")]

@@ -228,7 +228,7 @@ impl State {
         let Lease { number, lock, owner, .. } = self.leases[slot];
         self.lease_index.remove(number_hash(number.0), |other| *other == slot);
         self.leases.remove(slot);
-        self.owners.let_go(owner);
+        self.owners.release(owner);
         self.locks[lock].busy_mut().n_ended -= 1;
         self.rest(lock);
     }
@@ -287,7 +287,7 @@ fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
             requests: record.requests.clone(),
             reason: record.reason.clone(),
             created_at,
-            retold: false,
+            was_replayed: false,
         })
     })
 }

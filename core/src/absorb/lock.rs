@@ -94,7 +94,7 @@ impl State {
 
     pub(super) fn clear_lapse(&mut self, lock: Slot<Lock>) {
         if let Some(lapse) = self.locks[lock].lapse.take() {
-            self.owners.let_go(lapse.owner);
+            self.owners.release(lapse.owner);
             self.end_grace(lock);
         }
     }

@@ -50,7 +50,7 @@ impl State {
         let session = self.sessions.remove(slot);
         self.session_numbers.remove(&session.number);
         self.session_digests.remove(&session.digest);
-        self.owners.let_go(session.owner);
+        self.owners.release(session.owner);
         // It is the first unless a journal is being replayed beside a sweep that never ran.
         self.ending.retain(|other| *other != slot);
     }

@@ -31,7 +31,7 @@ pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcom
         match replay::find(t, &scope, request.fingerprint)? {
             Some(Replay::Active(lease)) => {
                 // About connections, not about the lease: so it is no change, and a restart forgets it.
-                t.state.leases[lease].extra().retold = true;
+                t.state.leases[lease].extra().was_replayed = true;
                 return Ok(granted(t, lease, GrantKind::Replayed, None));
             }
             Some(Replay::Queued(lease)) => return come_back(t, lease, acquire.wait),
@@ -178,7 +178,7 @@ fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
     let exclusive = acquire.mode == Mode::Exclusive;
     let Owner { principal, instance } = acquire.owner;
     let instance =
-        if acquire.numbered { format!("{instance}{}", number.0).into() } else { instance };
+        if acquire.owner_per_lease { format!("{instance}{}", number.0).into() } else { instance };
     t.record(Change::LeaseAdded(Box::new(LeaseRecord {
         number,
         secret: acquire.secret,

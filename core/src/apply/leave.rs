@@ -13,7 +13,10 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
     let lock = t.state.leases[slot].lock;
     match t.phase(slot) {
         Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
-        Phase::Active if t.state.leases[slot].is_retold() && !mutant!(GiveBackWhatWasRetold) => {
+        Phase::Active
+            if t.state.leases[slot].is_known_elsewhere()
+                && !mutant!(GiveBackWhatIsKnownElsewhere) =>
+        {
             // Whoever was told through another connection has it.
             return Outcome::Done;
         }

@@ -12,7 +12,7 @@ impl Model {
         {
             match self.leases[found].phase {
                 Phase::Active => {
-                    self.leases[found].is_retold = true;
+                    self.leases[found].is_known_elsewhere = true;
                     return Ok(self.granted(found, GrantKind::Replayed));
                 }
                 Phase::Ended(how) => return Err(format!("RequestSpent({how:?})")),
@@ -113,7 +113,7 @@ impl Model {
             deadline,
             session,
             requests: requests.collect(),
-            is_retold: false,
+            is_known_elsewhere: false,
             is_gone: false,
         });
         self.leases.len() - 1
@@ -323,7 +323,7 @@ impl Model {
             Phase::Waiting if matches!(self.leases[n].asked.wait, Wait::Connected(_)) => {
                 self.step_aside(n)
             }
-            Phase::Active if self.leases[n].is_retold || self.leases[n].version > 1 => {
+            Phase::Active if self.leases[n].is_known_elsewhere || self.leases[n].version > 1 => {
                 return Ok("Done".into());
             }
             Phase::Active => {

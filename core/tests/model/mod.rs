@@ -52,7 +52,7 @@ struct Lease {
     /// What was asked under which id.
     requests: Vec<(Operation, Box<str>, String)>,
     /// Somebody was told of it who is not the one it was granted to.
-    is_retold: bool,
+    is_known_elsewhere: bool,
     is_gone: bool,
 }
 

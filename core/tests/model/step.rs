@@ -220,7 +220,7 @@ impl Step {
             ttl: ttl.map(Span::from_secs),
             grace: Span::from_secs(grace),
             wait,
-            numbered: false,
+            owner_per_lease: false,
             sticky,
             keep,
             session: session.map(digest),

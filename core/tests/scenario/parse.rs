@@ -145,7 +145,7 @@ impl<'a> Line<'a> {
                 (Some(wait), _) => Wait::Connected(wait),
                 (None, Some(wait)) => Wait::Unattended(wait),
             },
-            numbered: self.flag("numbered"),
+            owner_per_lease: self.flag("owner_per_lease"),
             sticky: self.flag("sticky"),
             keep: self.flag("keep"),
             session: self.value("session").map(digest),

@@ -162,7 +162,7 @@ impl Writer {
         };
         self.was_busy = false;
         let mut batch = std::mem::take(&mut self.batch);
-        self.let_go(gone, &mut batch);
+        self.leave(gone, &mut batch);
         if is_due {
             self.sweep(&mut batch);
         }
@@ -193,7 +193,7 @@ impl Writer {
         }
     }
 
-    fn let_go(&mut self, gone: Vec<Gone>, batch: &mut Batch) {
+    fn leave(&mut self, gone: Vec<Gone>, batch: &mut Batch) {
         for gone in gone {
             let lease = match gone {
                 Gone::Ticket(ticket) => self.waiters.remove(ticket),
@@ -315,7 +315,7 @@ impl Writer {
             let mut is_told = waiters.is_empty();
             let mut is_granted = false;
             // If several are told, none of them gives it back by going away.
-            let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatWasRetold);
+            let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatIsKnownElsewhere);
             let kind = if is_shared { GrantKind::Replayed } else { GrantKind::New };
             for Waiter { key, reply, sent_at, .. } in waiters {
                 let content = self.verdict(lease, kind, &key);

@@ -37,7 +37,7 @@ pub(super) async fn create(
     let lock = LockKey { namespace: app.dialect.claims_namespace.clone(), name: resource.into() };
     let secret = Secret(crate::random::bytes());
     let command = Command::Acquire(Box::new(Acquire {
-        numbered: true,
+        owner_per_lease: true,
         ttl: Some(timeout),
         wait: Wait::Unattended(app.dialect.claims_wait_max.min(app.limits.wait_max)),
         keep: true,

@@ -11,7 +11,7 @@ use super::content::Facts;
 
 /// What a condition makes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum Precondition {
     /// Go on.
     Holds,
     /// The reader has it already.
@@ -32,30 +32,30 @@ pub(super) fn date(facts: &Facts) -> String {
 }
 
 /// May this request change a file that is now `facts`, or not there?
-pub(super) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Verdict {
+pub(super) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, facts, str::trim),
         None => is_unmodified(headers, facts),
     };
     let unwanted_holds =
         of(headers, IF_NONE_MATCH).is_some_and(|tags| matches(&tags, facts, strong));
-    if wanted_holds && !unwanted_holds { Verdict::Holds } else { Verdict::Fails }
+    if wanted_holds && !unwanted_holds { Precondition::Holds } else { Precondition::Fails }
 }
 
 /// Does this request want to read a file that is now `facts`?
-pub(super) fn of_read(headers: &HeaderMap, facts: &Facts) -> Verdict {
+pub(super) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, Some(facts), str::trim),
         None => is_unmodified(headers, Some(facts)),
     };
     if !wanted_holds {
-        return Verdict::Fails;
+        return Precondition::Fails;
     }
     let is_known = match of(headers, IF_NONE_MATCH) {
         Some(tags) => matches(&tags, Some(facts), strong),
         None => time(headers, IF_MODIFIED_SINCE).is_some_and(|since| seconds(facts) <= since),
     };
-    if is_known { Verdict::NotModified } else { Verdict::Holds }
+    if is_known { Precondition::NotModified } else { Precondition::Holds }
 }
 
 /// Is the part a client has a part of this content?
@@ -140,7 +140,7 @@ mod tests {
             ("if-unmodified-since: yesterday".into(), true, true),
             (format!("if-match: \"v1\"\nif-unmodified-since: {before}"), true, false),
         ] {
-            let holds = |facts| of_write(&headers(&text), facts) == Verdict::Holds;
+            let holds = |facts| of_write(&headers(&text), facts) == Precondition::Holds;
             assert_eq!((holds(Some(&facts())), holds(None)), (there, not_there), "{text}");
         }
     }
@@ -150,17 +150,17 @@ mod tests {
         let then = "Sun, 06 Nov 1994 08:49:37 GMT";
         let before = "Sun, 06 Nov 1994 08:49:36 GMT";
         for (text, verdict) in [
-            ("".into(), Verdict::Holds),
-            ("if-none-match: \"v1\"".into(), Verdict::NotModified),
-            ("if-none-match: W/\"v1\"".into(), Verdict::NotModified),
-            ("if-none-match: *".into(), Verdict::NotModified),
-            ("if-none-match: \"v0\"".into(), Verdict::Holds),
-            (format!("if-modified-since: {then}"), Verdict::NotModified),
-            (format!("if-modified-since: {before}"), Verdict::Holds),
-            (format!("if-none-match: \"v0\"\nif-modified-since: {then}"), Verdict::Holds),
-            ("if-match: \"v0\"".into(), Verdict::Fails),
-            (format!("if-unmodified-since: {before}"), Verdict::Fails),
-            ("if-match: \"v0\"\nif-none-match: \"v1\"".into(), Verdict::Fails),
+            ("".into(), Precondition::Holds),
+            ("if-none-match: \"v1\"".into(), Precondition::NotModified),
+            ("if-none-match: W/\"v1\"".into(), Precondition::NotModified),
+            ("if-none-match: *".into(), Precondition::NotModified),
+            ("if-none-match: \"v0\"".into(), Precondition::Holds),
+            (format!("if-modified-since: {then}"), Precondition::NotModified),
+            (format!("if-modified-since: {before}"), Precondition::Holds),
+            (format!("if-none-match: \"v0\"\nif-modified-since: {then}"), Precondition::Holds),
+            ("if-match: \"v0\"".into(), Precondition::Fails),
+            (format!("if-unmodified-since: {before}"), Precondition::Fails),
+            ("if-match: \"v0\"\nif-none-match: \"v1\"".into(), Precondition::Fails),
         ] {
             assert_eq!(of_read(&headers(&text), &facts()), verdict, "{text}");
         }

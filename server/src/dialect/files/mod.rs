@@ -192,7 +192,7 @@ async fn wrong_method() -> Refusal {
 }
 
 /// Goes on to the end even if whoever asked goes away: what is half done would be worse.
-async fn lasting(work: impl Future<Output = Answer> + Send + 'static) -> Answer {
+async fn to_completion(work: impl Future<Output = Answer> + Send + 'static) -> Answer {
     let unknown = |_| Err(engine::Error::Unknown.into());
     tokio::spawn(work).await.unwrap_or_else(unknown)
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::condition::{self, Verdict};
+use super::condition::{self, Precondition};
 use super::content::{Facts, Readable};
 use super::error::Refusal;
 use super::range::{self, Part};
@@ -26,11 +26,11 @@ pub(super) fn answer(
     is_head: bool,
 ) -> Result<Response, Refusal> {
     match condition::of_read(headers, facts) {
-        Verdict::Fails => return Err(Refusal::precondition()),
-        Verdict::NotModified => {
+        Precondition::Fails => return Err(Refusal::precondition()),
+        Precondition::NotModified => {
             return Ok((StatusCode::NOT_MODIFIED, described(facts), ()).into_response());
         }
-        Verdict::Holds => {}
+        Precondition::Holds => {}
     }
     // A part of nothing is asked for only by those who want a body.
     let is_part = !is_head && condition::range_holds(headers, facts);

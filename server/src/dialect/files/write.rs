@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::condition::{self, Verdict};
+use super::condition::{self, Precondition};
 use super::content::{self, Content, Found};
 use super::error::Refusal;
 use super::hold::Hold;
@@ -12,7 +12,7 @@ use super::path::FilePath;
 use super::session::Session;
 use super::upload::{self, Upload};
 use super::wire::{self, Written};
-use super::{Files, lasting};
+use super::{Files, to_completion};
 
 type Answer = Result<Response, Refusal>;
 
@@ -33,7 +33,7 @@ pub(super) async fn put(
     upload::check_size(files, &body)?;
     let hold = Hold::take(files, session, &path).await?;
     match receive(files, &path, &headers, body, kind).await {
-        Ok(upload) => lasting(publish(files.clone(), hold, path, headers, upload)).await,
+        Ok(upload) => to_completion(publish(files.clone(), hold, path, headers, upload)).await,
         Err(refusal) => {
             hold.leave().await?;
             Err(refusal)
@@ -102,7 +102,7 @@ pub(super) async fn delete(
         return Ok(removed());
     }
     let hold = Hold::take(files, session, &path).await?;
-    lasting(remove(files.clone(), hold, path, headers)).await
+    to_completion(remove(files.clone(), hold, path, headers)).await
 }
 
 async fn remove(files: Files, mut hold: Hold, path: FilePath, headers: HeaderMap) -> Answer {
@@ -147,7 +147,7 @@ async fn check(files: &Files, path: &FilePath, headers: &HeaderMap) -> Result<()
         None => None,
     };
     match condition::of_write(headers, facts.as_ref()) {
-        Verdict::Holds => Ok(()),
-        Verdict::NotModified | Verdict::Fails => Err(Refusal::precondition()),
+        Precondition::Holds => Ok(()),
+        Precondition::NotModified | Precondition::Fails => Err(Refusal::precondition()),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, OpenFlags};
 
-use super::folder::Claim;
+use super::dir_lock::DirLock;
 use super::{journal_path, refused, schema, tables_path};
 use crate::store::Error;
 
@@ -33,7 +33,7 @@ pub fn backup(data: &Path, target: &Path) -> Result<(), Error> {
 pub fn restore(backup: &Path, data: &Path) -> Result<(), Error> {
     check_source(backup)?;
     check_empty(data)?;
-    let claim = Claim::take(data)?;
+    let dir_lock = DirLock::take(data)?;
     copy(&journal_path(backup), &journal_path(data))?;
     copy(&tables_path(backup), &tables_path(data))?;
     let journal = schema::open_journal(data)?;
@@ -41,7 +41,7 @@ pub fn restore(backup: &Path, data: &Path) -> Result<(), Error> {
     if schema::get::<i64>(&tables, "is_backup")?.is_none() {
         return Err(refused(format!("{} is no backup", backup.display())));
     }
-    drop(claim);
+    drop(dir_lock);
     sync_folder(data)
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use leasehold_core::{Counts, Limits, Token, invariant};
 use rusqlite::{Connection, OpenFlags};
 
-use super::folder::Claim;
+use super::dir_lock::DirLock;
 use super::{journal_path, load, refused, tables_path};
 use crate::store::Error;
 
@@ -25,7 +25,7 @@ pub struct Report {
 /// Reads all of a folder no server uses: both files, every record's checksum, the sequence, what it adds up
 /// to, and every invariant of the result. Changes nothing.
 pub fn verify(data: &Path) -> Result<Report, Error> {
-    let _claim = Claim::take(data)?;
+    let _dir_lock = DirLock::take(data)?;
     let [journal, tables] = [journal_path(data), tables_path(data)].map(|path| open(&path));
     let (journal, mut tables) = (journal?, tables?);
     let state = load::read(&journal, &mut tables, Limits::default(), 0)?;

@@ -62,12 +62,12 @@ impl Progress {
 }
 
 /// The thread that folds.
-pub(super) struct Folder {
+pub(super) struct FoldThread {
     thread: JoinHandle<Result<(), Error>>,
     progress: Arc<Progress>,
 }
 
-impl Folder {
+impl FoldThread {
     pub(super) fn start(
         options: &Options,
         tables: Connection,

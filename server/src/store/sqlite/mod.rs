@@ -6,8 +6,8 @@
 
 mod backup;
 mod check;
+mod dir_lock;
 mod fold;
-mod folder;
 mod load;
 mod rows;
 mod schema;
@@ -24,8 +24,8 @@ pub use check::{Report, verify};
 
 use super::{Error, JournalSize, Loaded, Permit, Record, Store};
 use crate::clock::Moment;
-use fold::Folder;
-use folder::Claim;
+use dir_lock::DirLock;
+use fold::FoldThread;
 
 /// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
 const TRIMMED_PER_COMMIT: u64 = 8;
@@ -48,16 +48,16 @@ pub struct SqliteStore {
     /// Journal rows up to here are gone.
     trimmed_through: u64,
     n_bytes_written: u64,
-    folder: Option<Folder>,
+    fold: Option<FoldThread>,
     progress: Arc<fold::Progress>,
     /// Nobody else may use the folder as long as this lives.
-    _claim: Claim,
+    _dir_lock: DirLock,
 }
 
 impl SqliteStore {
     /// Opens or makes the store in a folder, which must not be in use.
     pub fn open(options: Options) -> Result<Self, Error> {
-        let claim = Claim::take(&options.data)?;
+        let dir_lock = DirLock::take(&options.data)?;
         let journal = schema::open_journal(&options.data)?;
         drop(schema::open_tables(&options.data, &journal)?);
         Ok(Self {
@@ -66,9 +66,9 @@ impl SqliteStore {
             seq: 0,
             trimmed_through: 0,
             n_bytes_written: 0,
-            folder: None,
+            fold: None,
             progress: Arc::default(),
-            _claim: claim,
+            _dir_lock: dir_lock,
         })
     }
 
@@ -101,8 +101,8 @@ impl Store for SqliteStore {
         self.seq = state.seq;
         self.trimmed_through = state.trimmed_through;
         self.progress.start(state.folded_through, state.seq);
-        let folder = Folder::start(&self.options, tables, self.progress.clone());
-        self.folder = Some(folder.map_err(refused)?);
+        let fold = FoldThread::start(&self.options, tables, self.progress.clone());
+        self.fold = Some(fold.map_err(refused)?);
         Ok(state.loaded)
     }
 
@@ -131,7 +131,7 @@ impl Store for SqliteStore {
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        self.folder.take().map_or(Ok(()), Folder::finish)
+        self.fold.take().map_or(Ok(()), FoldThread::finish)
     }
 
     fn journal(&self) -> JournalSize {

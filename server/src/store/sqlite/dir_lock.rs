@@ -1,4 +1,4 @@
-//! One data folder, one server.
+//! The lock on a data folder: one folder, one server.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -10,13 +10,13 @@ use rustix::fs::{FlockOperation, flock};
 use super::refused;
 use crate::store::Error;
 
-/// That this process, and no other, uses a data folder. Ends with the process, however it ends.
-pub(super) struct Claim {
+/// Held as long as this process, and no other, uses a data folder. Ends with the process, however it ends.
+pub(super) struct DirLock {
     _file: File,
 }
 
-impl Claim {
-    /// Makes the folder if need be and claims it.
+impl DirLock {
+    /// Makes the folder if it is missing and locks it.
     pub(super) fn take(data: &Path) -> Result<Self, Error> {
         let why = |error: std::io::Error| refused(format!("{}: {error}", data.display()));
         // Lease ids are in there, and they are proofs.
