@@ -49,6 +49,23 @@ pub struct LeaseId {
     pub secret: Secret,
 }
 
+/// Leases that were asked for together, several locks or none: their numbers follow each other. While they wait they are
+/// one; once they are granted, each is a lease like any other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// The number of the first of them.
+    pub first: LeaseNumber,
+    /// How many they are: at least two.
+    pub size: u32,
+}
+
+impl Group {
+    /// The numbers of all its leases, in the order in which their locks were asked for.
+    pub fn numbers(self) -> impl Iterator<Item = LeaseNumber> + Clone {
+        (self.first.0..self.first.0 + u64::from(self.size)).map(LeaseNumber)
+    }
+}
+
 /// With whom a lease shares its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
@@ -134,6 +151,8 @@ pub(crate) struct Extra {
     pub(crate) reason: Option<Arc<str>>,
     /// When it was asked for, if that was before it was granted.
     pub(crate) created_at: Option<Timestamp>,
+    /// The leases it was asked for with.
+    pub(crate) group: Option<Group>,
     /// A replay told another connection of it than the one it was granted to. Never journaled, because no
     /// connection outlives a restart.
     pub(crate) was_replayed: bool,
@@ -155,6 +174,10 @@ impl Lease {
 
     pub(crate) fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
+    }
+
+    pub(crate) fn group(&self) -> Option<Group> {
+        self.extra.as_ref().and_then(|extra| extra.group)
     }
 
     pub(crate) fn requests(&self) -> &[Request] {
@@ -245,6 +268,7 @@ pub struct LeaseRecord {
     pub deadline: Timestamp,
     pub ttl: Option<Span>,
     pub grace: Span,
+    pub group: Option<Group>,
     pub metadata: Option<Arc<[u8]>>,
     pub requests: Vec<Request>,
     pub reason: Option<Arc<str>>,

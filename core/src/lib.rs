@@ -63,7 +63,7 @@ pub use command::{
     Acquire, Amend, CloseSession, Command, Extend, KeepSession, OpenSession, Proof, Release, Renew,
     Revoke, Target, Wait,
 };
-pub use lease::{Ending, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
+pub use lease::{Ending, Group, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
 pub use limits::Limits;
 pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;

@@ -153,6 +153,7 @@ pub(crate) fn lease_record(state: &State, lease: &Lease) -> LeaseRecord {
         deadline: lease.deadline,
         ttl: lease.ttl.get(),
         grace: lease.grace(),
+        group: lease.group(),
         metadata: extra.and_then(|extra| extra.metadata.clone()),
         requests: lease.requests().to_vec(),
         reason: extra.and_then(|extra| extra.reason.clone()),

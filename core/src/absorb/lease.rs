@@ -280,6 +280,7 @@ fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
     let has_any = record.metadata.is_some()
         || !record.requests.is_empty()
         || record.reason.is_some()
+        || record.group.is_some()
         || created_at.is_some();
     has_any.then(|| {
         Box::new(Extra {
@@ -287,6 +288,7 @@ fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
             requests: record.requests.clone(),
             reason: record.reason.clone(),
             created_at,
+            group: record.group,
             was_replayed: false,
         })
     })

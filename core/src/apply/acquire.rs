@@ -198,6 +198,7 @@ fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
         deadline: fresh.deadline,
         ttl: acquire.ttl,
         grace: if exclusive { whole_millis(acquire.grace) } else { Span::ZERO },
+        group: None,
         metadata: acquire.metadata,
         requests: fresh.request.into_iter().collect(),
         reason: None,

@@ -171,6 +171,7 @@ fn read_lease(r: &mut Reader<'_>) -> Result<LeaseRecord, Damaged> {
         deadline: read_time(r)?,
         ttl: r.option(read_span)?,
         grace: read_span(r)?,
+        group: None,
         metadata: r.option(|r| r.bytes().map(Into::into))?,
         requests: (0..r.number()?).map(|_| read_request(r)).collect::<Result<_, _>>()?,
         reason: r.option(Reader::shared)?,

@@ -99,6 +99,7 @@ mod tests {
             deadline: Timestamp::NEVER,
             ttl: Some(Span::from_millis(1500)),
             grace: Span::from_secs(5),
+            group: None,
             metadata: Some(b"{}".as_slice().into()),
             requests: vec![request.clone()],
             reason: Some("because".into()),

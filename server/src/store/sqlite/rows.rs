@@ -271,6 +271,7 @@ fn lease(row: &SqlRow<'_>, names: &mut Names, requests: Vec<Request>) -> Result<
         deadline: time(row, 16)?,
         ttl: row.get::<_, Option<i64>>(17)?.map(|ttl| Span::from_nanos(ttl as u64)),
         grace: Span::from_nanos(row.get::<_, i64>(18)? as u64),
+        group: None,
         metadata: metadata.map(Into::into),
         requests,
         reason: reason.map(Into::into),
