@@ -14,6 +14,12 @@ pub struct Event {
     pub fencing_token: u64,
     /// Epoch milliseconds.
     pub at_ms: i64,
+    /// How long the lease waited in the queue, in milliseconds.
+    #[serde(default)]
+    pub waited_ms: u64,
+    /// How long it held the lock, in milliseconds.
+    #[serde(default)]
+    pub held_ms: u64,
     /// Why it was revoked, and on whose word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -24,16 +30,18 @@ pub struct Event {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
+    /// A lease joined the queue of its lock.
+    Queued,
     /// A lease became active.
     Granted,
-    /// A renewal came too late.
-    RenewalLost,
     /// A lease was given back.
     Released,
     /// A lease ran out.
     Expired,
     /// A lease was taken away.
     Revoked,
+    /// A waiting lease left the queue without having had the lock.
+    WaitEnded,
 }
 
 /// The SSE event `gap`: something happened that this reader will not be told.

@@ -83,11 +83,12 @@ fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Failure> {
     }
     let Event { lock_name, owner_id, fencing_token, .. } = event;
     let kind = match event.kind {
+        EventKind::Queued => "queued",
         EventKind::Granted => "granted",
-        EventKind::RenewalLost => "renewal lost",
         EventKind::Released => "released",
         EventKind::Expired => "expired",
         EventKind::Revoked => "revoked",
+        EventKind::WaitEnded => "wait ended",
     };
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(event.at_ms).unwrap_or(0));
     let at = humantime::format_rfc3339_millis(at);

@@ -15,6 +15,7 @@ mod arena;
 mod change;
 mod command;
 mod deadline;
+mod fact;
 mod idle;
 mod index;
 pub mod invariant;
@@ -63,12 +64,13 @@ pub use command::{
     Acquire, Amend, CloseSession, Command, Extend, KeepSession, OpenSession, Proof, Release, Renew,
     Revoke, Target, Wait,
 };
+pub use fact::{Fact, What};
 pub use lease::{Ending, Group, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
 pub use limits::Limits;
 pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;
 pub use name::{Dialect, LockKey, Owner};
-pub use outcome::{Applied, Grant, GrantKind, Holding, Limit, Notice, Outcome, Rejection, Swept};
+pub use outcome::{Applied, Grant, GrantKind, Holding, Limit, Outcome, Rejection, Swept};
 pub use request::{Operation, Request};
 pub use retry::RetryHint;
 pub use session::{SessionDigest, SessionNumber, SessionRecord};

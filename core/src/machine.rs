@@ -4,6 +4,7 @@ use crate::absorb::Incoherent;
 use crate::apply;
 use crate::change::Change;
 use crate::command::Command;
+use crate::fact::Fact;
 use crate::lease::{LeaseNumber, LeaseRecord};
 use crate::limits::Limits;
 use crate::name::{Dialect, LockKey};
@@ -40,11 +41,11 @@ impl Machine {
             now,
             changes: Vec::new(),
             wakeups: Vec::new(),
-            notices: Vec::new(),
+            facts: Vec::new(),
         };
         let outcome = apply::apply(&mut transition, command);
-        let Transition { changes, wakeups, notices, .. } = transition;
-        Applied { outcome, changes, wakeups, notices }
+        let Transition { changes, wakeups, facts, .. } = transition;
+        Applied { outcome, changes, wakeups, facts }
     }
 
     /// When there is next something for [`Command::Sweep`] to do.
@@ -55,6 +56,19 @@ impl Machine {
     /// Makes true what a journal says happened at `now`. On an error the machine is not to be used further.
     pub fn absorb(&mut self, now: Timestamp, changes: &[Change]) -> Result<(), Incoherent> {
         changes.iter().try_for_each(|change| self.state.absorb(now, change))
+    }
+
+    /// The same, and tells what happened, in the order in which it was told when it happened.
+    pub fn absorb_and_tell(
+        &mut self,
+        now: Timestamp,
+        changes: &[Change],
+        facts: &mut Vec<Fact>,
+    ) -> Result<(), Incoherent> {
+        changes.iter().try_for_each(|change| {
+            facts.extend(self.state.fact(change));
+            self.state.absorb(now, change)
+        })
     }
 
     /// To be called after an import and the last [`Machine::absorb`]: every queue is looked at again, because which of

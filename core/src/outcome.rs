@@ -1,13 +1,11 @@
 //! What the machine answers.
 
-use std::sync::Arc;
-
 use crate::change::Change;
+use crate::fact::Fact;
 use crate::lease::{Ending, LeaseNumber};
-use crate::name::{Dialect, LockKey, Owner};
+use crate::name::{Dialect, Owner};
 use crate::session::SessionNumber;
 use crate::time::{Span, Timestamp};
-use crate::token::Token;
 use crate::view::LeaseView;
 
 /// Everything that follows from one command. The engine makes `changes` durable, then acts.
@@ -21,22 +19,7 @@ pub struct Applied {
     /// Leases that waited for their lock and now have it, or never will: their clients are to be told.
     pub wakeups: Vec<LeaseNumber>,
     /// What happened to whom, for logs and for whoever watches.
-    pub notices: Vec<Notice>,
-}
-
-/// A lease became active, or stopped being it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Notice {
-    /// `None`: it was granted.
-    pub ended: Option<Ending>,
-    /// On this lock.
-    pub lock: LockKey,
-    /// To this owner, or no longer to this owner.
-    pub owner: Owner,
-    /// With this token.
-    pub token: Token,
-    /// Why it was revoked.
-    pub reason: Option<Arc<str>>,
+    pub facts: Vec<Fact>,
 }
 
 /// What a command achieved.

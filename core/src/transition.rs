@@ -5,12 +5,12 @@
 
 use crate::arena::Slot;
 use crate::change::Change;
+use crate::fact::Fact;
 use crate::lease::{Ending, Lease, LeaseNumber, Phase};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::mutant;
 use crate::name::{Dialect, Owner};
-use crate::outcome::Notice;
 use crate::request::Request;
 use crate::state::State;
 use crate::time::Timestamp;
@@ -23,7 +23,7 @@ pub(crate) struct Transition<'m> {
     pub(crate) now: Timestamp,
     pub(crate) changes: Vec<Change>,
     pub(crate) wakeups: Vec<LeaseNumber>,
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) facts: Vec<Fact>,
 }
 
 /// How a lease is to end.
@@ -43,39 +43,11 @@ impl End {
 impl Transition<'_> {
     /// Does what `change` says, and remembers that it was done.
     pub(crate) fn record(&mut self, change: Change) {
-        self.notices.extend(self.notice(&change));
+        self.facts.extend(self.state.fact(&change));
         if let Err(incoherent) = self.state.absorb(self.now, &change) {
             panic!("a command decided on something impossible: {incoherent}");
         }
         self.changes.push(change);
-    }
-
-    /// What is worth telling of a change, before it happens.
-    fn notice(&self, change: &Change) -> Option<Notice> {
-        let (lease, ended, token, reason) = match change {
-            Change::LeaseAdded(record) if record.phase == Phase::Active => {
-                let (lock, owner) = (record.lock.clone(), record.owner.clone());
-                return Some(Notice {
-                    ended: None,
-                    lock,
-                    owner,
-                    token: record.token,
-                    reason: None,
-                });
-            }
-            Change::Granted { lease, token, .. } => (lease, None, Some(*token), None),
-            Change::Ended { lease, how, reason, .. } => (lease, Some(*how), None, reason.clone()),
-            _ => return None,
-        };
-        let lease = &self.state.leases[self.state.find_lease(*lease)?];
-        let was_active = lease.is_active();
-        (was_active || ended.is_none()).then(|| Notice {
-            ended,
-            lock: self.state.key(lease.lock),
-            owner: self.state.owner(lease.owner).clone(),
-            token: token.unwrap_or(lease.token),
-            reason,
-        })
     }
 
     /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has

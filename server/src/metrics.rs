@@ -183,8 +183,8 @@ impl Metrics {
         results.latency.observe(sent_at.elapsed().as_secs_f64() * 1000.0);
     }
 
-    pub(crate) fn count_ending(&self, ended: Option<Ending>) {
-        if ended == Some(Ending::Expired) {
+    pub(crate) fn count_ending(&self, how: Ending) {
+        if how == Ending::Expired {
             self.expired.inc();
         }
     }

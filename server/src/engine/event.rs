@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leasehold_core::{Ending, LockKey, Notice, Owner, Token};
+use leasehold_core::Fact;
 use tokio::sync::broadcast;
 
 /// How many events a reader may be behind before it misses some.
@@ -11,23 +11,13 @@ const LAG_MAX: usize = 4096;
 
 /// One event.
 #[derive(Debug)]
-pub struct Happened {
+pub struct Event {
     /// Grows by one with each; jumps with each start of the server.
     pub number: u64,
-    /// `None`: granted, or a renewal that came too late.
-    pub ended: Option<Ending>,
-    /// It is about a renewal that came too late.
-    pub is_renewal_lost: bool,
-    /// Of this lock.
-    pub lock: LockKey,
-    /// By or to this owner.
-    pub owner: Owner,
-    /// With this token.
-    pub token: Token,
+    /// What happened, and to whom.
+    pub fact: Fact,
     /// When, in epoch milliseconds.
     pub at_ms: i64,
-    /// Why it was revoked.
-    pub reason: Option<Arc<str>>,
 }
 
 /// The latest events, and who is told of new ones.
@@ -35,22 +25,22 @@ pub struct EventLog {
     generation: u64,
     n_max: usize,
     latest: Mutex<Latest>,
-    live: broadcast::Sender<Arc<Happened>>,
+    live: broadcast::Sender<Arc<Event>>,
 }
 
 struct Latest {
     next: u64,
-    events: VecDeque<Arc<Happened>>,
+    events: VecDeque<Arc<Event>>,
 }
 
 /// From where to go on.
 pub struct Since {
     /// What is still known from there on.
-    pub missed: Vec<Arc<Happened>>,
+    pub missed: Vec<Arc<Event>>,
     /// Why something may be missing before that, if it may.
     pub gap: Option<&'static str>,
     /// What happens from now on.
-    pub live: broadcast::Receiver<Arc<Happened>>,
+    pub live: broadcast::Receiver<Arc<Event>>,
 }
 
 impl EventLog {
@@ -88,36 +78,9 @@ impl EventLog {
         Since { missed: missed.cloned().collect(), gap, live }
     }
 
-    pub(super) fn add(&self, notice: Notice, at_ms: i64) {
-        let Notice { ended, lock, owner, token, reason } = notice;
-        self.push(|number| Happened {
-            number,
-            ended,
-            is_renewal_lost: false,
-            lock,
-            owner,
-            token,
-            at_ms,
-            reason,
-        });
-    }
-
-    pub(super) fn add_renewal_lost(&self, lock: LockKey, owner: Owner, token: Token, at_ms: i64) {
-        self.push(|number| Happened {
-            number,
-            ended: None,
-            is_renewal_lost: true,
-            lock,
-            owner,
-            token,
-            at_ms,
-            reason: None,
-        });
-    }
-
-    fn push(&self, event: impl FnOnce(u64) -> Happened) {
+    pub(super) fn add(&self, fact: Fact, at_ms: i64) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = Arc::new(event(latest.next));
+        let event = Arc::new(Event { number: latest.next, fact, at_ms });
         latest.next += 1;
         if latest.events.len() >= self.n_max {
             latest.events.pop_front();

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use leasehold_core::{Command, Limits};
 
-pub use event::{EventLog, Happened, Since};
+pub use event::{Event, EventLog, Since};
 pub use handle::{Call, EngineHandle};
 pub use mailbox::Mailbox;
 pub use message::{Error, Filter, Page, Read, Reply, Standing};

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Change, Command, Ending, Grant, GrantKind, LeaseNumber, LockKey, Machine, Notice,
-    Outcome, Phase, Proof, Rejection, Span, Timestamp, Wait, mutant,
+    Applied, Change, Command, Ending, Fact, Grant, GrantKind, LeaseNumber, LockKey, Machine,
+    Outcome, Phase, Rejection, Span, Timestamp, Wait, What, mutant,
 };
 
 use super::Options;
@@ -47,7 +47,7 @@ pub(super) struct Batch {
     changes: Vec<Change>,
     answers: Vec<Answer>,
     wakeups: Vec<LeaseNumber>,
-    notices: Vec<Notice>,
+    facts: Vec<Fact>,
 }
 
 struct Answer {
@@ -226,14 +226,9 @@ impl Writer {
         let content = match question {
             Question::Apply(command) => {
                 let waits_for = waits_for(&command);
-                let renewal = renewal(&command);
                 let outcome = self.apply(command, batch);
                 if let (Some(key), Ok(Outcome::Queued(lease))) = (waits_for, &outcome) {
                     return self.waiters.add(*lease, Waiter { ticket, key, reply, sent_at });
-                }
-                if let (Some(renewal), Err(Rejection::Ended(_))) = (renewal, &outcome) {
-                    // The proof was right, so what it says of lock, owner and token is true.
-                    self.tell_renewal_lost(renewal);
                 }
                 Reply::Applied(outcome)
             }
@@ -248,11 +243,11 @@ impl Writer {
         command: Command,
         batch: &mut Batch,
     ) -> Result<Outcome, Rejection> {
-        let Applied { outcome, changes, wakeups, notices } =
+        let Applied { outcome, changes, wakeups, facts } =
             self.machine.apply(self.clock.now(), command);
         batch.changes.extend(changes);
         batch.wakeups.extend(wakeups);
-        batch.notices.extend(notices);
+        batch.facts.extend(facts);
         outcome
     }
 
@@ -279,7 +274,7 @@ impl Writer {
             self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
             self.written_at = moment.lock_time;
         }
-        self.tell(batch.notices.drain(..), moment.wall_ms);
+        self.tell(batch.facts.drain(..), moment.wall_ms);
         self.wake(batch.wakeups.drain(..));
         for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
             self.metrics.answered(op, &content, sent_at);
@@ -292,20 +287,21 @@ impl Writer {
         Ok(())
     }
 
-    fn tell(&self, notices: impl Iterator<Item = Notice>, wall_ms: i64) {
-        for notice in notices {
-            let Notice { ended, lock, owner, token, reason } = &notice;
-            let what = ended.map_or("granted", word);
-            tracing::debug!(what, ?lock, ?owner, ?token, reason = reason.as_deref(), "lease");
-            self.metrics.count_ending(*ended);
-            self.events.add(notice, wall_ms);
-        }
-    }
-
-    fn tell_renewal_lost(&self, proof: Proof) {
-        if let Proof::Id { owner, token: Some(token), lock: Some(lock), .. } = proof {
-            tracing::debug!(what = "renewal_lost", ?lock, ?owner, ?token, "lease");
-            self.events.add_renewal_lost(lock, owner, token, self.clock.moment().wall_ms);
+    fn tell(&self, facts: impl Iterator<Item = Fact>, wall_ms: i64) {
+        for fact in facts {
+            let Fact { what, lock, owner, token, reason, .. } = &fact;
+            tracing::debug!(
+                what = word(*what),
+                ?lock,
+                ?owner,
+                ?token,
+                reason = reason.as_deref(),
+                "lease"
+            );
+            if let What::Ended(how) = what {
+                self.metrics.count_ending(*how);
+            }
+            self.events.add(fact, wall_ms);
         }
     }
 
@@ -372,18 +368,14 @@ fn waits_for(command: &Command) -> Option<LockKey> {
     }
 }
 
-fn renewal(command: &Command) -> Option<Proof> {
-    match command {
-        Command::Renew(renew) => Some(renew.proof.clone()),
-        _ => None,
-    }
-}
-
-fn word(how: Ending) -> &'static str {
-    match how {
-        Ending::Released => "released",
-        Ending::Expired => "expired",
-        Ending::Revoked => "revoked",
+fn word(what: What) -> &'static str {
+    match what {
+        What::Queued => "queued",
+        What::Granted => "granted",
+        What::Ended(Ending::Released) => "released",
+        What::Ended(Ending::Expired) => "expired",
+        What::Ended(Ending::Revoked) => "revoked",
+        What::WaitEnded(_) => "wait ended",
     }
 }
 

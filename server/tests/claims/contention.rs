@@ -1,6 +1,6 @@
 //! The queue: what the server does by itself.
 
-use leasehold_core::{Ending, Span};
+use leasehold_core::{Ending, Span, What};
 use leasehold_testkit::{Local, json, settings};
 
 use crate::{Scene, history, named};
@@ -50,21 +50,24 @@ async fn the_server_itself_expires_and_promotes_also_claims_whose_client_has_die
     let mut events = scene.local.server.engine().events().since(None).live;
     let mut next = async || {
         let event = events.recv().await.expect("an event");
-        (event.owner.instance.to_string(), event.ended)
+        (event.fact.owner.instance.to_string(), event.fact.what)
     };
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(scene.claim("r", 10.0).await);
     }
-    assert_eq!(next().await, (format!("claim:{}", ids[0]), None));
+    assert_eq!(next().await, (format!("claim:{}", ids[0]), What::Granted));
+    for id in &ids[1..] {
+        assert_eq!(next().await, (format!("claim:{id}"), What::Queued));
+    }
     // Nobody asks for anything from here on: each is promoted, its ttl runs, it expires, the next follows.
     for pair in ids.windows(2) {
         scene.local.advance_ms(10_000);
-        assert_eq!(next().await, (format!("claim:{}", pair[0]), Some(Ending::Expired)));
-        assert_eq!(next().await, (format!("claim:{}", pair[1]), None));
+        assert_eq!(next().await, (format!("claim:{}", pair[0]), What::Ended(Ending::Expired)));
+        assert_eq!(next().await, (format!("claim:{}", pair[1]), What::Granted));
     }
     scene.local.advance_ms(10_000);
-    assert_eq!(next().await, (format!("claim:{}", ids[2]), Some(Ending::Expired)));
+    assert_eq!(next().await, (format!("claim:{}", ids[2]), What::Ended(Ending::Expired)));
     for id in ids {
         let claim = scene.get(id).await;
         assert_eq!(history(&claim), ["waiting", "active", "expired"]);

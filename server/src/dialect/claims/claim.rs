@@ -22,8 +22,6 @@ use crate::engine::{Read, Reply};
 
 /// Longest a look may wait for a claim to stop waiting.
 const WAIT_MAX: Span = Span::from_secs(300);
-/// A claim that ends while it waits makes no event: whoever waits for it looks again this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -121,14 +119,13 @@ async fn wait(app: &App, number: LeaseNumber, patience: Duration) -> Result<Clai
     let mut events = app.engine.events().since(None).live;
     loop {
         let claim = read(app, number).await?;
-        let now = Instant::now();
-        if !claim.phase.is_queued() || now >= over_at {
+        if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
         }
         let its_event = async {
             loop {
                 match events.recv().await {
-                    Ok(event) if event.lock == claim.lock && event.owner == claim.owner => return,
+                    Ok(event) if event.fact.lease == number => return,
                     Ok(_) => {}
                     Err(RecvError::Lagged(_) | RecvError::Closed) => return,
                 }
@@ -136,7 +133,7 @@ async fn wait(app: &App, number: LeaseNumber, patience: Duration) -> Result<Clai
         };
         tokio::select! {
             () = its_event => {}
-            () = tokio::time::sleep_until(over_at.min(now + LOOK_AGAIN)) => {}
+            () = tokio::time::sleep_until(over_at) => {}
             () = app.engine.stopped() => {}
         }
     }

@@ -30,7 +30,6 @@ pub(super) fn seconds(span: Span) -> f64 {
 pub(super) struct Claim {
     pub(super) number: LeaseNumber,
     pub(super) lock: LockKey,
-    pub(super) owner: Owner,
     pub(super) phase: Phase,
     token: Token,
     created_at: Timestamp,
@@ -48,7 +47,6 @@ impl From<LeaseRecord> for Claim {
         Self {
             number: record.number,
             lock: record.lock,
-            owner: record.owner,
             phase: record.phase,
             token: record.token,
             created_at: record.created_at,
@@ -68,7 +66,6 @@ impl Claim {
         Self {
             number: view.id.number,
             lock,
-            owner: view.owner,
             phase: view.phase,
             token: view.token,
             created_at: view.created_at,
@@ -92,7 +89,6 @@ impl Claim {
         Self {
             number,
             lock,
-            owner: owner(),
             phase: Phase::Waiting,
             token: Token::ZERO,
             created_at: now,

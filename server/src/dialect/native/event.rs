@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
-use leasehold_core::Ending;
+use leasehold_core::{Ending, What};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_stream::wrappers::BroadcastStream;
@@ -19,7 +19,7 @@ use tokio_stream::{Stream, StreamExt};
 use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use crate::app::App;
-use crate::engine::{Happened, Since};
+use crate::engine::{self, Since};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -50,8 +50,8 @@ pub(super) async fn watch(
             Missed::Gap(format!("too slow: {n} events missed"))
         }
     });
-    let is_seen = move |event: &Happened| {
-        event.lock.namespace == namespace && event.lock.name.starts_with(&params.prefix)
+    let is_seen = move |event: &engine::Event| {
+        event.fact.lock.namespace == namespace && event.fact.lock.name.starts_with(&params.prefix)
     };
     let events = gap.chain(missed).chain(live).filter_map(move |next| match next {
         Missed::Event(event) => is_seen(&event).then(|| render(generation, &event)),
@@ -64,7 +64,7 @@ pub(super) async fn watch(
 }
 
 enum Missed {
-    Event(Arc<Happened>),
+    Event(Arc<engine::Event>),
     Gap(String),
 }
 
@@ -87,27 +87,35 @@ impl<S: Stream<Item = Rendered>> Stream for UntilStopped<S> {
     }
 }
 
-fn render(generation: u64, event: &Happened) -> Rendered {
-    let kind = match event.ended {
-        None if event.is_renewal_lost => EventKind::RenewalLost,
-        None => EventKind::Granted,
-        Some(Ending::Released) => EventKind::Released,
-        Some(Ending::Expired) => EventKind::Expired,
-        Some(Ending::Revoked) => EventKind::Revoked,
-    };
+fn render(generation: u64, event: &engine::Event) -> Rendered {
+    let fact = &event.fact;
+    let kind = kind(fact.what);
     let name = serde_json::to_value(kind).map_err(axum::Error::new)?;
     SseEvent::default()
         .id(format!("{generation:x}-{}", event.number))
         .event(name.as_str().unwrap_or_default())
         .json_data(Event {
             kind,
-            namespace: event.lock.namespace.to_string(),
-            lock_name: event.lock.name.to_string(),
-            owner_id: event.owner.instance.to_string(),
-            fencing_token: event.token.get(),
+            namespace: fact.lock.namespace.to_string(),
+            lock_name: fact.lock.name.to_string(),
+            owner_id: fact.owner.instance.to_string(),
+            fencing_token: fact.token.get(),
             at_ms: event.at_ms,
-            reason: event.reason.as_deref().map(Into::into),
+            waited_ms: fact.waited.as_millis(),
+            held_ms: fact.held.as_millis(),
+            reason: fact.reason.as_deref().map(Into::into),
         })
+}
+
+fn kind(what: What) -> EventKind {
+    match what {
+        What::Queued => EventKind::Queued,
+        What::Granted => EventKind::Granted,
+        What::Ended(Ending::Released) => EventKind::Released,
+        What::Ended(Ending::Expired) => EventKind::Expired,
+        What::Ended(Ending::Revoked) => EventKind::Revoked,
+        What::WaitEnded(_) => EventKind::WaitEnded,
+    }
 }
 
 fn parse_id(id: &str) -> Result<(u64, u64), Refusal> {

@@ -1,0 +1,119 @@
+//! What happened, told from the changes themselves: the one source of events, history and audit.
+//!
+//! A fact is made from a change and the state just before it, by a command, a replay, a fold or a follower alike. So
+//! the same journal tells the same facts in the same order, whoever reads it.
+
+use std::sync::Arc;
+
+use crate::change::Change;
+use crate::lease::{Ending, Lease, LeaseNumber, LeaseRecord, Phase};
+use crate::name::{Dialect, LockKey, Owner};
+use crate::state::State;
+use crate::time::{Span, Timestamp};
+use crate::token::Token;
+
+/// Something that happened to a lease.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fact {
+    /// What happened.
+    pub what: What,
+    /// The lease it happened to.
+    pub lease: LeaseNumber,
+    /// The lease's lock.
+    pub lock: LockKey,
+    /// The lease's owner.
+    pub owner: Owner,
+    /// The dialect that asked for the lease.
+    pub dialect: Dialect,
+    /// The lease's token; zero if it was never granted.
+    pub token: Token,
+    /// When it happened.
+    pub at: Timestamp,
+    /// How long the lease waited in the queue until then, or until its grant.
+    pub waited: Span,
+    /// How long it held the lock until then.
+    pub held: Span,
+    /// Why it was revoked.
+    pub reason: Option<Arc<str>>,
+}
+
+/// What happened to a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// It joined the queue.
+    Queued,
+    /// It got the lock.
+    Granted,
+    /// It lost the lock or gave it back.
+    Ended(Ending),
+    /// It left the queue without ever having had the lock.
+    WaitEnded(Ending),
+}
+
+impl State {
+    /// What is worth telling of a change, before it is absorbed.
+    pub(crate) fn fact(&self, change: &Change) -> Option<Fact> {
+        match change {
+            Change::LeaseAdded(record) => of_new(record),
+            Change::Granted { lease, token, at, .. } => {
+                let fact = self.of(*lease, What::Granted, *at)?;
+                Some(Fact { token: *token, ..fact })
+            }
+            Change::Ended { lease, how, at, reason, .. } => {
+                let was_active = self.leases[self.find_lease(*lease)?].is_active();
+                let what = if was_active { What::Ended(*how) } else { What::WaitEnded(*how) };
+                let fact = self.of(*lease, what, *at)?;
+                Some(Fact { reason: reason.clone(), ..fact })
+            }
+            _ => None,
+        }
+    }
+
+    fn of(&self, number: LeaseNumber, what: What, at: Timestamp) -> Option<Fact> {
+        let lease = &self.leases[self.find_lease(number)?];
+        let (waited, held) = durations(lease, at);
+        Some(Fact {
+            what,
+            lease: number,
+            lock: self.key(lease.lock),
+            owner: self.owner(lease.owner).clone(),
+            dialect: lease.dialect,
+            token: lease.token,
+            at,
+            waited,
+            held,
+            reason: None,
+        })
+    }
+}
+
+/// A lease that is imported ended has had its facts told before.
+fn of_new(record: &LeaseRecord) -> Option<Fact> {
+    let what = match record.phase {
+        Phase::Active => What::Granted,
+        Phase::Waiting | Phase::Parked => What::Queued,
+        Phase::Ended(_) => return None,
+    };
+    Some(Fact {
+        what,
+        lease: record.number,
+        lock: record.lock.clone(),
+        owner: record.owner.clone(),
+        dialect: record.dialect,
+        token: record.token,
+        at: record.created_at,
+        waited: Span::ZERO,
+        held: Span::ZERO,
+        reason: None,
+    })
+}
+
+/// How long a lease had waited and held its lock at `at`.
+fn durations(lease: &Lease, at: Timestamp) -> (Span, Span) {
+    let created_at = lease.created_at();
+    if lease.is_active() {
+        (lease.granted_at.since(created_at), at.since(lease.granted_at))
+    } else {
+        (at.since(created_at), Span::ZERO)
+    }
+}
