@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::asker::Asker;
 use crate::lease::{Ending, LeaseNumber, LeaseRecord};
 use crate::name::LockKey;
 use crate::request::{Operation, Request};
@@ -55,4 +56,23 @@ pub enum Change {
     SessionForgotten { session: SessionNumber },
     /// All leases, sessions and locks are gone; tokens and numbers go on `raise` further up.
     Restored { raise: u64 },
+    /// A namespace without locks is no longer remembered: its tokens are in the floor of all unknown ones.
+    NamespaceForgotten { namespace: Arc<str> },
+    /// Maintenance began or is over.
+    Maintenance { on: bool },
+    /// Changes nothing: who asked for this many changes that follow.
+    Asked { asker: Arc<Asker>, n_changes: u32 },
+    /// Changes nothing: something about a lease that is worth writing down.
+    Noted { lease: LeaseNumber, what: Note, at: Timestamp },
+}
+
+/// What can be worth writing down of a lease beside what happens to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// It has been held for long.
+    HeldLong,
+    /// It has waited for long.
+    WaitedLong,
+    /// It seems to wait for somebody who waits for its owner.
+    DeadlockSuspected,
 }

@@ -25,6 +25,7 @@ pub fn check(machine: &Machine) -> Result<(), String> {
     }
     check_sessions(state)?;
     check_owners(state)?;
+    check_namespaces(state)?;
     check_indexes(state)
 }
 
@@ -175,6 +176,19 @@ fn check_owners(state: &State) -> Result<(), String> {
         let counts = (state.owners.n_refs(slot), known.n_leases, known.n_sessions);
         let expected = expected.get(&slot).copied().unwrap_or_default();
         same(&known.owner, "references, leases, sessions", counts, expected)?;
+    }
+    Ok(())
+}
+
+fn check_namespaces(state: &State) -> Result<(), String> {
+    let mut n_locks: BTreeMap<_, usize> = BTreeMap::new();
+    for (_, lock) in state.locks.iter() {
+        *n_locks.entry(lock.namespace).or_default() += 1;
+    }
+    for slot in state.namespaces.slots() {
+        let namespace = state.namespaces.get(slot);
+        let expected = n_locks.get(&slot).copied().unwrap_or_default();
+        same(&namespace.name, "locks", namespace.n_locks, expected)?;
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 mod absorb;
 mod apply;
 mod arena;
+mod asker;
 mod change;
 mod command;
 mod deadline;
@@ -59,7 +60,8 @@ macro_rules! mutant {
 }
 
 pub use absorb::Incoherent;
-pub use change::Change;
+pub use asker::Asker;
+pub use change::{Change, Note};
 pub use command::{
     Acquire, Amend, CloseSession, Command, Extend, KeepSession, OpenSession, Proof, Release, Renew,
     Revoke, Target, Wait,
@@ -73,7 +75,7 @@ pub use name::{Dialect, LockKey, Owner};
 pub use outcome::{Applied, Grant, GrantKind, Holding, Limit, Outcome, Rejection, Swept};
 pub use request::{Operation, Request};
 pub use retry::RetryHint;
-pub use session::{SessionDigest, SessionNumber, SessionRecord};
+pub use session::{Credential, SessionDigest, SessionNumber, SessionRecord};
 pub use snapshot::{Importer, Row};
 pub use time::{Span, Timestamp};
 pub use token::Token;

@@ -1,7 +1,10 @@
 //! The machine: commands in, changes out.
 
+use std::sync::Arc;
+
 use crate::absorb::Incoherent;
 use crate::apply;
+use crate::asker::Asker;
 use crate::change::Change;
 use crate::command::Command;
 use crate::fact::Fact;
@@ -33,6 +36,16 @@ impl Machine {
     ///
     /// A `now` before the latest one is taken for the latest one: time only grows.
     pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
+        self.apply_for(None, now, command)
+    }
+
+    /// The same on somebody's word, which is written down before whatever the command changes.
+    pub fn apply_for(
+        &mut self,
+        asker: Option<Arc<Asker>>,
+        now: Timestamp,
+        command: Command,
+    ) -> Applied {
         let now = now.max(self.state.now);
         self.state.now = now;
         let mut transition = Transition {
@@ -44,7 +57,11 @@ impl Machine {
             facts: Vec::new(),
         };
         let outcome = apply::apply(&mut transition, command);
-        let Transition { changes, wakeups, facts, .. } = transition;
+        let Transition { mut changes, wakeups, facts, .. } = transition;
+        if let Some(asker) = asker.filter(|_| !changes.is_empty()) {
+            let n_changes = changes.len() as u32;
+            changes.insert(0, Change::Asked { asker, n_changes });
+        }
         Applied { outcome, changes, wakeups, facts }
     }
 
@@ -135,6 +152,11 @@ impl Machine {
         let session = &self.state.sessions[self.state.find_session(digest)?];
         let is_live = session.ending(self.state.now).is_none();
         is_live.then(|| view::session_record(&self.state, session))
+    }
+
+    /// Is maintenance on?
+    pub fn is_in_maintenance(&self) -> bool {
+        self.state.maintenance
     }
 
     /// How much there is.

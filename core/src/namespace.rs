@@ -11,11 +11,12 @@ pub(crate) struct Namespace {
     pub(crate) name: Arc<str>,
     /// At least the last token of every lock of this namespace that was forgotten.
     pub(crate) floor: Token,
+    pub(crate) n_locks: usize,
 }
 
-/// Namespaces are few and are never forgotten, because their floors must not be.
+/// Namespaces are few. One that is forgotten leaves its floor to all that are not known.
 pub(crate) struct Namespaces {
-    /// The floor of every namespace nobody has named yet. It may have been named after a backup was taken.
+    /// The floor of every namespace that is not known: it may have been named after a backup was taken, or forgotten.
     floor: Token,
     arena: Arena<Namespace>,
     by_name: BTreeMap<Arc<str>, Slot<Namespace>>,
@@ -31,12 +32,33 @@ impl Namespaces {
     }
 
     pub(crate) fn find_or_add(&mut self, name: &Arc<str>) -> Slot<Namespace> {
-        self.find(name).unwrap_or_else(|| {
-            let namespace = Namespace { name: name.clone(), floor: self.floor };
-            let slot = self.arena.insert(namespace);
-            self.by_name.insert(name.clone(), slot);
-            slot
-        })
+        self.find(name).unwrap_or_else(|| self.add(name, self.floor))
+    }
+
+    pub(crate) fn add(&mut self, name: &Arc<str>, floor: Token) -> Slot<Namespace> {
+        let slot = self.arena.insert(Namespace { name: name.clone(), floor, n_locks: 0 });
+        self.by_name.insert(name.clone(), slot);
+        slot
+    }
+
+    /// An empty one goes; no token of it will be handed out again if somebody names it anew.
+    pub(crate) fn forget(&mut self, slot: Slot<Namespace>) {
+        let Namespace { name, floor, .. } = self.arena.remove(slot);
+        self.by_name.remove(&name);
+        self.floor = self.floor.max(floor);
+    }
+
+    /// There is one more lock in it, or one less.
+    pub(crate) fn count_lock(&mut self, slot: Slot<Namespace>, is_new: bool) {
+        let n_locks = &mut self.arena[slot].n_locks;
+        *n_locks = if is_new { *n_locks + 1 } else { *n_locks - 1 };
+    }
+
+    /// No lock is left in any of them.
+    pub(crate) fn clear(&mut self) {
+        for slot in self.slots().collect::<Vec<_>>() {
+            self.arena[slot].n_locks = 0;
+        }
     }
 
     pub(crate) fn get(&self, slot: Slot<Namespace>) -> &Namespace {

@@ -1,6 +1,7 @@
 //! A session: one keep-alive for any number of leases.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::arena::Slot;
 use crate::lease::{Ending, Lease};
@@ -28,6 +29,17 @@ impl fmt::Debug for SessionDigest {
     }
 }
 
+/// What a session was opened with, for dialects that ask for credentials only then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Credential {
+    /// Its id, never the credential itself.
+    pub id: Arc<str>,
+    /// The groups its principal was in.
+    pub groups: Vec<Arc<str>>,
+    /// No session lives longer than this by it, however often it is kept alive.
+    pub not_after: Timestamp,
+}
+
 /// A session in memory.
 pub(crate) struct Session {
     pub(crate) number: SessionNumber,
@@ -40,6 +52,7 @@ pub(crate) struct Session {
     pub(crate) deadline: Timestamp,
     /// Over; its leases are being worked off.
     pub(crate) ended: Option<Ending>,
+    pub(crate) credential: Option<Arc<Credential>>,
     /// The list of its leases, most recent first.
     pub(crate) leases: Option<Slot<Lease>>,
     pub(crate) n_leases: u32,
@@ -64,4 +77,5 @@ pub struct SessionRecord {
     pub opened_at: Timestamp,
     pub deadline: Timestamp,
     pub ended: Option<Ending>,
+    pub credential: Option<Arc<Credential>>,
 }

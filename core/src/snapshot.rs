@@ -27,6 +27,8 @@ pub enum Row {
         now: Timestamp,
         /// The token floor of every namespace that is not among the rows.
         floor: Token,
+        /// Maintenance is on.
+        maintenance: bool,
     },
     /// A namespace and its token floor.
     Namespace {
@@ -53,6 +55,7 @@ impl Machine {
             next_session: state.next_session,
             now: state.now,
             floor: state.namespaces.floor(),
+            maintenance: state.maintenance,
         }];
         rows.extend(
             state
@@ -118,15 +121,19 @@ impl Importer {
 impl State {
     fn import(&mut self, row: Row) -> Result<(), Incoherent> {
         match row {
-            Row::Meta { next_lease, next_session, now, floor } => {
+            Row::Meta { next_lease, next_session, now, floor, maintenance } => {
+                self.maintenance = maintenance;
                 self.namespaces.set_floor(floor);
                 self.next_lease = next_lease;
                 self.next_session = next_session;
                 self.now = now;
             }
             Row::Namespace { name, floor } => {
-                let slot = self.namespaces.find_or_add(&name);
-                self.namespaces.raise_floor(slot, floor);
+                if self.namespaces.find(&name).is_some() {
+                    return Err(Incoherent(format!("namespace {name:?} is there twice")));
+                }
+                // Not the floor of unknown ones: a namespace that was forgotten since may have raised it.
+                self.namespaces.add(&name, floor);
             }
             Row::Lock(record) => self.import_lock(record)?,
             Row::Session(record) => self.add_session(&record),

@@ -52,6 +52,7 @@ pub(crate) struct State {
     pub(crate) next_session: SessionNumber,
     pub(crate) n_active: usize,
     pub(crate) n_queued: usize,
+    pub(crate) maintenance: bool,
 }
 
 impl State {
@@ -82,6 +83,7 @@ impl State {
             next_session: SessionNumber(1),
             n_active: 0,
             n_queued: 0,
+            maintenance: false,
         }
     }
 

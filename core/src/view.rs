@@ -153,10 +153,10 @@ pub(crate) fn lease_record(state: &State, lease: &Lease) -> LeaseRecord {
         deadline: lease.deadline,
         ttl: lease.ttl.get(),
         grace: lease.grace(),
-        group: lease.group(),
         metadata: extra.and_then(|extra| extra.metadata.clone()),
         requests: lease.requests().to_vec(),
         reason: extra.and_then(|extra| extra.reason.clone()),
+        group: lease.group(),
     }
 }
 
@@ -179,6 +179,7 @@ pub(crate) fn session_record(state: &State, session: &Session) -> SessionRecord 
         opened_at: session.opened_at,
         deadline: session.deadline,
         ended: session.ended,
+        credential: session.credential.clone(),
     }
 }
 

@@ -17,6 +17,7 @@ impl State {
 
     pub(crate) fn add_lock(&mut self, key: &LockKey) -> Slot<Lock> {
         let namespace = self.namespaces.find_or_add(&key.namespace);
+        self.namespaces.count_lock(namespace, true);
         let slot = self.locks.insert(Lock {
             namespace,
             name: key.name.clone(),
@@ -54,6 +55,7 @@ impl State {
         let hash = self.lock_hash(slot);
         self.lock_index.remove(hash, |other| *other == slot);
         let lock = self.locks.remove(slot);
+        self.namespaces.count_lock(lock.namespace, false);
         self.namespaces.raise_floor(lock.namespace, lock.last_token);
     }
 

@@ -78,7 +78,19 @@ impl State {
                 self.forget_session(self.known_session(*session)?);
             }
             Change::Restored { raise } => self.restore(*raise),
+            Change::NamespaceForgotten { namespace } => self.forget_namespace(namespace)?,
+            Change::Maintenance { on } => self.maintenance = *on,
+            Change::Asked { .. } | Change::Noted { .. } => {}
         }
+        Ok(())
+    }
+
+    fn forget_namespace(&mut self, name: &str) -> Result<(), Incoherent> {
+        let slot = self.namespaces.find(name).ok_or_else(|| unknown(name))?;
+        if self.namespaces.get(slot).n_locks > 0 {
+            return Err(Incoherent(format!("namespace {name:?} is forgotten, but has locks")));
+        }
+        self.namespaces.forget(slot);
         Ok(())
     }
 
@@ -88,10 +100,12 @@ impl State {
         fresh.hash = self.hash;
         fresh.owners = crate::owner::Owners::new(self.hash);
         fresh.now = self.now;
+        fresh.maintenance = self.maintenance;
         fresh.next_lease = LeaseNumber(self.next_lease.0 + raise);
         fresh.next_session = SessionNumber(self.next_session.0 + raise);
         let old = std::mem::replace(self, fresh);
         self.namespaces = old.namespaces;
+        self.namespaces.clear();
         self.namespaces.set_floor(self.namespaces.floor().raised(raise));
         for (_, lock) in old.locks.iter() {
             self.namespaces.raise_floor(lock.namespace, lock.last_token);

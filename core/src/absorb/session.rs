@@ -18,6 +18,7 @@ impl State {
             opened_at: record.opened_at,
             deadline: record.deadline,
             ended: record.ended,
+            credential: record.credential.clone(),
             leases: None,
             n_leases: 0,
         });

@@ -8,6 +8,7 @@ use crate::limits::within;
 use crate::name::Dialect;
 use crate::outcome::{Limit, Outcome, Rejection};
 use crate::session::{Session, SessionDigest, SessionRecord};
+use crate::time::Timestamp;
 use crate::transition::Transition;
 
 pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<Outcome, Rejection> {
@@ -30,14 +31,16 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<Outcome,
         opened_at: t.now,
         deadline: t.now + open.ttl,
         ended: None,
+        credential: None,
     })));
     Ok(Outcome::SessionOpened(number))
 }
 
 pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Outcome, Rejection> {
     let slot = live(t, &keep.session, keep.dialect)?;
-    let Session { number, ttl, .. } = t.state.sessions[slot];
-    let deadline = t.now + ttl;
+    let Session { number, ttl, ref credential, .. } = t.state.sessions[slot];
+    let not_after = credential.as_ref().map_or(Timestamp::NEVER, |credential| credential.not_after);
+    let deadline = (t.now + ttl).min(not_after);
     t.record(Change::SessionKept { session: number, deadline });
     Ok(Outcome::SessionKept { deadline })
 }

@@ -63,8 +63,10 @@ pub(crate) fn change(change: &Change) -> String {
     match change {
         Change::LeaseAdded(record) => {
             let requests = record.requests.iter().map(|request| format!(" id={}", request.id));
+            let group =
+                record.group.map(|Group { first, size }| format!(" of {size} from {first:?}"));
             format!(
-                "added {:?} {:?} {} {:?} {:?} token={:?} until {:?}{}",
+                "added {:?} {:?} {} {:?} {:?} token={:?} until {:?}{}{}",
                 record.number,
                 record.lock,
                 name(&record.owner),
@@ -73,6 +75,7 @@ pub(crate) fn change(change: &Change) -> String {
                 record.token,
                 record.deadline,
                 requests.collect::<String>(),
+                group.unwrap_or_default(),
             )
         }
         Change::SessionOpened(record) => {

@@ -1,0 +1,16 @@
+//! Who asked for a command: written beside what it did, for those who ask later.
+
+use std::sync::Arc;
+
+/// Who asked, and by what right. An empty text: nothing is known of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Asker {
+    /// The principal the credential stands for.
+    pub principal: Arc<str>,
+    /// The id of the credential, never the credential itself.
+    pub credential: Arc<str>,
+    /// The rule that allowed it.
+    pub rule: Arc<str>,
+    /// The address it came from.
+    pub peer: Arc<str>,
+}
