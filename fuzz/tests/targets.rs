@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_fuzz::Bare;
 use leasehold_server::clock::Moment;
-use leasehold_server::store::Record;
+use leasehold_server::store::{Head, Record};
 
 const TEST_TIME: Duration = Duration::from_secs(5);
 /// How long an answer may take that waits for something.
@@ -56,7 +56,7 @@ fn request() {
 
 #[test]
 fn record() {
-    let empty = Record::encode(Moment::default(), &[]);
+    let empty = Record::encode(&Head::default(), Moment::default(), &[]);
     // All but the number of changes and the checksum.
     let head = &empty[..empty.len() - 5];
     bolero::check!().with_test_time(TEST_TIME).for_each(|input: &[u8]| {
@@ -65,7 +65,8 @@ fn record() {
         let mut bytes = [head, input].concat();
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         if let Ok(record) = Record::decode(&bytes) {
-            let again = Record::encode(record.moment, &record.changes);
+            let head = record.head.clone().unwrap_or_default();
+            let again = Record::encode(&head, record.moment, &record.changes);
             assert_eq!(Record::decode(&again), Ok(record));
         }
     });

@@ -14,7 +14,7 @@ use leasehold_server::clock::{FakeClock, Moment};
 use leasehold_server::engine::{Call, Engine, EngineHandle, Error, Options, Read, Reply};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::memory::{Faults, MemoryStore};
-use leasehold_server::store::{self, JournalSize, Loaded, Permit, Store};
+use leasehold_server::store::{self, JournalSize, Kind, Loaded, Permit, Store};
 
 struct World {
     engine: Engine,
@@ -259,14 +259,27 @@ impl Store for Slow {
     fn append(
         &mut self,
         permit: Permit,
+        kind: Kind,
         moment: Moment,
         changes: &[Change],
     ) -> Result<(), store::Error> {
-        self.0.append(permit, moment, changes)
+        self.0.append(permit, kind, moment, changes)
     }
 
-    fn give_back(&mut self, permit: Permit) -> Result<(), store::Error> {
-        self.0.give_back(permit)
+    fn confirm(&mut self, permit: Permit) -> Result<(), store::Error> {
+        self.0.confirm(permit)
+    }
+
+    fn settle(&mut self) -> Result<(), store::Error> {
+        self.0.settle()
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        self.0.record_bytes_max()
+    }
+
+    fn is_near(&self) -> bool {
+        self.0.is_near()
     }
 
     fn finish(&mut self) -> Result<(), store::Error> {

@@ -19,7 +19,7 @@ use leasehold_core::{
 };
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, backup, restore, verify};
-use leasehold_server::store::{Error, Loaded, Store};
+use leasehold_server::store::{Error, Kind, Loaded, Store};
 use leasehold_testkit::folder;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -35,17 +35,17 @@ fn load(store: &mut SqliteStore) -> Result<Loaded, Error> {
 fn append(store: &mut SqliteStore, machine: &Machine, changes: &[Change]) {
     let permit = store.reserve().expect("not busy");
     let moment = Moment { lock_time: machine.now(), ..Moment::default() };
-    store.append(permit, moment, changes).expect("durable");
+    store.append(permit, Kind::Batch, moment, changes).expect("durable");
 }
 
 /// All but the time, which goes on without anything happening.
 fn state(machine: &Machine) -> (Row, Vec<Row>) {
     let mut rows = machine.export();
     let rest = rows.split_off(1);
-    let Some(Row::Meta { next_lease, next_session, floor, .. }) = rows.pop() else {
+    let Some(Row::Meta { next_lease, next_session, floor, maintenance, .. }) = rows.pop() else {
         panic!("no meta")
     };
-    (Row::Meta { next_lease, next_session, now: Timestamp::ZERO, floor }, rest)
+    (Row::Meta { next_lease, next_session, now: Timestamp::ZERO, floor, maintenance }, rest)
 }
 
 proptest! {
@@ -230,7 +230,7 @@ fn a_database_held_by_another_process_is_busy_and_nothing_happens() {
     assert!(matches!(store.reserve(), Err(Error::Busy)));
     other.execute_batch("ROLLBACK").expect("let go");
     let permit = store.reserve().expect("free again");
-    store.give_back(permit).expect("given back");
+    store.confirm(permit).expect("nobody else can have written");
 }
 
 #[test]

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::{Change, Command, LeaseNumber, Limits, Machine, Phase, Row, Token, mutant};
 use leasehold_server::clock::Moment;
-use leasehold_server::store::{Error, JournalSize, Loaded, Permit, Record, Store};
+use leasehold_server::store::{Chain, Error, JournalSize, Kind, Loaded, Permit, Place, Store};
 
 /// Journal records deleted with each append.
 const TRIMMED_PER_APPEND: usize = 8;
+/// So little that batches are often cut short by it.
+const RECORD_BYTES_MAX: usize = 2048;
 
 /// What the next append comes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,11 +34,13 @@ pub enum Fate {
 /// What survives a crash, and what does not.
 pub struct Disk {
     journal: BTreeMap<u64, Vec<u8>>,
+    /// Up to the last record.
+    chain: Chain,
     tables: Tables,
     /// Folded, but lost if the power goes now.
     unsynced: Option<Tables>,
     is_backup: bool,
-    n_starts: u64,
+    epoch: u64,
     generation: u64,
     /// Another process holds the database.
     pub is_busy: bool,
@@ -51,7 +55,7 @@ pub struct Disk {
 /// What the journal added up to, up to some record.
 #[derive(Clone, Default)]
 struct Tables {
-    through: u64,
+    through: Place,
     moment: Option<Moment>,
     rows: Vec<Row>,
 }
@@ -83,10 +87,11 @@ impl SharedDisk {
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Disk {
             journal: BTreeMap::new(),
+            chain: Chain::default(),
             tables: Tables::default(),
             unsynced: None,
             is_backup: false,
-            n_starts: 0,
+            epoch: 0,
             generation: 1,
             is_busy: false,
             fate: Fate::Committed,
@@ -111,7 +116,8 @@ impl Disk {
     /// Folds the whole journal into the tables, without a sync.
     pub fn fold(&mut self) -> Result<(), Error> {
         let from = self.unsynced.take().unwrap_or_else(|| self.tables.clone());
-        let (machine, through, moment) = self.replay(from, Limits::default())?;
+        let (machine, chain, moment) = self.replay(from, Limits::default())?;
+        let through = chain.place();
         self.unsynced = Some(Tables { through, moment, rows: machine.export() });
         Ok(())
     }
@@ -151,31 +157,29 @@ impl Disk {
         &self,
         from: Tables,
         limits: Limits,
-    ) -> Result<(Machine, u64, Option<Moment>), Error> {
+    ) -> Result<(Machine, Chain, Option<Moment>), Error> {
         let refused = |why: String| Error::Refused(why);
         let mut machine =
             Machine::import(limits, 7, from.rows).map_err(|error| refused(error.to_string()))?;
-        let (mut through, mut moment) = (from.through, from.moment);
-        for (seq, bytes) in self.journal.range(from.through + 1..) {
-            if *seq != through + 1 {
-                return Err(refused(format!("journal record {} is missing", through + 1)));
-            }
-            let record = Record::decode(bytes).map_err(refused)?;
+        let (mut chain, mut moment) = (Chain::after(from.through), from.moment);
+        for (seq, bytes) in self.journal.range(from.through.seq + 1..) {
+            let record = chain.read(*seq, bytes).map_err(refused)?;
             machine
                 .absorb(record.moment.lock_time, &record.changes)
                 .map_err(|error| refused(format!("journal record {seq}: {error}")))?;
-            (through, moment) = (*seq, Some(record.moment));
+            moment = Some(record.moment);
         }
         machine.absorbed();
-        Ok((machine, through, moment))
+        Ok((machine, chain, moment))
     }
 
-    fn append(&mut self, moment: Moment, changes: &[Change]) {
-        let last = self.journal.last_key_value().map_or(self.tables.through, |(seq, _)| *seq);
-        self.journal.insert(last + 1, Record::encode(moment, changes));
-        let mut folded = self.tables.through;
+    fn append(&mut self, epoch: u64, kind: Kind, moment: Moment, changes: &[Change]) {
+        let bytes = self.chain.encode(epoch, kind, "", moment, changes);
+        self.chain.wrote(epoch, &bytes);
+        self.journal.insert(self.chain.place().seq, bytes);
+        let mut folded = self.tables.through.seq;
         if mutant!(TrimBeforeFoldSynced) {
-            folded = self.unsynced.as_ref().map_or(folded, |unsynced| unsynced.through);
+            folded = self.unsynced.as_ref().map_or(folded, |unsynced| unsynced.through.seq);
         }
         let gone: Vec<_> = self.journal.range(..=folded).map(|(seq, _)| *seq).collect();
         gone.iter().take(TRIMMED_PER_APPEND).for_each(|seq| drop(self.journal.remove(seq)));
@@ -188,36 +192,56 @@ pub struct SimStore(pub SharedDisk);
 impl Store for SimStore {
     fn load(&mut self, limits: Limits, _: u128) -> Result<Loaded, Error> {
         let mut disk = self.0.lock();
-        let (mut machine, seq, last) = disk.replay(disk.tables.clone(), limits)?;
+        let (mut machine, chain, last) = disk.replay(disk.tables.clone(), limits)?;
         let is_restored = std::mem::take(&mut disk.is_backup);
         if is_restored {
             machine.apply(machine.now(), Command::Restore);
-            disk.tables = Tables { through: seq, moment: last, rows: machine.export() };
+            disk.tables = Tables { through: chain.place(), moment: last, rows: machine.export() };
             disk.journal.clear();
             disk.generation += 1;
         }
-        disk.n_starts += 1;
+        disk.epoch = disk.epoch.max(chain.epoch()) + 1;
+        disk.chain = chain;
         disk.recovery = Some(recovery(&machine, is_restored));
-        let (generation, n_starts) = (disk.generation, disk.n_starts);
-        Ok(Loaded { machine, last, generation, n_starts, is_restored })
+        let (generation, epoch) = (disk.generation, disk.epoch);
+        Ok(Loaded { machine, last, generation, epoch, is_restored })
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
-        if self.0.lock().is_busy { Err(Error::Busy) } else { Ok(Permit::granted()) }
+        let disk = self.0.lock();
+        if disk.is_busy { Err(Error::Busy) } else { Ok(Permit::granted(disk.epoch)) }
     }
 
-    fn append(&mut self, _: Permit, moment: Moment, changes: &[Change]) -> Result<(), Error> {
+    fn append(
+        &mut self,
+        permit: Permit,
+        kind: Kind,
+        moment: Moment,
+        changes: &[Change],
+    ) -> Result<(), Error> {
         let mut disk = self.0.lock();
         let fate = std::mem::replace(&mut disk.fate, Fate::Committed);
         if matches!(fate, Fate::Committed | Fate::FailedButApplied | Fate::CrashAfter) {
-            disk.append(moment, changes);
+            disk.append(permit.epoch(), kind, moment, changes);
         }
         disk.has_crashed = matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
         if fate == Fate::Committed { Ok(()) } else { Err(Error::Unknown(format!("{fate:?}"))) }
     }
 
-    fn give_back(&mut self, _: Permit) -> Result<(), Error> {
+    fn confirm(&mut self, _: Permit) -> Result<(), Error> {
         Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        RECORD_BYTES_MAX
+    }
+
+    fn is_near(&self) -> bool {
+        true
     }
 
     fn finish(&mut self) -> Result<(), Error> {

@@ -44,8 +44,8 @@ pub struct Since {
 }
 
 impl EventLog {
-    pub(super) fn new(generation: u64, n_starts: u64, n_max: usize) -> Self {
-        let latest = Latest { next: (n_starts << 40) + 1, events: VecDeque::new() };
+    pub(super) fn new(generation: u64, epoch: u64, n_max: usize) -> Self {
+        let latest = Latest { next: (epoch << 40) + 1, events: VecDeque::new() };
         let (live, _) = broadcast::channel(LAG_MAX);
         Self { generation, n_max, latest: Mutex::new(latest), live }
     }

@@ -45,6 +45,8 @@ pub(super) struct Lead {
     writer: Mutex<Option<Writer>>,
     ended: Mutex<Option<Result<(), store::Error>>>,
     shared: Arc<Shared>,
+    /// The store is so quick that workers may do rounds.
+    is_near: bool,
     /// Until when the engine's thread sleeps if nobody wakes it, in lock time.
     sleeps_until: AtomicU64,
     /// The last round took long.
@@ -56,6 +58,7 @@ pub(super) struct Lead {
 impl Lead {
     pub(super) fn new(writer: Writer, shared: Arc<Shared>) -> Self {
         Self {
+            is_near: writer.is_near(),
             writer: Mutex::new(Some(writer)),
             ended: Mutex::default(),
             shared,
@@ -121,7 +124,7 @@ impl Lead {
             return;
         }
         let is_quiet = n_asked <= FEW && self.n_quiet.load(Relaxed) >= N_QUIET_MIN;
-        if !is_quiet || self.is_slow.load(Relaxed) {
+        if !is_quiet || !self.is_near || self.is_slow.load(Relaxed) {
             return self.shared.wake();
         }
         {

@@ -6,6 +6,7 @@
 
 mod event;
 mod handle;
+mod held;
 mod lead;
 mod mailbox;
 mod message;
@@ -106,7 +107,7 @@ fn load(
         tracing::warn!("this store comes from a backup: everything it held has ended");
     }
     let clock = LockClock::resume(clock, loaded.last);
-    let events = Arc::new(EventLog::new(loaded.generation, loaded.n_starts, options.events_max));
+    let events = Arc::new(EventLog::new(loaded.generation, loaded.epoch, options.events_max));
     let shared = Arc::new(Shared::new(options.queue_max));
     let handle = EngineHandle::new(shared.clone(), clock.clone(), events.clone(), metrics.clone());
     let mut writer =

@@ -11,13 +11,14 @@ use leasehold_core::{
 
 use super::Options;
 use super::event::EventLog;
+use super::held::{Held, SETTLE_PAUSE};
 use super::mailbox::{Outbox, Return, Verdict};
 use super::message::{Ask, Error, Question, Reply};
 use super::shared::{Gone, Shared};
 use super::waiters::{Waiter, Waiters};
-use crate::clock::LockClock;
+use crate::clock::{LockClock, Moment};
 use crate::metrics::{Metrics, Op};
-use crate::store::{self, Permit, Store};
+use crate::store::{self, Kind, Permit, Store};
 
 /// While another process holds the database, nothing is tried more often than this.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -26,9 +27,9 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     options: Options,
-    store: Box<dyn Store>,
+    pub(super) store: Box<dyn Store>,
     pub(super) machine: Machine,
-    clock: LockClock,
+    pub(super) clock: LockClock,
     shared: Arc<Shared>,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
@@ -37,22 +38,26 @@ pub(super) struct Writer {
     /// Empty between rounds, with the room that was needed before.
     asks: Vec<Ask>,
     batch: Batch,
-    written_at: Timestamp,
+    pub(super) written_at: Timestamp,
     was_busy: bool,
+    /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
+    pub(super) held: Option<Held>,
 }
 
 /// What a batch did and whom to tell, held back until it is durable.
 #[derive(Default)]
 pub(super) struct Batch {
     changes: Vec<Change>,
-    answers: Vec<Answer>,
+    pub(super) answers: Vec<Answer>,
     wakeups: Vec<LeaseNumber>,
     facts: Vec<Fact>,
+    /// About how long its record will be.
+    n_bytes: usize,
 }
 
-struct Answer {
-    reply: Return,
-    content: Reply,
+pub(super) struct Answer {
+    pub(super) reply: Return,
+    pub(super) content: Reply,
     op: Option<Op>,
     sent_at: Instant,
 }
@@ -81,7 +86,13 @@ impl Writer {
             batch: Batch::default(),
             written_at: Timestamp::ZERO,
             was_busy: false,
+            held: None,
         }
+    }
+
+    /// May a thread with other things to do go through a round?
+    pub(super) fn is_near(&self) -> bool {
+        self.store.is_near()
     }
 
     /// Applies a first command and makes it durable, before anybody can ask anything.
@@ -89,14 +100,25 @@ impl Writer {
         let permit = self.store.reserve()?;
         let mut batch = Batch::default();
         let _ = self.apply(command, &mut batch);
-        self.commit(permit, batch)
+        self.commit(permit, Kind::Epoch, batch)?;
+        while self.held.is_some() {
+            std::thread::sleep(SETTLE_PAUSE);
+            self.settle()?;
+        }
+        Ok(())
     }
 
     /// Does what there is to do. `false`: it is time to stop.
     pub(super) fn round(&mut self) -> Result<bool, store::Error> {
-        let mut asks = std::mem::take(&mut self.asks);
-        self.shared.take_asks(self.options.batch_max, &mut asks);
         self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+        if self.held.is_some() {
+            return self.settle().map(|()| true);
+        }
+        let mut asks = std::mem::take(&mut self.asks);
+        // Some may be left that did not fit into the last record.
+        if asks.is_empty() {
+            self.shared.take_asks(self.options.batch_max, &mut asks);
+        }
         if asks.is_empty() && self.shared.is_stopping() {
             return Ok(false);
         }
@@ -108,8 +130,11 @@ impl Writer {
     /// Tells everybody who still waits that the loop has ended, and how.
     pub(super) fn end(mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Whatever nobody looked at has had no effect.
-        for ask in self.shared.close() {
+        for ask in self.asks.drain(..).chain(self.shared.close()) {
             let _ = ask.reply.tell(Err(Error::Stopping));
+        }
+        if let Some(held) = self.held.take() {
+            held.batch.tell_all(Error::Unknown);
         }
         let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
         for waiter in self.waiters.drain() {
@@ -122,7 +147,10 @@ impl Writer {
 
     /// How long nothing needs to be done if nobody asks.
     pub(super) fn patience(&self) -> Duration {
-        if self.shared.is_stopping() {
+        if self.held.is_some() {
+            return SETTLE_PAUSE;
+        }
+        if self.shared.is_stopping() || !self.asks.is_empty() {
             return Duration::ZERO;
         }
         let now = self.clock.now();
@@ -158,7 +186,13 @@ impl Writer {
                 self.refuse_busy(asks);
                 return Ok(());
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                // Nothing was applied.
+                for ask in asks.drain(..) {
+                    let _ = ask.reply.tell(Err(Error::Stopping));
+                }
+                return Err(error);
+            }
         };
         self.was_busy = false;
         let mut batch = std::mem::take(&mut self.batch);
@@ -169,10 +203,17 @@ impl Writer {
         if !asks.is_empty() {
             self.metrics.batch_size.observe(asks.len() as f64);
         }
-        for ask in asks.drain(..) {
+        let n_bytes_max = self.store.record_bytes_max() / 2;
+        let mut asked = asks.drain(..);
+        for ask in asked.by_ref() {
             self.answer(ask, &mut batch);
+            if batch.n_bytes >= n_bytes_max {
+                break;
+            }
         }
-        self.commit(permit, batch)
+        let later: Vec<_> = asked.collect();
+        asks.extend(later);
+        self.commit(permit, Kind::Batch, batch)
     }
 
     fn refuse_busy(&mut self, asks: &mut Vec<Ask>) {
@@ -245,6 +286,7 @@ impl Writer {
     ) -> Result<Outcome, Rejection> {
         let Applied { outcome, changes, wakeups, facts } =
             self.machine.apply(self.clock.now(), command);
+        batch.n_bytes += changes.iter().map(store::bytes_at_most).sum::<usize>();
         batch.changes.extend(changes);
         batch.wakeups.extend(wakeups);
         batch.facts.extend(facts);
@@ -252,7 +294,7 @@ impl Writer {
     }
 
     /// Makes a batch durable, then tells everybody.
-    fn commit(&mut self, permit: Permit, mut batch: Batch) -> Result<(), store::Error> {
+    fn commit(&mut self, permit: Permit, kind: Kind, mut batch: Batch) -> Result<(), store::Error> {
         let moment = self.clock.moment();
         if mutant!(AnswerBeforeAppend) {
             for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
@@ -260,20 +302,26 @@ impl Writer {
             }
             self.send();
         }
-        if batch.changes.is_empty() && !self.is_tick_due(moment.lock_time) {
-            self.store.give_back(permit)?;
-        } else {
-            let began = Instant::now();
-            if let Err(error) = self.store.append(permit, moment, &batch.changes) {
-                let told = if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown };
-                for answer in batch.answers.drain(..) {
-                    let _ = answer.reply.tell(Err(told));
-                }
-                return if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) };
-            }
-            self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
-            self.written_at = moment.lock_time;
+        let is_empty = batch.changes.is_empty();
+        if is_empty && !self.is_tick_due(moment.lock_time) {
+            return match self.store.confirm(permit) {
+                Ok(()) => Ok(self.publish(batch, moment)),
+                Err(error) => self.unconfirmed(batch, error),
+            };
         }
+        let kind = if is_empty && kind == Kind::Batch { Kind::Tick } else { kind };
+        let began = Instant::now();
+        match self.store.append(permit, kind, moment, &batch.changes) {
+            Ok(()) => {}
+            Err(error) => return self.not_committed(batch, moment, error),
+        }
+        self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
+        self.written_at = moment.lock_time;
+        Ok(self.publish(batch, moment))
+    }
+
+    /// Tells everybody what is durable.
+    pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
         self.tell(batch.facts.drain(..), moment.wall_ms);
         self.wake(batch.wakeups.drain(..));
         for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
@@ -282,9 +330,9 @@ impl Writer {
         }
         self.send();
         batch.changes.clear();
+        batch.n_bytes = 0;
         self.batch = batch;
         self.metrics.observe(&self.machine.counts(), self.store.journal(), self.shared.n_asked());
-        Ok(())
     }
 
     fn tell(&self, facts: impl Iterator<Item = Fact>, wall_ms: i64) {
@@ -333,7 +381,7 @@ impl Writer {
     /// What became of a lease that waited.
     fn verdict(&self, lease: LeaseNumber, kind: GrantKind, key: &LockKey) -> Reply {
         match self.machine.lease(lease) {
-            Some(view) if view.phase == Phase::Active => {
+            Some(view) if view.phase == Phase::Active && !self.is_over(&view) => {
                 let grant = Grant { lease: view, kind, previous: None };
                 Reply::Applied(Ok(Outcome::Granted(Box::new(grant))))
             }

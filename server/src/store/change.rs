@@ -1,12 +1,14 @@
 //! Changes as bytes. A tag is never given a second meaning: old journals stay readable.
 
+use std::sync::Arc;
+
 use leasehold_core::*;
 
 use super::codec::{Damaged, Reader, Writer};
 
 pub(super) fn write(w: &mut Writer, change: &Change) {
     match change {
-        Change::LeaseAdded(record) => tagged(w, 1, |w| write_lease(w, record)),
+        Change::LeaseAdded(record) => write_lease_added(w, record),
         Change::Granted { lease, token, at, deadline } => tagged(w, 2, |w| {
             w.number(lease.0);
             w.number(token.get());
@@ -47,7 +49,7 @@ pub(super) fn write(w: &mut Writer, change: &Change) {
         Change::LeaseForgotten { lease } => tagged(w, 9, |w| w.number(lease.0)),
         Change::GraceForgone { lock } => tagged(w, 10, |w| write_key(w, lock)),
         Change::LockForgotten { lock } => tagged(w, 11, |w| write_key(w, lock)),
-        Change::SessionOpened(record) => tagged(w, 12, |w| write_session(w, record)),
+        Change::SessionOpened(record) => write_session_opened(w, record),
         Change::SessionKept { session, deadline } => tagged(w, 13, |w| {
             w.number(session.0);
             write_time(w, *deadline);
@@ -59,6 +61,18 @@ pub(super) fn write(w: &mut Writer, change: &Change) {
         }),
         Change::SessionForgotten { session } => tagged(w, 15, |w| w.number(session.0)),
         Change::Restored { raise } => tagged(w, 16, |w| w.number(*raise)),
+        Change::NamespaceForgotten { namespace } => tagged(w, 19, |w| w.text(namespace)),
+        Change::Asked { asker, n_changes } => tagged(w, 20, |w| {
+            let Asker { principal, credential, rule, peer } = &**asker;
+            [principal, credential, rule, peer].into_iter().for_each(|text| w.text(text));
+            w.number((*n_changes).into());
+        }),
+        Change::Maintenance { on } => tagged(w, 21, |w| w.flag(*on)),
+        Change::Noted { lease, what, at } => tagged(w, 22, |w| {
+            w.number(lease.0);
+            w.byte(note_tag(*what));
+            w.number(at.as_nanos());
+        }),
     }
 }
 
@@ -105,13 +119,105 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
         },
         15 => Change::SessionForgotten { session: SessionNumber(r.number()?) },
         16 => Change::Restored { raise: r.number()? },
+        17 => {
+            let group = Some(Group { first: LeaseNumber(r.number()?), size: r.small()? });
+            Change::LeaseAdded(Box::new(LeaseRecord { group, ..read_lease(r)? }))
+        }
+        18 => {
+            let credential = Some(Arc::new(read_credential(r)?));
+            Change::SessionOpened(Box::new(SessionRecord { credential, ..read_session(r)? }))
+        }
+        19 => Change::NamespaceForgotten { namespace: r.shared()? },
+        20 => {
+            let (principal, credential) = (r.shared()?, r.shared()?);
+            let (rule, peer) = (r.shared()?, r.shared()?);
+            let asker = Arc::new(Asker { principal, credential, rule, peer });
+            Change::Asked { asker, n_changes: r.small()? }
+        }
+        21 => Change::Maintenance { on: r.flag()? },
+        22 => Change::Noted {
+            lease: LeaseNumber(r.number()?),
+            what: note_of(r.byte()?)?,
+            at: Timestamp::from_nanos(r.number()?),
+        },
         _ => return Err(Damaged("it has a change of a kind that is not known")),
     })
+}
+
+/// No fewer bytes than a change takes, for a guess that costs nothing.
+pub(crate) fn bytes_at_most(change: &Change) -> usize {
+    /// All numbers, tags and secrets of any change at their longest.
+    const REST: usize = 192;
+    let request = |request: &Request| request.id.len() + 24;
+    let texts = match change {
+        Change::LeaseAdded(lease) => {
+            lease.lock.namespace.len()
+                + lease.lock.name.len()
+                + lease.owner.principal.len()
+                + lease.owner.instance.len()
+                + lease.metadata.as_ref().map_or(0, |metadata| metadata.len())
+                + lease.requests.iter().map(request).sum::<usize>()
+                + lease.reason.as_ref().map_or(0, |reason| reason.len())
+        }
+        Change::Ended { request: asked, reason, .. } => {
+            asked.as_ref().map_or(0, request) + reason.as_ref().map_or(0, |reason| reason.len())
+        }
+        Change::Renewed { request: asked, .. } => asked.as_ref().map_or(0, request),
+        Change::RequestForgotten { id, .. } => id.len(),
+        Change::GraceForgone { lock } | Change::LockForgotten { lock } => {
+            lock.namespace.len() + lock.name.len()
+        }
+        Change::SessionOpened(session) => {
+            let credential = session.credential.as_ref().map_or(0, |credential| {
+                let groups = credential.groups.iter().map(|group| group.len() + 10);
+                credential.id.len() + groups.sum::<usize>()
+            });
+            session.owner.principal.len() + session.owner.instance.len() + credential
+        }
+        Change::NamespaceForgotten { namespace } => namespace.len(),
+        Change::Asked { asker, .. } => {
+            let Asker { principal, credential, rule, peer } = &**asker;
+            principal.len() + credential.len() + rule.len() + peer.len()
+        }
+        _ => 0,
+    };
+    texts + REST
 }
 
 fn tagged(w: &mut Writer, tag: u8, rest: impl FnOnce(&mut Writer)) {
     w.byte(tag);
     rest(w);
+}
+
+/// Most leases are alone.
+fn write_lease_added(w: &mut Writer, lease: &LeaseRecord) {
+    match lease.group {
+        None => w.byte(1),
+        Some(Group { first, size }) => tagged(w, 17, |w| {
+            w.number(first.0);
+            w.number(size.into());
+        }),
+    }
+    write_lease(w, lease);
+}
+
+fn write_session_opened(w: &mut Writer, session: &SessionRecord) {
+    match session.credential.as_deref() {
+        None => w.byte(12),
+        Some(Credential { id, groups, not_after }) => tagged(w, 18, |w| {
+            w.text(id);
+            w.number(groups.len() as u64);
+            groups.iter().for_each(|group| w.text(group));
+            write_time(w, *not_after);
+        }),
+    }
+    write_session(w, session);
+}
+
+fn read_credential(r: &mut Reader<'_>) -> Result<Credential, Damaged> {
+    let id = r.shared()?;
+    let groups = (0..r.number()?).map(|_| r.shared()).collect::<Result<_, _>>()?;
+    Ok(Credential { id, groups, not_after: read_time(r)? })
 }
 
 fn write_lease(w: &mut Writer, lease: &LeaseRecord) {
@@ -171,10 +277,10 @@ fn read_lease(r: &mut Reader<'_>) -> Result<LeaseRecord, Damaged> {
         deadline: read_time(r)?,
         ttl: r.option(read_span)?,
         grace: read_span(r)?,
-        group: None,
         metadata: r.option(|r| r.bytes().map(Into::into))?,
         requests: (0..r.number()?).map(|_| read_request(r)).collect::<Result<_, _>>()?,
         reason: r.option(Reader::shared)?,
+        group: None,
     })
 }
 
@@ -199,6 +305,7 @@ fn read_session(r: &mut Reader<'_>) -> Result<SessionRecord, Damaged> {
         opened_at: Timestamp::from_nanos(r.number()?),
         deadline: read_time(r)?,
         ended: r.option(read_ending)?,
+        credential: None,
     })
 }
 
@@ -291,6 +398,23 @@ pub(super) fn phase_of(tag: u8) -> Result<Phase, Damaged> {
         1 => Ok(Phase::Parked),
         2 => Ok(Phase::Active),
         tag => ending_of(tag - 3).map(Phase::Ended),
+    }
+}
+
+fn note_tag(what: Note) -> u8 {
+    match what {
+        Note::HeldLong => 0,
+        Note::WaitedLong => 1,
+        Note::DeadlockSuspected => 2,
+    }
+}
+
+fn note_of(tag: u8) -> Result<Note, Damaged> {
+    match tag {
+        0 => Ok(Note::HeldLong),
+        1 => Ok(Note::WaitedLong),
+        2 => Ok(Note::DeadlockSuspected),
+        _ => Err(Damaged("a note is not known")),
     }
 }
 

@@ -1,12 +1,15 @@
 //! A store that forgets: for `--ephemeral`, and for tests, which can make it busy or make it fail.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use leasehold_core::{Change, Limits, Machine};
 
-use super::{Error, JournalSize, Loaded, Permit, Store};
+use super::{Error, JournalSize, Kind, Loaded, Permit, Store};
 use crate::clock::Moment;
+
+/// There is only ever one.
+const EPOCH: u64 = 1;
 
 /// Keeps nothing.
 #[derive(Default)]
@@ -23,6 +26,27 @@ pub struct Faults {
     pub busy: AtomicBool,
     /// An append fails, and nobody knows how much of it happened.
     pub unknown: AtomicBool,
+    /// It is not known yet what becomes of an append. It was made once this is over.
+    pub unsettled: AtomicBool,
+    /// Another server has taken over.
+    pub fenced: AtomicBool,
+    /// A thread with other things to do must not use it.
+    pub far: AtomicBool,
+    /// No record may be longer; 0 for what a store can do.
+    pub record_bytes_max: AtomicUsize,
+}
+
+impl MemoryStore {
+    fn outcome(&self) -> Result<(), Error> {
+        let why = || "a test said so".to_owned();
+        if self.faults.fenced.load(Relaxed) {
+            return Err(Error::Fenced(why()));
+        }
+        if self.faults.unsettled.load(Relaxed) {
+            return Err(Error::Unsettled(why()));
+        }
+        Ok(())
+    }
 }
 
 impl Store for MemoryStore {
@@ -31,25 +55,40 @@ impl Store for MemoryStore {
             machine: Machine::new(limits, hash_seed),
             last: None,
             generation: u64::from_le_bytes(crate::random::bytes()),
-            n_starts: 1,
+            epoch: EPOCH,
             is_restored: false,
         })
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
-        if self.faults.busy.load(Relaxed) { Err(Error::Busy) } else { Ok(Permit(())) }
+        if self.faults.busy.load(Relaxed) { Err(Error::Busy) } else { Ok(Permit::granted(EPOCH)) }
     }
 
-    fn append(&mut self, _: Permit, _: Moment, changes: &[Change]) -> Result<(), Error> {
+    fn append(&mut self, _: Permit, _: Kind, _: Moment, changes: &[Change]) -> Result<(), Error> {
         self.n_bytes_written += changes.len() as u64;
         if self.faults.unknown.load(Relaxed) {
             return Err(Error::Unknown("a test said so".into()));
         }
-        Ok(())
+        self.outcome()
     }
 
-    fn give_back(&mut self, _: Permit) -> Result<(), Error> {
-        Ok(())
+    fn confirm(&mut self, _: Permit) -> Result<(), Error> {
+        if self.faults.fenced.load(Relaxed) { self.outcome() } else { Ok(()) }
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.outcome()
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        match self.faults.record_bytes_max.load(Relaxed) {
+            0 => usize::MAX,
+            n => n,
+        }
+    }
+
+    fn is_near(&self) -> bool {
+        !self.faults.far.load(Relaxed)
     }
 
     fn finish(&mut self) -> Result<(), Error> {

@@ -3,8 +3,10 @@
 //! No type of any particular database appears in this trait, so that another kind of store (one that many
 //! machines share) is another implementation and nothing else.
 
+mod chain;
 mod change;
 mod codec;
+mod hash;
 pub mod memory;
 mod record;
 pub mod sqlite;
@@ -13,11 +15,14 @@ use std::fmt;
 
 use leasehold_core::{Change, Limits, Machine};
 
-pub use record::Record;
+pub use chain::{Chain, Place};
+pub(crate) use change::bytes_at_most;
+pub use hash::Hash;
+pub use record::{Head, Kind, Record};
 
 use crate::clock::Moment;
 
-/// A durable place for records.
+/// A durable place for records. Its calls block until they are done.
 pub trait Store: Send {
     /// The state as of the last record that was acknowledged.
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error>;
@@ -25,11 +30,28 @@ pub trait Store: Send {
     /// Makes sure that a record can be appended, before anything is applied: busy means nothing happened.
     fn reserve(&mut self) -> Result<Permit, Error>;
 
-    /// Makes one record durable. An error leaves it unknown whether it is: the caller must stop.
-    fn append(&mut self, permit: Permit, moment: Moment, changes: &[Change]) -> Result<(), Error>;
+    /// Makes one record durable. [`Error::Unsettled`]: whether it is will be known by [`Store::settle`], and until then
+    /// nothing else may be asked of the store. After any other error the caller must stop.
+    fn append(
+        &mut self,
+        permit: Permit,
+        kind: Kind,
+        moment: Moment,
+        changes: &[Change],
+    ) -> Result<(), Error>;
 
-    /// There was nothing to append.
-    fn give_back(&mut self, permit: Permit) -> Result<(), Error>;
+    /// Nothing changed, and nothing has to be appended: is what we know still all there is to know? Busy means that
+    /// it cannot be told now.
+    fn confirm(&mut self, permit: Permit) -> Result<(), Error>;
+
+    /// What became of the append that was [`Error::Unsettled`]; its outcomes are those of an append.
+    fn settle(&mut self) -> Result<(), Error>;
+
+    /// No record may be longer. A batch ends long before.
+    fn record_bytes_max(&self) -> usize;
+
+    /// Is it so quick that a thread with other things to do may use it?
+    fn is_near(&self) -> bool;
 
     /// Everything appended is in the tables when this returns. Called once, at the end.
     fn finish(&mut self) -> Result<(), Error>;
@@ -38,14 +60,21 @@ pub trait Store: Send {
     fn journal(&self) -> JournalSize;
 }
 
-/// The right to append one record.
-#[must_use = "a permit is used or given back"]
-pub struct Permit(());
+/// The right to append one record in one epoch.
+#[must_use = "a permit is used or confirmed"]
+pub struct Permit {
+    epoch: u64,
+}
 
 impl Permit {
-    /// For stores: from here on a record can be appended.
-    pub fn granted() -> Self {
-        Self(())
+    /// For stores: from here on a record of this epoch can be appended.
+    pub fn granted(epoch: u64) -> Self {
+        Self { epoch }
+    }
+
+    /// The epoch it was granted in.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 }
 
@@ -57,8 +86,8 @@ pub struct Loaded {
     pub last: Option<Moment>,
     /// Differs between a store and one restored from its backup.
     pub generation: u64,
-    /// How often this store was opened, this time included.
-    pub n_starts: u64,
+    /// Larger than that of every record so far. Embedded: how often the store was opened, this time included.
+    pub epoch: u64,
     /// This is the first start from a backup.
     pub is_restored: bool,
 }
@@ -81,6 +110,10 @@ pub enum Error {
     Refused(String),
     /// It is not known whether the record is durable. Only a restart can tell.
     Unknown(String),
+    /// It is not known yet whether the record is durable. [`Store::settle`] will tell.
+    Unsettled(String),
+    /// Somebody else has taken over: nothing of ours will be durable any more, and what we know may be out of date.
+    Fenced(String),
 }
 
 impl fmt::Display for Error {
@@ -89,6 +122,8 @@ impl fmt::Display for Error {
             Error::Busy => f.write_str("another process holds the database"),
             Error::Refused(why) => f.write_str(why),
             Error::Unknown(why) => write!(f, "it is not known what reached the disk: {why}"),
+            Error::Unsettled(why) => write!(f, "it is not known yet what is durable: {why}"),
+            Error::Fenced(why) => write!(f, "another server has taken over: {why}"),
         }
     }
 }

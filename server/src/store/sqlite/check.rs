@@ -43,8 +43,8 @@ pub fn verify(data: &Path) -> Result<Report, Error> {
         return Err(refused(format!("{n_beyond} tokens are too large")));
     }
     Ok(Report {
-        n_records: state.seq - state.folded_through,
-        seq: state.seq,
+        n_records: state.chain.place().seq - state.folded.seq,
+        seq: state.chain.place().seq,
         counts: machine.counts(),
         is_backup: super::schema::get::<i64>(&tables, "is_backup")?.is_some(),
     })

@@ -6,6 +6,7 @@
 //! went within a chunk never touches the disk.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,8 +18,8 @@ use leasehold_core::{
 };
 use rusqlite::Connection;
 
-use super::{Options, journal_path, load, refused, rows};
-use crate::store::{Error, Record};
+use super::{Options, journal, journal_path, load, refused, rows};
+use crate::store::{Error, Place, Record};
 
 /// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
 const CHANGES_PER_CHUNK: usize = 2000;
@@ -71,11 +72,13 @@ impl FoldThread {
     pub(super) fn start(
         options: &Options,
         tables: Connection,
+        folded: Place,
         progress: Arc<Progress>,
     ) -> std::io::Result<Self> {
         let work = Work {
             journal: journal_path(&options.data),
             tables,
+            folded,
             interval: options.fold_interval,
             progress: progress.clone(),
         };
@@ -93,6 +96,8 @@ impl FoldThread {
 struct Work {
     journal: PathBuf,
     tables: Connection,
+    /// What is in them.
+    folded: Place,
     interval: Duration,
     progress: Arc<Progress>,
 }
@@ -117,11 +122,11 @@ impl Work {
         let journal = Connection::open(&self.journal).map_err(refused)?;
         let target = self.progress.appended_through.load(Acquire);
         while self.progress.folded_through() < target {
-            let from = self.progress.folded_through();
-            let chunk = read_chunk(&journal, from, target)?;
-            let Some((through, _)) = chunk.last() else { break };
+            let chunk = read_chunk(&journal, self.folded, target)?;
+            let Some((folded, _)) = chunk.last() else { break };
             fold(&mut self.tables, &chunk)?;
-            self.progress.folded_through.store(*through, Release);
+            self.folded = *folded;
+            self.progress.folded_through.store(folded.seq, Release);
             if !is_last {
                 std::thread::sleep(PAUSE);
             }
@@ -130,29 +135,22 @@ impl Work {
     }
 }
 
-type Chunk = Vec<(u64, Record)>;
+type Chunk = Vec<(Place, Record)>;
 
-fn read_chunk(journal: &Connection, from: u64, target: u64) -> Result<Chunk, Error> {
-    let sql = "SELECT seq, record FROM journal WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
-    let mut statement = journal.prepare_cached(sql).map_err(refused)?;
-    let mut found = statement.query([from as i64, target as i64]).map_err(refused)?;
+fn read_chunk(journal: &Connection, after: Place, target: u64) -> Result<Chunk, Error> {
     let (mut chunk, mut n_changes) = (Vec::new(), 0);
-    while n_changes < CHANGES_PER_CHUNK
-        && let Some(row) = found.next().map_err(refused)?
-    {
-        let seq = row.get::<_, i64>(0).map_err(refused)? as u64;
-        let bytes = row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(refused)?;
-        let record = Record::decode(bytes)
-            .map_err(|why| refused(format!("journal record {seq} is damaged: {why}")))?;
+    journal::read(journal, after, |place, record| {
         n_changes += record.changes.len() + 1;
-        chunk.push((seq, record));
-    }
+        chunk.push((place, record));
+        let is_enough = place.seq >= target || n_changes >= CHANGES_PER_CHUNK;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
     Ok(chunk)
 }
 
 /// Makes the tables what they are after these records.
-pub(super) fn fold(tables: &mut Connection, chunk: &[(u64, Record)]) -> Result<(), Error> {
-    let Some((through, last)) = chunk.last() else { return Ok(()) };
+pub(super) fn fold(tables: &mut Connection, chunk: &[(Place, Record)]) -> Result<(), Error> {
+    let Some((folded, last)) = chunk.last() else { return Ok(()) };
     let changes = || chunk.iter().flat_map(|(_, record)| &record.changes);
     if changes().any(|change| matches!(change, Change::Restored { .. })) {
         return fold_whole(tables, chunk);
@@ -161,13 +159,13 @@ pub(super) fn fold(tables: &mut Connection, chunk: &[(u64, Record)]) -> Result<(
     let tx = tables.transaction().map_err(refused)?;
     let before = Touched::read(&tx, changes()).map_err(refused)?;
     let machine = absorb(meta, before.rows.clone(), chunk).map_err(refused)?;
-    write_back(&tx, before, &machine.export(), *through, last).map_err(refused)?;
+    write_back(&tx, before, &machine.export(), *folded, last).map_err(refused)?;
     tx.commit().map_err(refused)
 }
 
 /// For a change that concerns everything.
-fn fold_whole(tables: &mut Connection, chunk: &[(u64, Record)]) -> Result<(), Error> {
-    let Some((through, last)) = chunk.last() else { return Ok(()) };
+fn fold_whole(tables: &mut Connection, chunk: &[(Place, Record)]) -> Result<(), Error> {
+    let Some((folded, last)) = chunk.last() else { return Ok(()) };
     let mut all = Vec::new();
     rows::for_each(tables, |row| {
         all.push(row);
@@ -175,10 +173,10 @@ fn fold_whole(tables: &mut Connection, chunk: &[(u64, Record)]) -> Result<(), Er
     })
     .map_err(refused)?;
     let machine = absorb(load::meta(tables)?, all, chunk).map_err(refused)?;
-    load::rewrite(tables, &machine, *through, Some(last.moment), |_| Ok(())).map_err(refused)
+    load::rewrite(tables, &machine, *folded, Some(last.moment), |_| Ok(())).map_err(refused)
 }
 
-fn absorb(meta: Row, rows: Vec<Row>, chunk: &[(u64, Record)]) -> Result<Machine, Incoherent> {
+fn absorb(meta: Row, rows: Vec<Row>, chunk: &[(Place, Record)]) -> Result<Machine, Incoherent> {
     let rows = std::iter::once(meta).chain(rows);
     let mut machine = Machine::import(Limits::default(), 0, rows)?;
     for (_, record) in chunk {
@@ -191,7 +189,7 @@ fn write_back(
     tx: &Connection,
     before: Touched,
     after: &[Row],
-    through: u64,
+    folded: Place,
     last: &Record,
 ) -> rusqlite::Result<()> {
     let mut gone = before;
@@ -200,20 +198,23 @@ fn write_back(
             Row::Lock(record) => drop(gone.locks.remove(&record.lock)),
             Row::Session(record) => drop(gone.sessions.remove(&record.number)),
             Row::Lease(record) => drop(gone.leases.remove(&record.number)),
-            Row::Meta { .. } | Row::Namespace { .. } => {}
+            Row::Namespace { name, .. } => drop(gone.namespaces.remove(name)),
+            Row::Meta { .. } => {}
         }
         rows::put(tx, row)?;
     }
+    gone.namespaces.iter().try_for_each(|name| rows::delete_namespace(tx, name))?;
     gone.locks.iter().try_for_each(|key| rows::delete_token(tx, key))?;
     gone.sessions.iter().try_for_each(|number| rows::delete_session(tx, *number))?;
     gone.leases.iter().try_for_each(|number| rows::delete_lease(tx, *number))?;
-    load::put_meta(tx, &after[0], through, Some(last.moment))
+    load::put_meta(tx, &after[0], folded, Some(last.moment))
 }
 
 /// The rows a chunk is about, as they are in the tables before it.
 #[derive(Default)]
 struct Touched {
     rows: Vec<Row>,
+    namespaces: BTreeSet<Arc<str>>,
     locks: BTreeSet<LockKey>,
     sessions: BTreeSet<SessionNumber>,
     leases: BTreeSet<LeaseNumber>,
@@ -236,10 +237,12 @@ impl Touched {
                 leases.push(Row::Lease(record));
             }
         }
-        let namespaces: BTreeSet<_> =
-            wanted.locks.iter().map(|key| key.namespace.clone()).collect();
-        for name in namespaces {
-            touched.rows.extend(rows::get_namespace(tx, &name)?);
+        wanted.namespaces.extend(wanted.locks.iter().map(|key| key.namespace.clone()));
+        for name in wanted.namespaces {
+            if let Some(row) = rows::get_namespace(tx, &name)? {
+                touched.namespaces.insert(name);
+                touched.rows.push(row);
+            }
         }
         for key in &wanted.locks {
             if let Some(record) = rows::get_token(tx, key)? {
@@ -261,6 +264,7 @@ impl Touched {
 /// What changes are about.
 #[derive(Default)]
 struct Wanted {
+    namespaces: BTreeSet<Arc<str>>,
     locks: BTreeSet<LockKey>,
     sessions: BTreeSet<SessionNumber>,
     leases: BTreeSet<LeaseNumber>,
@@ -289,7 +293,14 @@ impl Wanted {
             Change::SessionKept { session, .. }
             | Change::SessionEnded { session, .. }
             | Change::SessionForgotten { session } => drop(self.sessions.insert(*session)),
-            Change::SessionOpened(_) | Change::Restored { .. } => {}
+            Change::NamespaceForgotten { namespace } => {
+                self.namespaces.insert(namespace.clone());
+            }
+            Change::SessionOpened(_)
+            | Change::Restored { .. }
+            | Change::Maintenance { .. }
+            | Change::Asked { .. }
+            | Change::Noted { .. } => {}
         }
     }
 }

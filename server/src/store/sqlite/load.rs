@@ -1,5 +1,6 @@
 //! From the files to a machine: the tables, then the journal after them.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 
 use leasehold_core::{
@@ -7,15 +8,16 @@ use leasehold_core::{
 };
 use rusqlite::Connection;
 
-use super::{refused, rows, schema};
+use super::{journal, refused, rows, schema};
 use crate::clock::Moment;
-use crate::store::{Error, Loaded, Record};
+use crate::store::{Chain, Error, Hash, Head, Loaded, Place, Record};
 
 /// What was found.
 pub(super) struct State {
     pub(super) loaded: Loaded,
-    pub(super) seq: u64,
-    pub(super) folded_through: u64,
+    pub(super) chain: Chain,
+    /// What is in the tables.
+    pub(super) folded: Place,
     pub(super) trimmed_through: u64,
 }
 
@@ -34,9 +36,10 @@ pub(super) fn load(
     if schema::get::<i64>(tables, "is_backup")?.is_some() {
         restore(journal, tables, &mut state)?;
     }
-    let n_starts = schema::get::<i64>(tables, "n_starts")?.unwrap_or(0) + 1;
-    schema::set(tables, "n_starts", n_starts).map_err(refused)?;
-    state.loaded.n_starts = n_starts as u64;
+    let n_starts = schema::get::<i64>(tables, "n_starts")?.unwrap_or(0) as u64;
+    let epoch = n_starts.max(state.chain.epoch()) + 1;
+    schema::set(tables, "n_starts", epoch as i64).map_err(refused)?;
+    state.loaded.epoch = epoch;
     Ok(state)
 }
 
@@ -47,24 +50,22 @@ pub(super) fn read(
     limits: Limits,
     hash_seed: u128,
 ) -> Result<State, Error> {
-    let folded_through = schema::get::<i64>(tables, "folded_through")?.unwrap_or(0) as u64;
+    let folded = place(tables)?;
     let mut last = moment(tables)?;
     let mut machine = import(tables, limits, hash_seed)?;
-    let mut seq = folded_through;
-    for_each_record(journal, folded_through, |n, record| {
-        machine
-            .absorb(record.moment.lock_time, &record.changes)
-            .map_err(|error| refused(format!("journal record {n} does not fit: {error}")))?;
+    let chain = journal::read(journal, folded, |place, record| {
+        machine.absorb(record.moment.lock_time, &record.changes).map_err(|error| {
+            refused(format!("journal.db: journal record {} does not fit: {error}", place.seq))
+        })?;
         last = Some(record.moment);
-        seq = n;
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     machine.absorbed();
-    let first = schema::first_seq(journal).map_err(refused)?;
+    let first = journal::first_seq(journal)?;
     let generation = schema::get::<i64>(tables, "generation")?.unwrap_or(0) as u64;
-    let loaded = Loaded { machine, last, generation, n_starts: 0, is_restored: false };
-    let trimmed_through = first.map_or(seq, |first| first - 1);
-    Ok(State { loaded, seq, folded_through, trimmed_through })
+    let loaded = Loaded { machine, last, generation, epoch: 0, is_restored: false };
+    let trimmed_through = first.map_or(chain.place().seq, |first| first - 1);
+    Ok(State { loaded, chain, folded, trimmed_through })
 }
 
 /// The machine that is in the tables. Reading rows and putting them together take about as long, so each
@@ -112,14 +113,14 @@ fn restore(journal: &Connection, tables: &mut Connection, state: &mut State) -> 
     let machine = &mut state.loaded.machine;
     machine.apply(machine.now(), Command::Restore);
     let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
-    rewrite(tables, machine, state.seq, state.loaded.last, |tx| {
+    rewrite(tables, machine, state.chain.place(), state.loaded.last, |tx| {
         schema::set(tx, "generation", generation as i64)?;
         tx.execute("DELETE FROM meta WHERE key = 'is_backup'", []).map(drop)
     })
     .map_err(refused)?;
     journal.execute("DELETE FROM journal", []).map_err(refused)?;
-    state.folded_through = state.seq;
-    state.trimmed_through = state.seq;
+    state.folded = state.chain.place();
+    state.trimmed_through = state.folded.seq;
     state.loaded.generation = generation;
     state.loaded.is_restored = true;
     Ok(())
@@ -129,7 +130,7 @@ fn restore(journal: &Connection, tables: &mut Connection, state: &mut State) -> 
 pub(super) fn rewrite(
     tables: &mut Connection,
     machine: &Machine,
-    folded_through: u64,
+    folded: Place,
     last: Option<Moment>,
     also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<()> {
@@ -137,34 +138,9 @@ pub(super) fn rewrite(
     rows::delete_all(&tx)?;
     let all = machine.export();
     all.iter().try_for_each(|row| rows::put(&tx, row))?;
-    put_meta(&tx, &all[0], folded_through, last)?;
+    put_meta(&tx, &all[0], folded, last)?;
     also(&tx)?;
     tx.commit()
-}
-
-/// Calls `each` with every record after `folded_through`. A gap or damage is an error: nothing that was
-/// acknowledged is skipped.
-pub(super) fn for_each_record(
-    journal: &Connection,
-    folded_through: u64,
-    mut each: impl FnMut(u64, Record) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let sql = "SELECT seq, record FROM journal WHERE seq > ?1 ORDER BY seq";
-    let mut statement = journal.prepare(sql).map_err(refused)?;
-    let mut found = statement.query([folded_through as i64]).map_err(refused)?;
-    let mut expected = folded_through + 1;
-    while let Some(row) = found.next().map_err(refused)? {
-        let seq = row.get::<_, i64>(0).map_err(refused)? as u64;
-        if seq != expected {
-            return Err(refused(format!("journal record {expected} is missing (next is {seq})")));
-        }
-        let bytes = row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(refused)?;
-        let record = Record::decode(bytes)
-            .map_err(|why| refused(format!("journal record {seq} is damaged: {why}")))?;
-        each(seq, record)?;
-        expected += 1;
-    }
-    Ok(())
 }
 
 /// What the tables say of themselves.
@@ -177,7 +153,15 @@ pub(super) fn meta(tables: &Connection) -> Result<Row, Error> {
         next_session: SessionNumber(number("next_session", 1)?),
         now: Timestamp::from_nanos(number("lock_time", 0)?),
         floor: Token::ZERO.raised(number("floor", 0)?),
+        maintenance: number("maintenance", 0)? != 0,
     })
+}
+
+/// The last record that is in the tables.
+pub(super) fn place(tables: &Connection) -> Result<Place, Error> {
+    let seq = schema::get::<i64>(tables, "folded_through")?.unwrap_or(0) as u64;
+    let hash = schema::get::<[u8; Hash::BYTES]>(tables, "folded_hash")?.unwrap_or_default();
+    Ok(Place { seq, hash: Hash(hash) })
 }
 
 /// When the last record that is in the tables was written.
@@ -191,16 +175,21 @@ pub(super) fn moment(tables: &Connection) -> Result<Option<Moment>, Error> {
 pub(super) fn put_meta(
     tables: &Connection,
     row: &Row,
-    folded_through: u64,
+    folded: Place,
     last: Option<Moment>,
 ) -> rusqlite::Result<()> {
-    let Row::Meta { next_lease, next_session, now, floor } = row else { return Ok(()) };
+    let Row::Meta { next_lease, next_session, now, floor, maintenance } = row else {
+        return Ok(());
+    };
     schema::set(tables, "next_lease", next_lease.0 as i64)?;
     schema::set(tables, "next_session", next_session.0 as i64)?;
     schema::set(tables, "lock_time", now.as_nanos() as i64)?;
     schema::set(tables, "floor", floor.get() as i64)?;
-    schema::set(tables, "folded_through", folded_through as i64)?;
-    last.map_or(Ok(()), |last| schema::set(tables, "moment", Record::encode(last, &[])))
+    schema::set(tables, "maintenance", maintenance)?;
+    schema::set(tables, "folded_through", folded.seq as i64)?;
+    schema::set(tables, "folded_hash", folded.hash.0)?;
+    let moment = |last| Record::encode(&Head::default(), last, &[]);
+    last.map_or(Ok(()), |last| schema::set(tables, "moment", moment(last)))
 }
 
 fn incoherent(error: Incoherent) -> Error {

@@ -5,9 +5,11 @@
 //! into it, so that no commit waits for it. Both carry one store id.
 
 mod backup;
+mod cell;
 mod check;
 mod dir_lock;
 mod fold;
+mod journal;
 mod load;
 mod rows;
 mod schema;
@@ -22,13 +24,17 @@ use rusqlite::{Connection, ErrorCode, params};
 pub use backup::{backup, restore};
 pub use check::{Report, verify};
 
-use super::{Error, JournalSize, Loaded, Permit, Record, Store};
+use super::{Chain, Error, JournalSize, Kind, Loaded, Permit, Store};
 use crate::clock::Moment;
 use dir_lock::DirLock;
 use fold::FoldThread;
 
 /// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
 const TRIMMED_PER_COMMIT: u64 = 8;
+/// A batch of half this size still takes no longer than a few small ones.
+const RECORD_BYTES_MAX: usize = 16 << 20;
+/// There is only one node, which needs no name.
+const NODE: &str = "";
 
 /// How to keep a store.
 #[derive(Clone, Debug)]
@@ -43,8 +49,9 @@ pub struct Options {
 pub struct SqliteStore {
     options: Options,
     journal: Connection,
-    /// The last record appended.
-    seq: u64,
+    /// Up to the last record appended.
+    chain: Chain,
+    epoch: u64,
     /// Journal rows up to here are gone.
     trimmed_through: u64,
     n_bytes_written: u64,
@@ -63,7 +70,8 @@ impl SqliteStore {
         Ok(Self {
             options,
             journal,
-            seq: 0,
+            chain: Chain::default(),
+            epoch: 0,
             trimmed_through: 0,
             n_bytes_written: 0,
             fold: None,
@@ -72,13 +80,11 @@ impl SqliteStore {
         })
     }
 
-    fn insert(&mut self, bytes: &[u8]) -> rusqlite::Result<()> {
-        let seq = self.seq + 1;
+    fn insert(&mut self, seq: u64, bytes: &[u8]) -> rusqlite::Result<()> {
         let sql = "INSERT INTO journal (seq, record) VALUES (?1, ?2)";
         self.journal.prepare_cached(sql)?.execute(params![seq as i64, bytes])?;
         self.trim()?;
         self.journal.prepare_cached("COMMIT")?.execute([])?;
-        self.seq = seq;
         Ok(())
     }
 
@@ -98,36 +104,58 @@ impl Store for SqliteStore {
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error> {
         let mut tables = schema::open_tables(&self.options.data, &self.journal)?;
         let state = load::load(&self.journal, &mut tables, limits, hash_seed)?;
-        self.seq = state.seq;
+        self.epoch = state.loaded.epoch;
         self.trimmed_through = state.trimmed_through;
-        self.progress.start(state.folded_through, state.seq);
-        let fold = FoldThread::start(&self.options, tables, self.progress.clone());
+        self.progress.start(state.folded.seq, state.chain.place().seq);
+        let fold = FoldThread::start(&self.options, tables, state.folded, self.progress.clone());
         self.fold = Some(fold.map_err(refused)?);
+        self.chain = state.chain;
         Ok(state.loaded)
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
         match self.journal.prepare_cached("BEGIN IMMEDIATE").and_then(|mut sql| sql.execute([])) {
-            Ok(_) => Ok(Permit(())),
+            Ok(_) => Ok(Permit::granted(self.epoch)),
             Err(error) if is_busy(&error) => Err(Error::Busy),
             Err(error) => Err(unknown(error)),
         }
     }
 
-    fn append(&mut self, _: Permit, moment: Moment, changes: &[Change]) -> Result<(), Error> {
-        let bytes = Record::encode(moment, changes);
-        self.insert(&bytes).map_err(unknown)?;
+    fn append(
+        &mut self,
+        permit: Permit,
+        kind: Kind,
+        moment: Moment,
+        changes: &[Change],
+    ) -> Result<(), Error> {
+        let bytes = self.chain.encode(permit.epoch(), kind, NODE, moment, changes);
+        self.insert(self.chain.place().seq + 1, &bytes).map_err(unknown)?;
+        self.chain.wrote(permit.epoch(), &bytes);
         self.n_bytes_written += bytes.len() as u64;
-        self.progress.appended(self.seq);
+        self.progress.appended(self.chain.place().seq);
         Ok(())
     }
 
-    fn give_back(&mut self, _: Permit) -> Result<(), Error> {
+    /// Nobody else can have written: the folder is ours.
+    fn confirm(&mut self, _: Permit) -> Result<(), Error> {
         self.journal
             .prepare_cached("ROLLBACK")
             .and_then(|mut sql| sql.execute([]))
             .map_err(unknown)?;
         Ok(())
+    }
+
+    /// Whatever is not known here only a restart can tell, so there is never anything to settle.
+    fn settle(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        RECORD_BYTES_MAX
+    }
+
+    fn is_near(&self) -> bool {
+        true
     }
 
     fn finish(&mut self) -> Result<(), Error> {
@@ -136,7 +164,7 @@ impl Store for SqliteStore {
 
     fn journal(&self) -> JournalSize {
         JournalSize {
-            n_records: self.seq - self.trimmed_through,
+            n_records: self.chain.place().seq - self.trimmed_through,
             n_bytes_written: self.n_bytes_written,
         }
     }

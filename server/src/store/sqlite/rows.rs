@@ -1,39 +1,180 @@
-//! The core's rows as rows of tables.
+//! The core's rows as rows of tables. A column is one line of its table's list here and one where its record is put
+//! together; a new one also needs a line in [`ADDED_IN_LAYOUT_2`] or in what follows that one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use leasehold_core::*;
-use rusqlite::{Connection, OptionalExtension, Result, Row as SqlRow, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row as SqlRow, params};
 
-use crate::store::change::{mode_number, mode_of, operation_of, operation_tag};
+use super::cell::{Cell, Names};
+use crate::store::change::{operation_of, operation_tag};
 
-const LEASE: &str = "number, namespace, lock, principal, instance, phase, mode, token, version, dialect,
-    session, tethered, keep, created_at, granted_at, renewed_at, deadline, ttl, grace, metadata, reason,
-    secret";
-const SESSION: &str =
-    "number, digest, principal, instance, dialect, ttl, opened_at, deadline, ended";
-const TOKEN: &str = "namespace, lock, last_token, lapse_principal, lapse_instance, lapse_dialect,
-    lapse_expired_at, lapse_grace_until";
+/// A table: its columns with their SQL and where their values are, and how a record is made of them.
+macro_rules! table {
+    (
+        $table:ident of $record:ident: $type:ty {
+            $first:ident: $first_type:ty, $first_sql:literal, $first_value:expr;
+            $($column:ident: $column_type:ty, $sql:literal, $value:expr;)*
+        } $end:literal => $made:expr
+    ) => {
+        mod $table {
+            use super::*;
 
-/// Texts that are in many rows, kept once while rows are read.
-#[derive(Default)]
-pub(super) struct Names(HashMap<Box<str>, Arc<str>>);
+            pub(super) const CREATE: &str = concat!(
+                "CREATE TABLE ", stringify!($table), " (", stringify!($first), " ", $first_sql
+                $(, ", ", stringify!($column), " ", $sql)*, $end, ";"
+            );
+            pub(super) const SELECT: &str = concat!(
+                "SELECT ", stringify!($first) $(, ", ", stringify!($column))*,
+                " FROM ", stringify!($table), " "
+            );
+            const PUT: &str = concat!(
+                "INSERT OR REPLACE INTO ", stringify!($table), " (",
+                stringify!($first) $(, ", ", stringify!($column))*,
+                ") VALUES (?" $(, table!(@place $column))*, ")"
+            );
 
-impl Names {
-    fn get(&mut self, text: &str) -> Arc<str> {
-        /// Names that are all different would only make this large.
-        const N_MAX: usize = 10_000;
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
+            pub(super) fn put(db: &Connection, $record: &$type) -> Result<()> {
+                let mut statement = db.prepare_cached(PUT)?;
+                let mut bind = Bind(&mut statement, 0);
+                bind.next::<$first_type>(&$first_value)?;
+                $(bind.next::<$column_type>(&$value)?;)*
+                statement.raw_execute().map(drop)
+            }
+
+            pub(super) fn read(row: &SqlRow<'_>, names: &mut Names) -> Result<$type> {
+                let mut cells = Cells(row, 0, names);
+                let $first: $first_type = cells.next()?;
+                $(let $column: $column_type = cells.next()?;)*
+                Ok($made)
+            }
         }
-        let name: Arc<str> = text.into();
-        if self.0.len() < N_MAX {
-            self.0.insert(text.into(), name.clone());
-        }
-        name
-    }
+    };
+    (@place $column:ident) => { ",?" };
 }
+
+table!(namespaces of it: (Arc<str>, Token) {
+    name: Arc<str>, "TEXT PRIMARY KEY", it.0;
+    floor: Token, "INTEGER NOT NULL", it.1;
+} ") WITHOUT ROWID" => (name, floor));
+
+table!(tokens of it: LockRecord {
+    namespace: Arc<str>, "TEXT NOT NULL", it.lock.namespace;
+    lock: Box<str>, "TEXT NOT NULL", it.lock.name;
+    last_token: Token, "INTEGER NOT NULL", it.last_token;
+    lapse_principal: Option<Arc<str>>, "TEXT", of_lapse(it, |lapse| lapse.owner.principal.clone());
+    lapse_instance: Option<Arc<str>>, "TEXT", of_lapse(it, |lapse| lapse.owner.instance.clone());
+    lapse_dialect: Option<Dialect>, "INTEGER", of_lapse(it, |lapse| lapse.dialect);
+    lapse_expired_at: Option<Timestamp>, "INTEGER", of_lapse(it, |lapse| lapse.expired_at);
+    lapse_grace_until: Option<Timestamp>, "INTEGER", of_lapse(it, |lapse| lapse.grace_until);
+} ", PRIMARY KEY (namespace, lock)) WITHOUT ROWID" => LockRecord {
+    lock: LockKey { namespace, name: lock },
+    last_token,
+    lapse: match (lapse_principal, lapse_instance, lapse_dialect) {
+        (Some(principal), Some(instance), Some(dialect)) => Some(LapseRecord {
+            owner: Owner { principal, instance },
+            dialect,
+            expired_at: lapse_expired_at.unwrap_or(Timestamp::NEVER),
+            grace_until: lapse_grace_until.unwrap_or(Timestamp::NEVER),
+        }),
+        _ => None,
+    },
+});
+
+table!(sessions of it: SessionRecord {
+    number: SessionNumber, "INTEGER PRIMARY KEY", it.number;
+    digest: SessionDigest, "BLOB NOT NULL", it.digest;
+    principal: Arc<str>, "TEXT NOT NULL", it.owner.principal;
+    instance: Arc<str>, "TEXT NOT NULL", it.owner.instance;
+    dialect: Dialect, "INTEGER NOT NULL", it.dialect;
+    ttl: Span, "INTEGER NOT NULL", it.ttl;
+    opened_at: Timestamp, "INTEGER NOT NULL", it.opened_at;
+    deadline: Timestamp, "INTEGER", it.deadline;
+    ended: Option<Ending>, "TEXT", it.ended;
+    credential: Option<Arc<str>>, "TEXT", it.credential.as_ref().map(|it| it.id.clone());
+    credential_groups: Option<Vec<Arc<str>>>, "TEXT", it.credential.as_ref().map(|it| it.groups.clone());
+    credential_not_after: Timestamp, "INTEGER",
+        it.credential.as_ref().map_or(Timestamp::NEVER, |it| it.not_after);
+} ")" => SessionRecord {
+    number,
+    digest,
+    owner: Owner { principal, instance },
+    dialect,
+    ttl,
+    opened_at,
+    deadline,
+    ended,
+    credential: credential.map(|id| {
+        let groups = credential_groups.unwrap_or_default();
+        Arc::new(Credential { id, groups, not_after: credential_not_after })
+    }),
+});
+
+table!(leases of it: LeaseRecord {
+    number: LeaseNumber, "INTEGER PRIMARY KEY", it.number;
+    namespace: Arc<str>, "TEXT NOT NULL", it.lock.namespace;
+    lock: Box<str>, "TEXT NOT NULL", it.lock.name;
+    principal: Arc<str>, "TEXT NOT NULL", it.owner.principal;
+    instance: Arc<str>, "TEXT NOT NULL", it.owner.instance;
+    phase: Phase, "TEXT NOT NULL", it.phase;
+    mode: Mode, "TEXT NOT NULL", it.mode;
+    token: Token, "INTEGER NOT NULL", it.token;
+    version: u32, "INTEGER NOT NULL", it.version;
+    dialect: Dialect, "INTEGER NOT NULL", it.dialect;
+    session: Option<SessionNumber>, "INTEGER", it.session;
+    tethered: bool, "INTEGER NOT NULL", it.tethered;
+    keep: bool, "INTEGER NOT NULL", it.keep;
+    created_at: Timestamp, "INTEGER NOT NULL", it.created_at;
+    granted_at: Timestamp, "INTEGER NOT NULL", it.granted_at;
+    renewed_at: Timestamp, "INTEGER NOT NULL", it.renewed_at;
+    deadline: Timestamp, "INTEGER", it.deadline;
+    ttl: Option<Span>, "INTEGER", it.ttl;
+    grace: Span, "INTEGER NOT NULL", it.grace;
+    metadata: Option<Arc<[u8]>>, "BLOB", it.metadata;
+    reason: Option<Arc<str>>, "TEXT", it.reason;
+    secret: Secret, "BLOB NOT NULL", it.secret;
+    group_first: Option<LeaseNumber>, "INTEGER", it.group.map(|group| group.first);
+    group_size: Option<u32>, "INTEGER", it.group.map(|group| group.size);
+} ")" => LeaseRecord {
+    number,
+    secret,
+    lock: LockKey { namespace, name: lock },
+    owner: Owner { principal, instance },
+    session,
+    dialect,
+    mode,
+    phase,
+    tethered,
+    keep,
+    version,
+    token,
+    created_at,
+    granted_at,
+    renewed_at,
+    deadline,
+    ttl,
+    grace,
+    metadata,
+    requests: Vec::new(),
+    reason,
+    group: group_first.zip(group_size).map(|(first, size)| Group { first, size }),
+});
+
+const REQUESTS: &str = "CREATE TABLE requests (
+    lease INTEGER NOT NULL, n INTEGER NOT NULL, operation INTEGER NOT NULL, id TEXT NOT NULL,
+    fingerprint INTEGER NOT NULL, PRIMARY KEY (lease, n)) WITHOUT ROWID;";
+
+/// Every table but `meta`.
+pub(super) const CREATE: [&str; 5] =
+    [namespaces::CREATE, tokens::CREATE, sessions::CREATE, leases::CREATE, REQUESTS];
+
+/// What tables of layout 1 do not have.
+pub(super) const ADDED_IN_LAYOUT_2: &str = "
+    ALTER TABLE sessions ADD COLUMN credential TEXT;
+    ALTER TABLE sessions ADD COLUMN credential_groups TEXT;
+    ALTER TABLE sessions ADD COLUMN credential_not_after INTEGER;
+    ALTER TABLE leases ADD COLUMN group_first INTEGER;
+    ALTER TABLE leases ADD COLUMN group_size INTEGER;";
 
 /// Calls `each` with every row, in the order an import wants.
 pub(super) fn for_each<E: From<rusqlite::Error>>(
@@ -41,18 +182,20 @@ pub(super) fn for_each<E: From<rusqlite::Error>>(
     mut each: impl FnMut(Row) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     let names = &mut Names::default();
-    let namespaces = "SELECT name, floor FROM namespaces";
-    select(db, namespaces, &mut each, |row| namespace(row, names))?;
-    let tokens = format!("SELECT {TOKEN} FROM tokens");
-    select(db, &tokens, &mut each, |row| token(row, names).map(Row::Lock))?;
-    let sessions = format!("SELECT {SESSION} FROM sessions");
-    select(db, &sessions, &mut each, |row| session(row, names).map(Row::Session))?;
+    select(db, namespaces::SELECT, &mut each, |row| {
+        namespaces::read(row, names).map(|(name, floor)| Row::Namespace { name, floor })
+    })?;
+    select(db, tokens::SELECT, &mut each, |row| tokens::read(row, names).map(Row::Lock))?;
+    select(db, sessions::SELECT, &mut each, |row| sessions::read(row, names).map(Row::Session))?;
     let has_requests: bool =
         db.query_row("SELECT EXISTS (SELECT 1 FROM requests)", [], |row| row.get(0))?;
-    let leases = format!("SELECT {LEASE} FROM leases ORDER BY number");
-    select(db, &leases, &mut each, |row| {
-        let requests = if has_requests { requests(db, row.get(0)?)? } else { Vec::new() };
-        lease(row, names, requests).map(Row::Lease)
+    let in_order = format!("{} ORDER BY number", leases::SELECT);
+    select(db, &in_order, &mut each, |row| {
+        let mut lease = leases::read(row, names)?;
+        if has_requests {
+            lease.requests = requests(db, lease.number)?;
+        }
+        Ok(Row::Lease(lease))
     })
 }
 
@@ -71,27 +214,30 @@ fn select<E: From<rusqlite::Error>>(
 }
 
 pub(super) fn get_namespace(db: &Connection, name: &str) -> Result<Option<Row>> {
-    let sql = "SELECT name, floor FROM namespaces WHERE name = ?1";
-    db.prepare_cached(sql)?
-        .query_row([name], |row| namespace(row, &mut Names::default()))
-        .optional()
+    let sql = format!("{} WHERE name = ?1", namespaces::SELECT);
+    let read = |row: &SqlRow<'_>| namespaces::read(row, &mut Names::default());
+    let found = db.prepare_cached(&sql)?.query_row([name], read).optional()?;
+    Ok(found.map(|(name, floor)| Row::Namespace { name, floor }))
 }
 
 pub(super) fn get_token(db: &Connection, key: &LockKey) -> Result<Option<LockRecord>> {
-    let sql = format!("SELECT {TOKEN} FROM tokens WHERE namespace = ?1 AND lock = ?2");
-    let read = |row: &SqlRow<'_>| token(row, &mut Names::default());
+    let sql = format!("{} WHERE namespace = ?1 AND lock = ?2", tokens::SELECT);
+    let read = |row: &SqlRow<'_>| tokens::read(row, &mut Names::default());
     db.prepare_cached(&sql)?.query_row(params![key.namespace, key.name], read).optional()
 }
 
 pub(super) fn get_session(db: &Connection, number: SessionNumber) -> Result<Option<SessionRecord>> {
-    let sql = format!("SELECT {SESSION} FROM sessions WHERE number = ?1");
-    let read = |row: &SqlRow<'_>| session(row, &mut Names::default());
+    let sql = format!("{} WHERE number = ?1", sessions::SELECT);
+    let read = |row: &SqlRow<'_>| sessions::read(row, &mut Names::default());
     db.prepare_cached(&sql)?.query_row([number.0 as i64], read).optional()
 }
 
 pub(super) fn get_lease(db: &Connection, number: LeaseNumber) -> Result<Option<LeaseRecord>> {
-    let sql = format!("SELECT {LEASE} FROM leases WHERE number = ?1");
-    let read = |row: &SqlRow<'_>| lease(row, &mut Names::default(), requests(db, number.0 as i64)?);
+    let sql = format!("{} WHERE number = ?1", leases::SELECT);
+    let read = |row: &SqlRow<'_>| {
+        let lease = leases::read(row, &mut Names::default())?;
+        Ok(LeaseRecord { requests: requests(db, number)?, ..lease })
+    };
     db.prepare_cached(&sql)?.query_row([number.0 as i64], read).optional()
 }
 
@@ -99,14 +245,18 @@ pub(super) fn put(db: &Connection, row: &Row) -> Result<()> {
     match row {
         // Written by whoever knows what else belongs to it.
         Row::Meta { .. } => Ok(()),
-        Row::Namespace { name, floor } => {
-            let sql = "INSERT OR REPLACE INTO namespaces (name, floor) VALUES (?1, ?2)";
-            db.prepare_cached(sql)?.execute(params![name, floor.get() as i64]).map(drop)
+        Row::Namespace { name, floor } => namespaces::put(db, &(name.clone(), *floor)),
+        Row::Lock(record) => tokens::put(db, record),
+        Row::Session(record) => sessions::put(db, record),
+        Row::Lease(record) => {
+            leases::put(db, record)?;
+            put_requests(db, record)
         }
-        Row::Lock(record) => put_token(db, record),
-        Row::Session(record) => put_session(db, record),
-        Row::Lease(record) => put_lease(db, record),
     }
+}
+
+pub(super) fn delete_namespace(db: &Connection, name: &str) -> Result<()> {
+    db.prepare_cached("DELETE FROM namespaces WHERE name = ?1")?.execute([name]).map(drop)
 }
 
 pub(super) fn delete_token(db: &Connection, key: &LockKey) -> Result<()> {
@@ -131,70 +281,7 @@ pub(super) fn delete_all(db: &Connection) -> Result<()> {
     )
 }
 
-fn put_token(db: &Connection, record: &LockRecord) -> Result<()> {
-    let sql = format!("INSERT OR REPLACE INTO tokens ({TOKEN}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8)");
-    let lapse = record.lapse.as_ref();
-    db.prepare_cached(&sql)?
-        .execute(params![
-            record.lock.namespace,
-            record.lock.name,
-            record.last_token.get() as i64,
-            lapse.map(|lapse| &lapse.owner.principal),
-            lapse.map(|lapse| &lapse.owner.instance),
-            lapse.map(|lapse| lapse.dialect.0),
-            lapse.map(|lapse| time_to_sql(lapse.expired_at)),
-            lapse.map(|lapse| time_to_sql(lapse.grace_until)),
-        ])
-        .map(drop)
-}
-
-fn put_session(db: &Connection, record: &SessionRecord) -> Result<()> {
-    let sql =
-        format!("INSERT OR REPLACE INTO sessions ({SESSION}) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9)");
-    db.prepare_cached(&sql)?
-        .execute(params![
-            record.number.0 as i64,
-            record.digest.0,
-            record.owner.principal,
-            record.owner.instance,
-            record.dialect.0,
-            record.ttl.as_nanos() as i64,
-            time_to_sql(record.opened_at),
-            time_to_sql(record.deadline),
-            record.ended.map(|how| phase_text(Phase::Ended(how))),
-        ])
-        .map(drop)
-}
-
-fn put_lease(db: &Connection, record: &LeaseRecord) -> Result<()> {
-    let sql = format!(
-        "INSERT OR REPLACE INTO leases ({LEASE}) VALUES
-         (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22)"
-    );
-    db.prepare_cached(&sql)?.execute(params![
-        record.number.0 as i64,
-        record.lock.namespace,
-        record.lock.name,
-        record.owner.principal,
-        record.owner.instance,
-        phase_text(record.phase),
-        mode_text(record.mode),
-        record.token.get() as i64,
-        record.version,
-        record.dialect.0,
-        record.session.map(|session| session.0 as i64),
-        record.tethered,
-        record.keep,
-        time_to_sql(record.created_at),
-        time_to_sql(record.granted_at),
-        time_to_sql(record.renewed_at),
-        time_to_sql(record.deadline),
-        record.ttl.map(|ttl| ttl.as_nanos() as i64),
-        record.grace.as_nanos() as i64,
-        record.metadata.as_deref(),
-        record.reason.as_deref(),
-        record.secret.0,
-    ])?;
+fn put_requests(db: &Connection, record: &LeaseRecord) -> Result<()> {
     let sql = "DELETE FROM requests WHERE lease = ?1";
     db.prepare_cached(sql)?.execute([record.number.0 as i64])?;
     for (n, request) in record.requests.iter().enumerate() {
@@ -211,143 +298,44 @@ fn put_lease(db: &Connection, record: &LeaseRecord) -> Result<()> {
     Ok(())
 }
 
-fn namespace(row: &SqlRow<'_>, names: &mut Names) -> Result<Row> {
-    Ok(Row::Namespace { name: name(row, 0, names)?, floor: token_at(row, 1)? })
-}
-
-fn token(row: &SqlRow<'_>, names: &mut Names) -> Result<LockRecord> {
-    let lapse = match row.get::<_, Option<i64>>(6)? {
-        None => None,
-        Some(_) => Some(LapseRecord {
-            owner: Owner { principal: name(row, 3, names)?, instance: name(row, 4, names)? },
-            dialect: Dialect(row.get(5)?),
-            expired_at: time(row, 6)?,
-            grace_until: time(row, 7)?,
-        }),
-    };
-    let lock = LockKey { namespace: name(row, 0, names)?, name: text(row, 1)?.into() };
-    Ok(LockRecord { lock, last_token: token_at(row, 2)?, lapse })
-}
-
-fn session(row: &SqlRow<'_>, names: &mut Names) -> Result<SessionRecord> {
-    let ended = row.get_ref(8)?.as_str_or_null()?;
-    let ended = match ended.map(phase_of_text) {
-        None => None,
-        Some(Some(Phase::Ended(how))) => Some(how),
-        Some(_) => return Err(damaged(8, "a session's end is not known")),
-    };
-    Ok(SessionRecord {
-        number: SessionNumber(row.get::<_, i64>(0)? as u64),
-        digest: SessionDigest(row.get(1)?),
-        owner: Owner { principal: name(row, 2, names)?, instance: name(row, 3, names)? },
-        dialect: Dialect(row.get(4)?),
-        ttl: Span::from_nanos(row.get::<_, i64>(5)? as u64),
-        opened_at: time(row, 6)?,
-        deadline: time(row, 7)?,
-        ended,
-    })
-}
-
-fn lease(row: &SqlRow<'_>, names: &mut Names, requests: Vec<Request>) -> Result<LeaseRecord> {
-    let phase = phase_of_text(text(row, 5)?).ok_or(damaged(5, "a phase is not known"))?;
-    let mode = mode_of_text(text(row, 6)?).ok_or(damaged(6, "a mode is not known"))?;
-    let metadata = row.get_ref(19)?.as_blob_or_null()?;
-    let reason = row.get_ref(20)?.as_str_or_null()?;
-    Ok(LeaseRecord {
-        number: LeaseNumber(row.get::<_, i64>(0)? as u64),
-        lock: LockKey { namespace: name(row, 1, names)?, name: text(row, 2)?.into() },
-        owner: Owner { principal: name(row, 3, names)?, instance: name(row, 4, names)? },
-        phase,
-        mode,
-        token: token_at(row, 7)?,
-        version: row.get(8)?,
-        dialect: Dialect(row.get(9)?),
-        session: row.get::<_, Option<i64>>(10)?.map(|number| SessionNumber(number as u64)),
-        tethered: row.get(11)?,
-        keep: row.get(12)?,
-        created_at: time(row, 13)?,
-        granted_at: time(row, 14)?,
-        renewed_at: time(row, 15)?,
-        deadline: time(row, 16)?,
-        ttl: row.get::<_, Option<i64>>(17)?.map(|ttl| Span::from_nanos(ttl as u64)),
-        grace: Span::from_nanos(row.get::<_, i64>(18)? as u64),
-        group: None,
-        metadata: metadata.map(Into::into),
-        requests,
-        reason: reason.map(Into::into),
-        secret: Secret(row.get(21)?),
-    })
-}
-
-fn requests(db: &Connection, lease: i64) -> Result<Vec<Request>> {
+fn requests(db: &Connection, lease: LeaseNumber) -> Result<Vec<Request>> {
     let sql = "SELECT operation, id, fingerprint FROM requests WHERE lease = ?1 ORDER BY n";
     let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map([lease], |row| {
+    let rows = statement.query_map([lease.0 as i64], |row| {
+        let operation = operation_of(row.get(0)?);
         Ok(Request {
-            operation: operation_of(row.get(0)?).map_err(|e| damaged(0, e.0))?,
-            id: text(row, 1)?.into(),
+            operation: operation.map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, 0))?,
+            id: row.get(1)?,
             fingerprint: row.get::<_, i64>(2)? as u64,
         })
     })?;
     rows.collect()
 }
 
-fn text<'r>(row: &'r SqlRow<'_>, column: usize) -> Result<&'r str> {
-    Ok(row.get_ref(column)?.as_str()?)
+fn of_lapse<T>(lock: &LockRecord, what: impl FnOnce(&LapseRecord) -> T) -> Option<T> {
+    lock.lapse.as_ref().map(what)
 }
 
-fn name(row: &SqlRow<'_>, column: usize, names: &mut Names) -> Result<Arc<str>> {
-    text(row, column).map(|text| names.get(text))
-}
+/// Values on their way into a statement, one after the other.
+struct Bind<'a, 's>(&'a mut CachedStatement<'s>, usize);
 
-fn token_at(row: &SqlRow<'_>, column: usize) -> Result<Token> {
-    let value = row.get::<_, i64>(column)? as u64;
-    Token::new(value).ok_or(damaged(column, "a token is too large"))
-}
-
-/// Never is `NULL`.
-fn time(row: &SqlRow<'_>, column: usize) -> Result<Timestamp> {
-    let nanos: Option<i64> = row.get(column)?;
-    Ok(nanos.map_or(Timestamp::NEVER, |nanos| Timestamp::from_nanos(nanos as u64)))
-}
-
-fn time_to_sql(at: Timestamp) -> Option<i64> {
-    at.finite().map(|at| at.as_nanos() as i64)
-}
-
-fn mode_text(mode: Mode) -> String {
-    match mode {
-        Mode::Exclusive => "exclusive".into(),
-        Mode::Shared => "shared".into(),
-        Mode::Counted(_) => (mode_number(mode) - 2).to_string(),
+impl Bind<'_, '_> {
+    fn next<T: Cell>(&mut self, value: &T) -> Result<()> {
+        self.1 += 1;
+        self.0.raw_bind_parameter(self.1, value.write())
     }
 }
 
-fn mode_of_text(text: &str) -> Option<Mode> {
-    match text {
-        "exclusive" => Some(Mode::Exclusive),
-        "shared" => Some(Mode::Shared),
-        count => count.parse::<u32>().ok().and_then(|n| mode_of(2 + u64::from(n)).ok()),
+/// The values of a row, one after the other.
+struct Cells<'a, 'r>(&'a SqlRow<'r>, usize, &'a mut Names);
+
+impl Cells<'_, '_> {
+    fn next<T: Cell>(&mut self) -> Result<T> {
+        let column = self.1;
+        self.1 += 1;
+        let value = self.0.get_ref(column)?;
+        T::read(value, self.2).map_err(|why| {
+            rusqlite::Error::FromSqlConversionFailure(column, value.data_type(), Box::new(why))
+        })
     }
-}
-
-const PHASES: [(Phase, &str); 6] = [
-    (Phase::Waiting, "waiting"),
-    (Phase::Parked, "parked"),
-    (Phase::Active, "active"),
-    (Phase::Ended(Ending::Released), "released"),
-    (Phase::Ended(Ending::Expired), "expired"),
-    (Phase::Ended(Ending::Revoked), "revoked"),
-];
-
-fn phase_text(phase: Phase) -> &'static str {
-    PHASES.iter().find(|(known, _)| *known == phase).map_or("", |(_, text)| text)
-}
-
-fn phase_of_text(text: &str) -> Option<Phase> {
-    PHASES.iter().find(|(_, known)| *known == text).map(|(phase, _)| *phase)
-}
-
-fn damaged(column: usize, why: &'static str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Null, why.into())
 }

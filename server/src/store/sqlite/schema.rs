@@ -4,41 +4,17 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::{journal_path, refused, tables_path};
+use super::journal::first_seq;
+use super::{journal_path, refused, rows, tables_path};
 use crate::store::Error;
 
 /// Marks a file as ours: "LEAS".
 const APPLICATION_ID: i64 = 0x4C45_4153;
 /// The newest layout. A file with an older one is brought forward, one with a newer one is refused.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 
-const JOURNAL: &str = "
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-    CREATE TABLE journal (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);";
-
-const TABLES: &str = "
-    CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-    CREATE TABLE namespaces (name TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;
-    CREATE TABLE tokens (
-        namespace TEXT NOT NULL, lock TEXT NOT NULL, last_token INTEGER NOT NULL,
-        lapse_principal TEXT, lapse_instance TEXT, lapse_dialect INTEGER,
-        lapse_expired_at INTEGER, lapse_grace_until INTEGER,
-        PRIMARY KEY (namespace, lock)) WITHOUT ROWID;
-    CREATE TABLE sessions (
-        number INTEGER PRIMARY KEY, digest BLOB NOT NULL, principal TEXT NOT NULL,
-        instance TEXT NOT NULL, dialect INTEGER NOT NULL, ttl INTEGER NOT NULL,
-        opened_at INTEGER NOT NULL, deadline INTEGER, ended TEXT);
-    CREATE TABLE leases (
-        number INTEGER PRIMARY KEY, namespace TEXT NOT NULL, lock TEXT NOT NULL,
-        principal TEXT NOT NULL, instance TEXT NOT NULL, phase TEXT NOT NULL, mode TEXT NOT NULL,
-        token INTEGER NOT NULL, version INTEGER NOT NULL, dialect INTEGER NOT NULL,
-        session INTEGER, tethered INTEGER NOT NULL, keep INTEGER NOT NULL,
-        created_at INTEGER NOT NULL, granted_at INTEGER NOT NULL, renewed_at INTEGER NOT NULL,
-        deadline INTEGER, ttl INTEGER, grace INTEGER NOT NULL,
-        metadata BLOB, reason TEXT, secret BLOB NOT NULL);
-    CREATE TABLE requests (
-        lease INTEGER NOT NULL, n INTEGER NOT NULL, operation INTEGER NOT NULL, id TEXT NOT NULL,
-        fingerprint INTEGER NOT NULL, PRIMARY KEY (lease, n)) WITHOUT ROWID;";
+const JOURNAL: &str = "CREATE TABLE journal (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);";
+const META: &str = "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;";
 
 /// Opens or makes `journal.db`.
 pub(super) fn open_journal(data: &Path) -> Result<Connection, Error> {
@@ -46,7 +22,7 @@ pub(super) fn open_journal(data: &Path) -> Result<Connection, Error> {
     if !path.exists() && tables_path(data).exists() {
         return Err(refused(format!("{} is missing beside tables.db", path.display())));
     }
-    let journal = open(&path, JOURNAL)?;
+    let journal = open(&path, &[META, JOURNAL], &[""])?;
     journal.pragma_update(None, "wal_autocheckpoint", 1000).map_err(refused)?;
     // Whoever is busy is told so at once, instead of everybody behind it waiting too.
     journal.busy_timeout(std::time::Duration::ZERO).map_err(refused)?;
@@ -61,10 +37,11 @@ pub(super) fn open_journal(data: &Path) -> Result<Connection, Error> {
 pub(super) fn open_tables(data: &Path, journal: &Connection) -> Result<Connection, Error> {
     let path = tables_path(data);
     let is_new = !path.exists();
-    if is_new && first_seq(journal).map_err(refused)?.is_some_and(|seq| seq > 1) {
+    if is_new && first_seq(journal)?.is_some_and(|seq| seq > 1) {
         return Err(refused(format!("{} is missing beside journal.db", path.display())));
     }
-    let tables = open(&path, TABLES)?;
+    let create = [&[META][..], &rows::CREATE].concat();
+    let tables = open(&path, &create, &[rows::ADDED_IN_LAYOUT_2])?;
     let id: Option<String> = get(journal, "store_id")?;
     match get::<String>(&tables, "store_id")? {
         None => {
@@ -81,7 +58,12 @@ pub(super) fn open_tables(data: &Path, journal: &Connection) -> Result<Connectio
     Ok(tables)
 }
 
-fn open(path: &Path, tables: &str) -> Result<Connection, Error> {
+/// Opens or makes a file. The step that leads from layout n to n + 1 stands at n - 1.
+fn open(
+    path: &Path,
+    create: &[&str],
+    steps: &[&str; SCHEMA_VERSION as usize - 1],
+) -> Result<Connection, Error> {
     let why = |error: rusqlite::Error| refused(format!("{}: {error}", path.display()));
     let is_new = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
     let db = Connection::open(path).map_err(why)?;
@@ -89,8 +71,9 @@ fn open(path: &Path, tables: &str) -> Result<Connection, Error> {
     if is_new {
         db.pragma_update(None, "page_size", 4096).map_err(why)?;
         let script = format!(
-            "BEGIN IMMEDIATE; {tables} PRAGMA application_id = {APPLICATION_ID};
-             PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+            "BEGIN IMMEDIATE; {} PRAGMA application_id = {APPLICATION_ID};
+             PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;",
+            create.concat()
         );
         db.execute_batch(&script).map_err(why)?;
     }
@@ -99,23 +82,24 @@ fn open(path: &Path, tables: &str) -> Result<Connection, Error> {
         return Err(refused(format!("{} is not a file of ours", path.display())));
     }
     let version = pragma("user_version").map_err(why)?;
+    if version < 1 {
+        return Err(refused(format!("{} has no layout", path.display())));
+    }
     if version > SCHEMA_VERSION {
         return Err(refused(format!(
             "{} has layout {version}, and this program knows only {SCHEMA_VERSION}: it is too old",
             path.display()
         )));
     }
-    migrate(&db, version).map_err(why)?;
+    migrate(&db, version, steps).map_err(why)?;
     db.pragma_update(None, "journal_mode", "WAL").map_err(why)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(why)?;
     Ok(db)
 }
 
 /// Brings an older layout forward, a step at a time, each in one transaction.
-fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
-    // The script that leads from layout n to n + 1 stands at n - 1. There is only one layout so far.
-    const STEPS: [&str; SCHEMA_VERSION as usize - 1] = [];
-    for (n, step) in STEPS.iter().enumerate().skip(from as usize - 1) {
+fn migrate(db: &Connection, from: i64, steps: &[&str]) -> rusqlite::Result<()> {
+    for (n, step) in steps.iter().enumerate().skip(from as usize - 1) {
         let to = n + 2;
         db.execute_batch(&format!("BEGIN IMMEDIATE; {step} PRAGMA user_version = {to}; COMMIT;"))?;
     }
@@ -134,10 +118,4 @@ pub(super) fn set(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Re
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
     db.prepare_cached(sql)?.execute(params![key, value])?;
     Ok(())
-}
-
-pub(super) fn first_seq(journal: &Connection) -> rusqlite::Result<Option<u64>> {
-    journal.query_row("SELECT min(seq) FROM journal", [], |row| {
-        row.get::<_, Option<i64>>(0).map(|seq| seq.map(|seq| seq as u64))
-    })
 }

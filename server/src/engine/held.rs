@@ -1,0 +1,108 @@
+//! When a batch is not simply durable: it may become known later, or never, or somebody else may have taken over.
+
+use std::time::Duration;
+
+use leasehold_core::{LeaseView, Outcome, Span, Timestamp, mutant};
+
+use super::message::{Error, Reply};
+use super::writer::{Answer, Batch, Writer};
+use crate::clock::Moment;
+use crate::store;
+
+/// How often a store is asked what became of an append.
+pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
+/// If that is not known after so long, a restart has to find out.
+const SETTLE_MAX: Span = Span::from_secs(10);
+
+/// A batch of which it is not known yet whether it is durable, with its answers.
+pub(super) struct Held {
+    pub(super) batch: Batch,
+    moment: Moment,
+    since: Timestamp,
+}
+
+impl Batch {
+    /// Everybody is told that there is no answer, and why.
+    pub(super) fn tell_all(self, error: Error) {
+        tell(self.answers, error);
+    }
+}
+
+impl Writer {
+    /// Nothing was changed, so nothing can be lost: whoever asked may ask again, or ask somebody else.
+    pub(super) fn unconfirmed(
+        &mut self,
+        batch: Batch,
+        error: store::Error,
+    ) -> Result<(), store::Error> {
+        if matches!(error, store::Error::Busy) {
+            batch.tell_all(Error::Busy);
+            return Ok(());
+        }
+        batch.tell_all(Error::Stopping);
+        Err(error)
+    }
+
+    /// An append was no success. Unless it can still become one, nobody knows what is durable of the batch, and
+    /// everybody in it is told so.
+    pub(super) fn not_committed(
+        &mut self,
+        batch: Batch,
+        moment: Moment,
+        error: store::Error,
+    ) -> Result<(), store::Error> {
+        if matches!(error, store::Error::Unsettled(_)) {
+            self.held = Some(Held { batch, moment, since: self.clock.now() });
+            return Ok(());
+        }
+        batch.tell_all(if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown });
+        if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) }
+    }
+
+    /// Asks what became of the held batch, and tells everybody once it is known.
+    pub(super) fn settle(&mut self) -> Result<(), store::Error> {
+        let Some(held) = self.held.take() else { return Ok(()) };
+        match self.store.settle() {
+            Ok(()) => {
+                let Held { mut batch, moment, .. } = held;
+                self.take_back_what_is_over(&mut batch);
+                self.publish(batch, moment);
+                // Much time may have passed, and the next start should know.
+                self.written_at = Timestamp::ZERO;
+                Ok(())
+            }
+            Err(store::Error::Unsettled(why)) => {
+                if self.clock.now().since(held.since) >= SETTLE_MAX {
+                    held.batch.tell_all(Error::Unknown);
+                    return Err(store::Error::Unknown(why));
+                }
+                self.held = Some(held);
+                Ok(())
+            }
+            Err(error) => self.not_committed(held.batch, held.moment, error),
+        }
+    }
+
+    /// Nobody is told that they have a lease whose time ran out while it was not known whether they have it.
+    fn take_back_what_is_over(&self, batch: &mut Batch) {
+        let is_over = |answer: &Answer| match &answer.content {
+            Reply::Applied(Ok(Outcome::Granted(grant))) => self.is_over(&grant.lease),
+            Reply::Applied(Ok(Outcome::Renewed(lease))) => self.is_over(lease),
+            _ => false,
+        };
+        let answers = std::mem::take(&mut batch.answers);
+        let (over, others) = answers.into_iter().partition(is_over);
+        batch.answers = others;
+        tell(over, Error::Unknown);
+    }
+
+    pub(super) fn is_over(&self, lease: &LeaseView) -> bool {
+        lease.deadline.is_some_and(|at| at <= self.clock.now())
+    }
+}
+
+fn tell(answers: Vec<Answer>, error: Error) {
+    for answer in answers {
+        let _ = answer.reply.tell(Err(error));
+    }
+}

@@ -1,0 +1,155 @@
+//! Records in a row: each names the one before it, so that none can be missing, changed or out of place unseen.
+
+use super::record::{Head, Record};
+use super::{Hash, Kind};
+use crate::clock::Moment;
+use leasehold_core::Change;
+
+/// How far a journal goes: its last record, and what the next one must say of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    /// The number of the last record; the first is 1.
+    pub seq: u64,
+    /// Its hash. Before the first record: zero.
+    pub hash: Hash,
+}
+
+/// A journal being read or written, one record after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    place: Place,
+    epoch: u64,
+    /// No record of the first format can follow one of a later.
+    has_heads: bool,
+}
+
+impl Chain {
+    /// After this place.
+    pub fn after(place: Place) -> Self {
+        Self { place, ..Self::default() }
+    }
+
+    /// How far it goes.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The epoch of the last record that was read or written here.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Reads what is kept as record `seq`, which must be the next one. The error says in words what is wrong.
+    pub fn read(&mut self, seq: u64, bytes: &[u8]) -> Result<Record, String> {
+        let expected = self.place.seq + 1;
+        if seq != expected {
+            return Err(format!("journal record {expected} is missing (next is {seq})"));
+        }
+        let record = Record::decode(bytes)
+            .map_err(|why| format!("journal record {seq} is damaged: {why}"))?;
+        self.check(record.head.as_ref())
+            .map_err(|why| format!("journal record {seq} is out of place: {why}"))?;
+        self.epoch = record.head.as_ref().map_or(self.epoch, |head| head.epoch);
+        self.has_heads |= record.head.is_some();
+        self.place = Place { seq, hash: Hash::of(bytes) };
+        Ok(record)
+    }
+
+    fn check(&self, head: Option<&Head>) -> Result<(), String> {
+        let Place { seq, hash } = self.place;
+        let Some(head) = head else {
+            return if self.has_heads {
+                Err("it is older than the one before".into())
+            } else {
+                Ok(())
+            };
+        };
+        if head.seq != seq + 1 {
+            return Err(format!("it was written as record {}", head.seq));
+        }
+        if head.previous != hash {
+            return Err(format!("it does not follow record {seq} as that is now"));
+        }
+        if head.epoch < self.epoch {
+            return Err(format!("its epoch {} is over, by epoch {}", head.epoch, self.epoch));
+        }
+        Ok(())
+    }
+
+    /// The bytes of the next record. It is part of the chain once [`Chain::wrote`] is told of it.
+    pub fn encode(
+        &self,
+        epoch: u64,
+        kind: Kind,
+        node: &str,
+        moment: Moment,
+        changes: &[Change],
+    ) -> Vec<u8> {
+        let Place { seq, hash } = self.place;
+        let head = Head { seq: seq + 1, epoch, kind, node: node.into(), previous: hash };
+        Record::encode(&head, moment, changes)
+    }
+
+    /// These bytes are durable.
+    pub fn wrote(&mut self, epoch: u64, bytes: &[u8]) {
+        self.place = Place { seq: self.place.seq + 1, hash: Hash::of(bytes) };
+        self.epoch = epoch;
+        self.has_heads = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three() -> Vec<Vec<u8>> {
+        let mut chain = Chain::default();
+        let mut records = Vec::new();
+        for epoch in 1..=3 {
+            let bytes = chain.encode(epoch, Kind::Tick, "", Moment::default(), &[]);
+            chain.wrote(epoch, &bytes);
+            records.push(bytes);
+        }
+        records
+    }
+
+    fn read(records: &[(u64, &[u8])]) -> Result<Place, String> {
+        let mut chain = Chain::default();
+        records.iter().try_for_each(|(seq, bytes)| chain.read(*seq, bytes).map(drop))?;
+        Ok(chain.place())
+    }
+
+    #[test]
+    fn records_are_read_in_the_order_they_were_written_and_in_no_other() {
+        let three = three();
+        let [a, b, c] = [&three[0][..], &three[1][..], &three[2][..]];
+        assert_eq!(read(&[(1, a), (2, b), (3, c)]), Ok(Place { seq: 3, hash: Hash::of(c) }));
+        for (records, words) in [
+            (&[(1, a), (3, c)][..], "journal record 2 is missing (next is 3)"),
+            (&[(1, a), (2, c)], "journal record 2 is out of place: it was written as record 3"),
+            (&[(2, b)], "journal record 1 is missing"),
+            (&[(1, a), (2, &b[..9])], "journal record 2 is damaged"),
+        ] {
+            let why = read(records).expect_err(words);
+            assert!(why.starts_with(words), "{why:?} does not begin with {words:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_was_changed_with_a_good_checksum_is_noticed_by_the_next() {
+        let three = three();
+        let twin = Chain::default().encode(9, Kind::Tick, "", Moment::default(), &[]);
+        let why = read(&[(1, &twin), (2, &three[1])]).expect_err("another record 1");
+        assert!(why.contains("does not follow record 1"), "{why}");
+    }
+
+    #[test]
+    fn an_epoch_that_is_over_writes_nothing_more() {
+        let mut chain = Chain::default();
+        let bytes = chain.encode(2, Kind::Epoch, "", Moment::default(), &[]);
+        chain.wrote(2, &bytes);
+        let late = chain.encode(1, Kind::Tick, "", Moment::default(), &[]);
+        let why = read(&[(1, &bytes), (2, &late)]).expect_err("an older epoch");
+        assert!(why.contains("epoch 1 is over"), "{why}");
+    }
+}
