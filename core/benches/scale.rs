@@ -76,7 +76,7 @@ fn join_and_leave_a_queue(bencher: Bencher<'_, '_>, n_waiting: u64) {
     bencher.bench_local(|| {
         world.wait_for(1);
         n += 1;
-        world.machine.apply(world.now, Command::Leave(LeaseNumber(first.0 + n_waiting / 2 + n)))
+        world.machine.apply(world.now, Leave(LeaseNumber(first.0 + n_waiting / 2 + n)))
     });
 }
 
@@ -118,51 +118,51 @@ impl World {
         let session = SessionDigest([1; 32]);
         let ttl = Span::from_secs(60);
         let open = OpenSession { digest: session, owner: owner(), dialect: DIALECT, ttl };
-        world.machine.apply(world.now, Command::OpenSession(open));
+        world.machine.apply(world.now, open);
         for n in 1..=n_leases {
             let acquire = Acquire { session: Some(session), ttl: None, ..acquire(n) };
-            world.machine.apply(world.now, Command::Acquire(Box::new(acquire)));
+            world.machine.apply(world.now, acquire);
         }
         let close = CloseSession { session, dialect: DIALECT };
-        world.machine.apply(world.now, Command::CloseSession(close));
+        world.machine.apply(world.now, close);
         world
     }
 
     fn acquire(&mut self, n: u64, ttl: Span) -> LeaseId {
         let acquire = Acquire { ttl: Some(ttl), ..acquire(n) };
-        let applied = self.machine.apply(self.now, Command::Acquire(Box::new(acquire)));
+        let applied = self.machine.apply(self.now, acquire);
         match applied.outcome {
-            Ok(Outcome::Granted(grant)) => grant.lease.id,
+            Ok(Acquired::Granted(grant)) => grant.lease.id,
             other => panic!("{other:?}"),
         }
     }
 
     fn wait_for(&mut self, n: u64) -> LeaseNumber {
         let acquire = Acquire { wait: Wait::Connected(Span::from_secs(3600)), ..acquire(n) };
-        let applied = self.machine.apply(self.now, Command::Acquire(Box::new(acquire)));
+        let applied = self.machine.apply(self.now, acquire);
         match applied.outcome {
-            Ok(Outcome::Queued(number)) => number,
+            Ok(Acquired::Queued(number)) => number,
             other => panic!("{other:?}"),
         }
     }
 
-    fn renew(&mut self, number: u64) -> Applied {
+    fn renew(&mut self, number: u64) -> Applied<Box<LeaseView>> {
         let id = LeaseId { number: LeaseNumber(number), secret: Secret([7; 16]) };
         self.now = self.now + Span::from_nanos(100);
         let extend = Extend::AtLeast(Span::from_secs(7200));
         let renew = Renew { proof: proof(id), dialect: DIALECT, extend, request_id: None };
-        let applied = self.machine.apply(self.now, Command::Renew(renew));
+        let applied = self.machine.apply(self.now, renew);
         assert!(applied.outcome.is_ok());
         applied
     }
 
     fn release(&mut self, id: LeaseId) {
         let release = Release { proof: proof(id), dialect: DIALECT, request_id: None };
-        assert!(self.machine.apply(self.now, Command::Release(release)).outcome.is_ok());
+        assert!(self.machine.apply(self.now, release).outcome.is_ok());
     }
 
-    fn sweep(&mut self, n_changes_max: usize) -> Applied {
-        self.machine.apply(self.now, Command::Sweep(n_changes_max))
+    fn sweep(&mut self, n_changes_max: usize) -> Applied<Swept> {
+        self.machine.apply(self.now, Sweep { n_changes_max })
     }
 }
 

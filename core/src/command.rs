@@ -1,4 +1,4 @@
-//! What can be asked of the machine.
+//! The commands. What each is answered stands in `ask.rs`.
 
 use std::sync::Arc;
 
@@ -7,37 +7,6 @@ use crate::name::{Dialect, LockKey, Owner};
 use crate::session::SessionDigest;
 use crate::time::Span;
 use crate::token::Token;
-
-/// One thing to do, whole or not at all.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Take a lock or queue for it.
-    Acquire(Box<Acquire>),
-    /// Move a deadline.
-    Renew(Renew),
-    /// Give a lease back, or the grace period that followed it.
-    Release(Release),
-    /// Take leases away.
-    Revoke(Revoke),
-    /// Change what a later grant of a lease lasts.
-    Amend(Amend),
-    /// The connection behind a lease is gone.
-    Leave(LeaseNumber),
-    /// Start a session.
-    OpenSession(OpenSession),
-    /// Move a session's deadline.
-    KeepSession(KeepSession),
-    /// End a session and all its leases.
-    CloseSession(CloseSession),
-    /// Bring a lock up to date before it is read.
-    Settle(LockKey),
-    /// Work off what has fallen due, at most this many things.
-    Sweep(usize),
-    /// The server has restarted: no connection is left.
-    Resume,
-    /// The state comes from a backup: nothing handed out since may be handed out again.
-    Restore,
-}
 
 /// Take `lock` or queue for it.
 #[derive(Clone, Debug)]
@@ -245,3 +214,26 @@ pub struct CloseSession {
     /// Through which protocol.
     pub dialect: Dialect,
 }
+
+/// The connection behind a lease is gone.
+#[derive(Clone, Debug)]
+pub struct Leave(pub LeaseNumber);
+
+/// Bring a lock up to date before it is read.
+#[derive(Clone, Debug)]
+pub struct Settle(pub LockKey);
+
+/// Work off what has fallen due.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Most changes to make before others get their turn.
+    pub n_changes_max: usize,
+}
+
+/// The server has restarted: no connection is left.
+#[derive(Clone, Debug)]
+pub struct Resume;
+
+/// The state comes from a backup.
+#[derive(Clone, Debug)]
+pub struct Restore;

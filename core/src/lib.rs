@@ -6,12 +6,13 @@
 //! time comes in as an argument. The same commands at the same times give the same changes, and the same
 //! changes give the same state.
 //!
-//! Start reading at [`Command`], then [`Change`], then `transition.rs` (the rules all commands share) and
+//! Start reading at [`Ask`], then [`Change`], then `transition.rs` (the rules all commands share) and
 //! `apply/acquire.rs`.
 
 mod absorb;
 mod apply;
 mod arena;
+mod ask;
 mod asker;
 mod change;
 mod command;
@@ -60,11 +61,12 @@ macro_rules! mutant {
 }
 
 pub use absorb::Incoherent;
+pub use ask::{Ask, Command, Outcome};
 pub use asker::Asker;
 pub use change::{Change, Note};
 pub use command::{
-    Acquire, Amend, CloseSession, Command, Extend, KeepSession, OpenSession, Proof, Release, Renew,
-    Revoke, Target, Wait,
+    Acquire, Amend, CloseSession, Extend, KeepSession, Leave, OpenSession, Proof, Release, Renew,
+    Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
 pub use lease::{Ending, Group, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
@@ -72,7 +74,9 @@ pub use limits::Limits;
 pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;
 pub use name::{Dialect, LockKey, Owner};
-pub use outcome::{Applied, Grant, GrantKind, Holding, Limit, Outcome, Rejection, Swept};
+pub use outcome::{
+    Acquired, Applied, Grant, GrantKind, Holding, Limit, Rejection, Released, Swept,
+};
 pub use request::{Operation, Request};
 pub use retry::RetryHint;
 pub use session::{Credential, SessionDigest, SessionNumber, SessionRecord};

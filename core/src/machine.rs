@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::absorb::Incoherent;
 use crate::apply;
+use crate::ask::Ask;
 use crate::asker::Asker;
 use crate::change::Change;
-use crate::command::Command;
 use crate::fact::Fact;
 use crate::lease::{LeaseNumber, LeaseRecord};
 use crate::limits::Limits;
@@ -31,21 +31,21 @@ impl Machine {
         Self { state: State::new(hash_seed), limits }
     }
 
-    /// Does what `command` says at `now`, whole or not at all. The same commands at the same times give the
+    /// Does what is asked at `now`, whole or not at all. The same commands at the same times give the
     /// same changes.
     ///
     /// A `now` before the latest one is taken for the latest one: time only grows.
-    pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
-        self.apply_for(None, now, command)
+    pub fn apply<A: Ask>(&mut self, now: Timestamp, ask: A) -> Applied<A::Answer> {
+        self.apply_for(None, now, ask)
     }
 
     /// The same on somebody's word, which is written down before whatever the command changes.
-    pub fn apply_for(
+    pub fn apply_for<A: Ask>(
         &mut self,
         asker: Option<Arc<Asker>>,
         now: Timestamp,
-        command: Command,
-    ) -> Applied {
+        ask: A,
+    ) -> Applied<A::Answer> {
         let now = now.max(self.state.now);
         self.state.now = now;
         let mut transition = Transition {
@@ -56,7 +56,7 @@ impl Machine {
             wakeups: Vec::new(),
             facts: Vec::new(),
         };
-        let outcome = apply::apply(&mut transition, command);
+        let outcome = ask.decide(&mut transition);
         let Transition { mut changes, wakeups, facts, .. } = transition;
         if let Some(asker) = asker.filter(|_| !changes.is_empty()) {
             let n_changes = changes.len() as u32;
@@ -65,7 +65,7 @@ impl Machine {
         Applied { outcome, changes, wakeups, facts }
     }
 
-    /// When there is next something for [`Command::Sweep`] to do.
+    /// When there is next something for [`crate::Sweep`] to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         apply::sweep::next_deadline(&self.state, &self.limits)
     }
@@ -105,7 +105,7 @@ impl Machine {
     }
 
     /// What is true of a lock at the latest time, with at most `n_queue_max` of its queue. Nothing overdue is
-    /// shown; [`Command::Settle`] first also shows who is next instead.
+    /// shown; [`crate::Settle`] first also shows who is next instead.
     pub fn lock(&self, key: &LockKey, n_queue_max: usize) -> LockView {
         match self.state.find_lock(key) {
             Some(slot) => view::lock(&self.state, slot, self.state.now, n_queue_max),

@@ -4,15 +4,14 @@ use crate::change::Change;
 use crate::fact::Fact;
 use crate::lease::{Ending, LeaseNumber};
 use crate::name::{Dialect, Owner};
-use crate::session::SessionNumber;
 use crate::time::{Span, Timestamp};
 use crate::view::LeaseView;
 
 /// Everything that follows from one command. The engine makes `changes` durable, then acts.
 #[derive(Clone, Debug)]
-pub struct Applied {
+pub struct Applied<T> {
     /// For whoever asked.
-    pub outcome: Result<Outcome, Rejection>,
+    pub outcome: Result<T, Rejection>,
     /// To be made durable before anything is answered. Expiries that were only noticed now are among
     /// them even if the command was refused.
     pub changes: Vec<Change>,
@@ -22,36 +21,22 @@ pub struct Applied {
     pub facts: Vec<Fact>,
 }
 
-/// What a command achieved.
+/// What an acquire came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum Acquired {
     /// The lease is active.
     Granted(Box<Grant>),
     /// The lease is in the queue.
     Queued(LeaseNumber),
-    /// The lease lasts longer, or as long as before.
-    Renewed(Box<LeaseView>),
-    /// The lease is over.
-    Released(Box<LeaseView>),
-    /// These leases are over.
-    Revoked(Vec<LeaseView>),
-    /// The lease lasts this long when it is granted.
-    Amended(Box<LeaseView>),
-    /// There is no grace period any more.
-    Forgone,
-    /// A session began.
-    SessionOpened(SessionNumber),
-    /// The session lasts until then.
-    SessionKept {
-        /// Its deadline.
-        deadline: Timestamp,
-    },
-    /// The session is over.
-    SessionClosed,
-    /// Nothing to tell: settle, leave, resume, restore.
-    Done,
-    /// How much fell due, and whether anything is left.
-    Swept(Swept),
+}
+
+/// What a release gave back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Released {
+    /// The lease, which is over.
+    Lease(Box<LeaseView>),
+    /// The grace period that followed a lease.
+    Grace,
 }
 
 /// An active lease, new or found again by its request id.

@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 use crate::view::{self, LeaseView};
 
 /// A command at work at `now`.
-pub(crate) struct Transition<'m> {
+pub struct Transition<'m> {
     pub(crate) state: &'m mut State,
     pub(crate) limits: &'m Limits,
     pub(crate) now: Timestamp,

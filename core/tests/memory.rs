@@ -38,7 +38,7 @@ fn a_held_lock_is_small() {
     let mut machine = Machine::new(Limits::default(), 1);
     let before = N_BYTES.load(Relaxed);
     for n in 0..N_LOCKS {
-        let applied = machine.apply(Timestamp::ZERO, Command::Acquire(Box::new(acquire(n))));
+        let applied = machine.apply(Timestamp::ZERO, acquire(n));
         assert!(applied.outcome.is_ok());
     }
     let per_lock = (N_BYTES.load(Relaxed) - before) / N_LOCKS - NAME_BYTES;

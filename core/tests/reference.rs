@@ -61,7 +61,7 @@ proptest! {
         restarted.absorbed();
         prop_assert_eq!(&restarted.export()[1..], &machine.export()[1..]);
         prop_assert_eq!(invariant::check(&restarted), Ok(()));
-        restarted.apply(machine.now(), Command::Sweep(usize::MAX));
+        restarted.apply(machine.now(), Sweep { n_changes_max: usize::MAX });
         prop_assert_eq!(invariant::check(&restarted), Ok(()));
     }
 }

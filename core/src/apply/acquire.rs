@@ -9,7 +9,7 @@ use crate::limits::within;
 use crate::lock::Lock;
 use crate::mutant;
 use crate::name::Owner;
-use crate::outcome::{Grant, GrantKind, Holding, Limit, Outcome, Rejection};
+use crate::outcome::{Acquired, Grant, GrantKind, Holding, Limit, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::session::SessionNumber;
 use crate::state::Scope;
@@ -17,7 +17,7 @@ use crate::time::{Span, Timestamp};
 use crate::token::Token;
 use crate::transition::Transition;
 
-pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcome, Rejection> {
+pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Acquired, Rejection> {
     t.limits.check_acquire(&acquire)?;
     let request = request(&acquire).filter(|_| !mutant!(RequestIdNotStored));
     if let Some(request) = &request {
@@ -57,7 +57,11 @@ pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Outcom
 }
 
 /// The repeated request finds its place in the queue again.
-fn come_back(t: &mut Transition<'_>, lease: Slot<Lease>, wait: Wait) -> Result<Outcome, Rejection> {
+fn come_back(
+    t: &mut Transition<'_>,
+    lease: Slot<Lease>,
+    wait: Wait,
+) -> Result<Acquired, Rejection> {
     let Lease { number, lock, .. } = t.state.leases[lease];
     if wait.span() == Span::ZERO {
         return Err(held(t, lock));
@@ -70,11 +74,11 @@ fn come_back(t: &mut Transition<'_>, lease: Slot<Lease>, wait: Wait) -> Result<O
         Some(lease) if t.state.leases[lease].is_active() => {
             Ok(granted(t, lease, GrantKind::New, None))
         }
-        _ => Ok(Outcome::Queued(number)),
+        _ => Ok(Acquired::Queued(number)),
     }
 }
 
-fn renew_instead(t: &mut Transition<'_>, held: Slot<Lease>, ttl: Option<Span>) -> Outcome {
+fn renew_instead(t: &mut Transition<'_>, held: Slot<Lease>, ttl: Option<Span>) -> Acquired {
     let deadline = ttl.map_or(Timestamp::NEVER, |ttl| t.now + ttl);
     let lease = t.state.leases[held].number;
     t.record(Change::Renewed { lease, at: t.now, deadline, request: None });
@@ -127,7 +131,7 @@ fn take(
     request: Option<Request>,
     session: Option<SessionNumber>,
     lock: Option<Slot<Lock>>,
-) -> Result<Outcome, Rejection> {
+) -> Result<Acquired, Rejection> {
     check_room(t, &acquire)?;
     let token = t.state.next_token(lock, &acquire.lock.namespace);
     let token = token.ok_or(Rejection::TokensExhausted)?;
@@ -148,7 +152,7 @@ fn queue(
     request: Option<Request>,
     session: Option<SessionNumber>,
     obstacle: Rejection,
-) -> Result<Outcome, Rejection> {
+) -> Result<Acquired, Rejection> {
     if acquire.wait.span() == Span::ZERO {
         return Err(obstacle);
     }
@@ -161,7 +165,7 @@ fn queue(
     let deadline = t.now + acquire.wait.span();
     let fresh = Fresh { request, session, phase: Phase::Waiting, token: Token::ZERO, deadline };
     let lease = add(t, acquire, fresh);
-    Ok(Outcome::Queued(t.state.leases[lease].number))
+    Ok(Acquired::Queued(t.state.leases[lease].number))
 }
 
 /// What an acquire does not say itself.
@@ -217,12 +221,12 @@ fn granted(
     lease: Slot<Lease>,
     kind: GrantKind,
     previous: Option<Owner>,
-) -> Outcome {
+) -> Acquired {
     let mut lease = t.view(lease);
     if mutant!(ReplayFirstRemaining) && kind == GrantKind::Replayed {
         lease.deadline = lease.ttl.map(|ttl| t.now + ttl);
     }
-    Outcome::Granted(Box::new(Grant { lease, kind, previous }))
+    Acquired::Granted(Box::new(Grant { lease, kind, previous }))
 }
 
 /// Who let the lock expire before, if that was somebody else.

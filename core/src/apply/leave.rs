@@ -4,12 +4,11 @@ use crate::arena::Slot;
 use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber, Phase};
 use crate::mutant;
-use crate::outcome::Outcome;
 use crate::transition::Transition;
 
 /// A waiter leaves, or is parked if it can come back. A lease whose grant nobody was told of is given back.
-pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
-    let Some(slot) = t.state.find_lease(number) else { return Outcome::Done };
+pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) {
+    let Some(slot) = t.state.find_lease(number) else { return };
     let lock = t.state.leases[slot].lock;
     match t.phase(slot) {
         Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
@@ -18,7 +17,7 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
                 && !mutant!(GiveBackWhatIsKnownElsewhere) =>
         {
             // Whoever was told through another connection has it.
-            return Outcome::Done;
+            return;
         }
         Phase::Active => {
             // Nobody heard of this lease, so nobody can ask about it: it goes without a trace, and the same
@@ -27,14 +26,13 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) -> Outcome {
             let (how, kept) = (Ending::Released, false);
             t.record(Change::Ended { lease: number, how, at, kept, request: None, reason: None });
         }
-        _ => return Outcome::Done,
+        _ => return,
     }
     t.promote(lock);
-    Outcome::Done
 }
 
 /// After a restart there are no connections: what [`leave`] does, for every waiter that had one.
-pub(crate) fn resume(t: &mut Transition<'_>) -> Outcome {
+pub(crate) fn resume(t: &mut Transition<'_>) {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
     let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));
     let mut waiters: Vec<_> =
@@ -56,7 +54,6 @@ pub(crate) fn resume(t: &mut Transition<'_>) -> Outcome {
     }
     // Nobody is there to be woken.
     t.wakeups.clear();
-    Outcome::Done
 }
 
 fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>) {

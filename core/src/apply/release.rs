@@ -8,11 +8,11 @@ use crate::command::{Proof, Release};
 use crate::lease::{Ending, Lease};
 use crate::mutant;
 use crate::name::Dialect;
-use crate::outcome::{Outcome, Rejection};
+use crate::outcome::{Rejection, Released};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::transition::{End, Transition};
 
-pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outcome, Rejection> {
+pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Released, Rejection> {
     t.limits.check_request_id(release.request_id.as_deref())?;
     let slot = match prove(t, &release.proof, release.dialect) {
         _ if mutant!(ReleaseByName) => any_holder(t, &release.proof)?,
@@ -23,7 +23,7 @@ pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outco
     if let Some(request) = &request
         && find(t, slot, request)?.is_some()
     {
-        return Ok(Outcome::Released(Box::new(t.view(slot))));
+        return Ok(Released::Lease(Box::new(t.view(slot))));
     }
     check_active(t, slot)?;
     let lock = t.state.leases[slot].lock;
@@ -31,7 +31,7 @@ pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Outco
     t.end(slot, End { request, ..End::new(Ending::Released, t.now) });
     view.end(Ending::Released, t.now);
     t.promote(lock);
-    Ok(Outcome::Released(Box::new(view)))
+    Ok(Released::Lease(Box::new(view)))
 }
 
 /// Whoever has the lock, whosever it is: what no release may do.
@@ -42,7 +42,7 @@ fn any_holder(t: &Transition<'_>, proof: &Proof) -> Result<Slot<Lease>, Rejectio
 }
 
 /// The last owner has no lease any more and does not want the lock back either.
-fn forgo(t: &mut Transition<'_>, proof: &Proof, dialect: Dialect) -> Result<Outcome, Rejection> {
+fn forgo(t: &mut Transition<'_>, proof: &Proof, dialect: Dialect) -> Result<Released, Rejection> {
     let Proof::Owner { lock: key, owner } = proof else { return Err(Rejection::NotOwner) };
     let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;
     let lapse = t.state.locks[lock].grace(t.now).ok_or(Rejection::NotOwner)?;
@@ -51,7 +51,7 @@ fn forgo(t: &mut Transition<'_>, proof: &Proof, dialect: Dialect) -> Result<Outc
     }
     t.record(Change::GraceForgone { lock: key.clone() });
     t.promote(lock);
-    Ok(Outcome::Forgone)
+    Ok(Released::Grace)
 }
 
 fn request(t: &Transition<'_>, slot: Slot<Lease>, id: &str) -> Request {

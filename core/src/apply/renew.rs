@@ -7,12 +7,13 @@ use crate::change::Change;
 use crate::command::{Amend, Extend, Renew};
 use crate::lease::{Lease, Phase};
 use crate::limits::within;
-use crate::outcome::{Limit, Outcome, Rejection};
+use crate::outcome::{Limit, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::state::Scope;
 use crate::transition::Transition;
+use crate::view::LeaseView;
 
-pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Outcome, Rejection> {
+pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Box<LeaseView>, Rejection> {
     let (Extend::AtLeast(by) | Extend::Exactly(by)) = renew.extend;
     within(Limit::Ttl, by <= t.limits.ttl_max)?;
     t.limits.check_request_id(renew.request_id.as_deref())?;
@@ -20,7 +21,7 @@ pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Outcome, Re
     let request = renew.request_id.as_ref().map(|id| request(t, slot, renew.extend, id));
     if let Some(request) = &request {
         match find(t, slot, request)? {
-            Some(Replay::Active(slot)) => return Ok(Outcome::Renewed(Box::new(t.view(slot)))),
+            Some(Replay::Active(slot)) => return Ok(Box::new(t.view(slot))),
             Some(Replay::Ended(how)) => return Err(Rejection::RequestSpent(how)),
             Some(Replay::Queued(_)) | None => {}
         }
@@ -33,11 +34,11 @@ pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Outcome, Re
     };
     make_room(t, slot, request.is_some());
     t.record(Change::Renewed { lease: number, at: t.now, deadline, request });
-    Ok(Outcome::Renewed(Box::new(t.view(slot))))
+    Ok(Box::new(t.view(slot)))
 }
 
 /// Change what a later grant lasts. A lease that has its grant keeps the deadline it has.
-pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Outcome, Rejection> {
+pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Box<LeaseView>, Rejection> {
     within(Limit::Ttl, amend.ttl <= t.limits.ttl_max)?;
     let slot = prove(t, &amend.proof, amend.dialect)?;
     if let Phase::Ended(how) = t.phase(slot) {
@@ -45,7 +46,7 @@ pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Outcome, Re
     }
     let lease = t.state.leases[slot].number;
     t.record(Change::Amended { lease, ttl: Some(amend.ttl) });
-    Ok(Outcome::Amended(Box::new(t.view(slot))))
+    Ok(Box::new(t.view(slot)))
 }
 
 fn request(t: &Transition<'_>, slot: Slot<Lease>, extend: Extend, id: &str) -> Request {

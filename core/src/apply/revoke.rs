@@ -5,16 +5,16 @@ use crate::arena::Slot;
 use crate::command::{Revoke, Target};
 use crate::lease::{Ending, Lease, Phase};
 use crate::limits::within;
-use crate::outcome::{Limit, Outcome, Rejection};
+use crate::outcome::{Limit, Rejection};
 use crate::transition::{End, Transition};
 use crate::view::LeaseView;
 
-pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Outcome, Rejection> {
+pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<LeaseView>, Rejection> {
     within(Limit::Reason, revoke.reason.len() <= t.limits.reason_bytes_max)?;
     let (lock, leases) = match &revoke.target {
         Target::Lock(key) => {
             t.limits.check_key(key)?;
-            let Some(lock) = t.state.find_lock(key) else { return Ok(Outcome::Revoked(vec![])) };
+            let Some(lock) = t.state.find_lock(key) else { return Ok(vec![]) };
             t.settle(lock);
             (lock, t.state.holders(lock).collect::<Vec<_>>())
         }
@@ -28,7 +28,7 @@ pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Outcome,
     };
     let revoked = leases.into_iter().map(|slot| take_away(t, slot, revoke)).collect();
     t.promote(lock);
-    Ok(Outcome::Revoked(revoked))
+    Ok(revoked)
 }
 
 fn take_away(t: &mut Transition<'_>, slot: Slot<Lease>, revoke: &Revoke) -> LeaseView {

@@ -6,12 +6,12 @@ use crate::command::{CloseSession, KeepSession, OpenSession};
 use crate::lease::Ending;
 use crate::limits::within;
 use crate::name::Dialect;
-use crate::outcome::{Limit, Outcome, Rejection};
-use crate::session::{Session, SessionDigest, SessionRecord};
+use crate::outcome::{Limit, Rejection};
+use crate::session::{Session, SessionDigest, SessionNumber, SessionRecord};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<Outcome, Rejection> {
+pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionNumber, Rejection> {
     t.limits.check_session(&open)?;
     within(Limit::Sessions, t.state.sessions.len() < t.limits.sessions_max)?;
     let owner = t.state.owners.find(&open.owner);
@@ -33,24 +33,24 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<Outcome,
         ended: None,
         credential: None,
     })));
-    Ok(Outcome::SessionOpened(number))
+    Ok(number)
 }
 
-pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Outcome, Rejection> {
+pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Timestamp, Rejection> {
     let slot = live(t, &keep.session, keep.dialect)?;
     let Session { number, ttl, ref credential, .. } = t.state.sessions[slot];
     let not_after = credential.as_ref().map_or(Timestamp::NEVER, |credential| credential.not_after);
     let deadline = (t.now + ttl).min(not_after);
     t.record(Change::SessionKept { session: number, deadline });
-    Ok(Outcome::SessionKept { deadline })
+    Ok(deadline)
 }
 
 /// From this moment every lease of the session is over, though it may take some sweeps to write it down.
-pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<Outcome, Rejection> {
+pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<(), Rejection> {
     let slot = live(t, &close.session, close.dialect)?;
     let session = t.state.sessions[slot].number;
     t.record(Change::SessionEnded { session, how: Ending::Released, at: t.now });
-    Ok(Outcome::SessionClosed)
+    Ok(())
 }
 
 /// The session with this secret, if it is not over.

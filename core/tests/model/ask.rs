@@ -47,7 +47,7 @@ impl Model {
             (Some(refusal), Span::ZERO) => Err(refusal.clone()),
             (Some(_), wait) => {
                 let n = self.add(asked, session, Phase::Waiting, 0, self.now + wait);
-                Ok(format!("Queued({:?})", LeaseNumber(self.leases[n].number)))
+                Ok(format!("queued {:?}", LeaseNumber(self.leases[n].number)))
             }
         }
     }
@@ -89,7 +89,7 @@ impl Model {
         self.promote(&lock);
         Ok(match self.leases[n].phase {
             Phase::Active => self.granted(n, GrantKind::New),
-            _ => format!("Queued({:?})", LeaseNumber(self.leases[n].number)),
+            _ => format!("queued {:?}", LeaseNumber(self.leases[n].number)),
         })
     }
 
@@ -314,27 +314,27 @@ impl Model {
         }
         self.lapses.remove(lock);
         self.promote(lock);
-        Ok("Forgone".into())
+        Ok("released grace".into())
     }
 
     pub(super) fn leave(&mut self, number: u64) -> Result<String, String> {
-        let Some(n) = self.find(number) else { return Ok("Done".into()) };
+        let Some(n) = self.find(number) else { return Ok("done".into()) };
         match self.leases[n].phase {
             Phase::Waiting if matches!(self.leases[n].asked.wait, Wait::Connected(_)) => {
                 self.step_aside(n)
             }
             Phase::Active if self.leases[n].is_known_elsewhere || self.leases[n].version > 1 => {
-                return Ok("Done".into());
+                return Ok("done".into());
             }
             Phase::Active => {
                 self.leases[n].requests.clear();
                 self.end(n, Ending::Released, self.now);
                 self.leases[n].is_gone = true;
             }
-            _ => return Ok("Done".into()),
+            _ => return Ok("done".into()),
         }
         self.promote(&self.leases[n].asked.lock.clone());
-        Ok("Done".into())
+        Ok("done".into())
     }
 
     pub(super) fn step_aside(&mut self, n: usize) {
@@ -370,21 +370,21 @@ impl Model {
         let deadline = self.now + open.ttl;
         self.sessions.push(Session { open: open.clone(), deadline, ended: None });
         let number = self.sessions.len() as u64 + self.sessions_before;
-        Ok(format!("SessionOpened(s{number})"))
+        Ok(format!("opened s{number}"))
     }
 
     pub(super) fn keep(&mut self, keep: &KeepSession) -> Result<String, String> {
         let session = self.live_session(&keep.session, keep.dialect, None)?;
         let deadline = self.now + self.sessions[session].open.ttl;
         self.sessions[session].deadline = deadline;
-        Ok(format!("SessionKept {{ deadline: {deadline:?} }}"))
+        Ok(format!("kept {deadline:?}"))
     }
 
     pub(super) fn close(&mut self, close: &CloseSession) -> Result<String, String> {
         let session = self.live_session(&close.session, close.dialect, None)?;
         self.sessions[session].ended = Some(Ending::Released);
         self.sessions[session].deadline = self.now;
-        Ok("SessionClosed".into())
+        Ok("closed".into())
     }
 }
 

@@ -85,18 +85,23 @@ pub(crate) struct Model {
 /// What a client is told, as far as it is the same however it was found out.
 pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
     match outcome {
-        Ok(Outcome::Granted(grant)) => {
+        Ok(Outcome::Acquire(Acquired::Granted(grant))) => {
             let lease = &grant.lease;
             format!("{:?} {:?} {:?} {:?}", grant.kind, lease.id.number, lease.token, lease.deadline)
         }
-        Ok(Outcome::Renewed(lease)) => {
+        Ok(Outcome::Acquire(Acquired::Queued(number))) => format!("queued {number:?}"),
+        Ok(Outcome::Renew(lease)) => {
             format!("renewed {:?} {:?}", lease.id.number, lease.deadline)
         }
-        Ok(Outcome::Released(lease)) => format!("released {:?}", lease.id.number),
-        Ok(Outcome::Amended(lease)) => format!("amended {:?} {:?}", lease.id.number, lease.ttl),
-        Ok(Outcome::Revoked(leases)) => format!("revoked {}", leases.len()),
-        Ok(Outcome::Swept(_)) => "Done".into(),
-        Ok(other) => format!("{other:?}"),
+        Ok(Outcome::Release(Released::Lease(lease))) => format!("released {:?}", lease.id.number),
+        Ok(Outcome::Amend(lease)) => format!("amended {:?} {:?}", lease.id.number, lease.ttl),
+        Ok(Outcome::Revoke(leases)) => format!("revoked {}", leases.len()),
+        Ok(Outcome::Release(Released::Grace)) => "released grace".into(),
+        Ok(Outcome::OpenSession(number)) => format!("opened {number:?}"),
+        Ok(Outcome::KeepSession(deadline)) => format!("kept {deadline:?}"),
+        Ok(Outcome::CloseSession(())) => "closed".into(),
+        Ok(Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Sweep(_)) => "done".into(),
+        Ok(Outcome::Resume(()) | Outcome::Restore(())) => "done".into(),
         Err(Rejection::Held(holding)) => format!("held, {} waiting", holding.n_waiting),
         Err(other) => format!("{other:?}"),
     }
@@ -168,19 +173,19 @@ impl Model {
             Command::Release(release) => self.release(release),
             Command::Revoke(revoke) => self.revoke(revoke),
             Command::Amend(amend) => self.amend(amend),
-            Command::Leave(lease) => self.leave(lease.0),
+            Command::Leave(Leave(lease)) => self.leave(lease.0),
             Command::OpenSession(open) => self.open(open),
             Command::KeepSession(keep) => self.keep(keep),
             Command::CloseSession(close) => self.close(close),
-            Command::Settle(lock) => {
+            Command::Settle(Settle(lock)) => {
                 self.settle(lock);
-                Ok("Done".into())
+                Ok("done".into())
             }
             Command::Sweep(_) => {
                 self.sweep();
-                Ok("Done".into())
+                Ok("done".into())
             }
-            Command::Resume => {
+            Command::Resume(_) => {
                 let is_away = |l: &Lease| {
                     l.phase == Phase::Waiting && matches!(l.asked.wait, Wait::Connected(_))
                 };
@@ -188,11 +193,11 @@ impl Model {
                     (0..self.leases.len()).filter(|n| is_away(&self.leases[*n])).collect();
                 away.iter().for_each(|n| self.step_aside(*n));
                 away.iter().for_each(|n| self.promote(&self.leases[*n].asked.lock.clone()));
-                Ok("Done".into())
+                Ok("done".into())
             }
-            Command::Restore => {
+            Command::Restore(_) => {
                 self.restore();
-                Ok("Done".into())
+                Ok("done".into())
             }
         };
         told.unwrap_or_else(|refused| refused)

@@ -195,11 +195,11 @@ impl Step {
                 dialect: Dialect(who.dialect),
                 ttl: Span::from_secs(ttl),
             }),
-            What::Leave { lease } => Command::Leave(number(lease)),
-            What::Settle { lock } => Command::Settle(key(lock)),
-            What::Sweep => Command::Sweep(usize::MAX),
-            What::Resume => Command::Resume,
-            What::Restore => Command::Restore,
+            What::Leave { lease } => Command::Leave(Leave(number(lease))),
+            What::Settle { lock } => Command::Settle(Settle(key(lock))),
+            What::Sweep => Command::Sweep(Sweep { n_changes_max: usize::MAX }),
+            What::Resume => Command::Resume(Resume),
+            What::Restore => Command::Restore(Restore),
             session => of_session(&session),
         };
         (now, command)
@@ -212,7 +212,7 @@ impl Step {
             panic!("not an acquire")
         };
         let modes = [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)];
-        Command::Acquire(Box::new(Acquire {
+        Command::Acquire(Acquire {
             lock: key(lock),
             owner: owner(who),
             dialect: Dialect(who.dialect),
@@ -227,7 +227,7 @@ impl Step {
             metadata: n.is_multiple_of(7).then(|| b"m".as_slice().into()),
             request_id: request_id(id),
             secret: secret(number),
-        }))
+        })
     }
 }
 

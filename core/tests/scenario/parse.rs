@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
         let dialect = Dialect(self.number("dialect")?.unwrap_or(0) as u8);
         let request_id = self.value("id").map(Box::from);
         Ok(match self.verb {
-            "acquire" => Command::Acquire(Box::new(self.acquire(secret, dialect)?)),
+            "acquire" => Command::Acquire(self.acquire(secret, dialect)?),
             "renew" => Command::Renew(Renew {
                 proof: self.proof(machine)?,
                 dialect,
@@ -106,7 +106,7 @@ impl<'a> Line<'a> {
                 dialect,
                 ttl: self.span("ttl")?.ok_or("amend ttl=?")?,
             }),
-            "leave" => Command::Leave(LeaseNumber(number_of(self.target()?)?)),
+            "leave" => Command::Leave(Leave(LeaseNumber(number_of(self.target()?)?))),
             "open" => Command::OpenSession(OpenSession {
                 digest: digest(self.target()?),
                 owner: self.owner()?,
@@ -119,10 +119,13 @@ impl<'a> Line<'a> {
             "close" => {
                 Command::CloseSession(CloseSession { session: digest(self.target()?), dialect })
             }
-            "settle" => Command::Settle(self.key()?),
-            "sweep" => Command::Sweep(self.number("n")?.unwrap_or(1000) as usize),
-            "resume" => Command::Resume,
-            "restore" => Command::Restore,
+            "settle" => Command::Settle(Settle(self.key()?)),
+            "sweep" => {
+                let n_changes_max = self.number("n")?.unwrap_or(1000) as usize;
+                Command::Sweep(Sweep { n_changes_max })
+            }
+            "resume" => Command::Resume(Resume),
+            "restore" => Command::Restore(Restore),
             other => return Err(format!("no command is called {other:?}")),
         })
     }

@@ -11,7 +11,7 @@ pub(crate) fn outcome(outcome: &Result<Outcome, Rejection>, now: Timestamp) -> S
 
 fn success(outcome: &Outcome, now: Timestamp) -> String {
     match outcome {
-        Outcome::Granted(grant) => {
+        Outcome::Acquire(Acquired::Granted(grant)) => {
             let kind = match grant.kind {
                 GrantKind::New => "granted",
                 GrantKind::Renewed => "renewed",
@@ -21,19 +21,21 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
             let after = previous.map_or(String::new(), |owner| format!(", after {}", name(owner)));
             format!("{kind}: {}, {} left{after}", lease(&grant.lease), left(&grant.lease, now))
         }
-        Outcome::Queued(number) => format!("queued: {number:?}"),
-        Outcome::Renewed(view) => format!("renewed: {}, {} left", lease(view), left(view, now)),
-        Outcome::Released(view) => format!("released: {}", lease(view)),
-        Outcome::Amended(view) => format!("amended: {}, ttl {:?}", lease(view), view.ttl),
-        Outcome::Revoked(leases) => {
+        Outcome::Acquire(Acquired::Queued(number)) => format!("queued: {number:?}"),
+        Outcome::Renew(view) => format!("renewed: {}, {} left", lease(view), left(view, now)),
+        Outcome::Release(Released::Lease(view)) => format!("released: {}", lease(view)),
+        Outcome::Amend(view) => format!("amended: {}, ttl {:?}", lease(view), view.ttl),
+        Outcome::Revoke(leases) => {
             format!("revoked: [{}]", leases.iter().map(lease).collect::<Vec<_>>().join("; "))
         }
-        Outcome::SessionOpened(number) => format!("opened: {number:?}"),
-        Outcome::SessionKept { deadline } => format!("kept: until {deadline:?}"),
-        Outcome::SessionClosed => "closed".into(),
-        Outcome::Forgone => "forgone".into(),
-        Outcome::Done => "done".into(),
-        Outcome::Swept(swept) => {
+        Outcome::OpenSession(number) => format!("opened: {number:?}"),
+        Outcome::KeepSession(deadline) => format!("kept: until {deadline:?}"),
+        Outcome::CloseSession(()) => "closed".into(),
+        Outcome::Release(Released::Grace) => "forgone".into(),
+        Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Resume(()) | Outcome::Restore(()) => {
+            "done".into()
+        }
+        Outcome::Sweep(swept) => {
             format!("swept {}{}", swept.n_done, if swept.more { ", more is due" } else { "" })
         }
     }
