@@ -5,10 +5,10 @@
 
 use crate::apply::{acquire, leave, release, renew, restore, revoke, session, settle, sweep};
 use crate::command::{
-    Acquire, Amend, CloseSession, KeepSession, Leave, OpenSession, Release, Renew, Restore, Resume,
-    Revoke, Settle, Sweep,
+    Acquire, Amend, CloseSession, GiveUp, KeepSession, Leave, OpenSession, Release, Renew, Restore,
+    Resume, Revoke, Settle, Sweep,
 };
-use crate::outcome::{Acquired, Rejection, Released, Swept};
+use crate::outcome::{Acquired, Rejection, Swept};
 use crate::session::SessionNumber;
 use crate::time::Timestamp;
 use crate::transition::Transition;
@@ -97,8 +97,10 @@ commands! {
     Acquire -> Acquired, acquire::acquire;
     /// Move a deadline.
     Renew -> Box<LeaseView>, |t, asked| renew::renew(t, &asked);
-    /// Give a lease back, or the grace period that followed it.
-    Release -> Released, |t, asked| release::release(t, &asked);
+    /// Give a lease back.
+    Release -> Box<LeaseView>, |t, asked| release::release(t, &asked);
+    /// Give up, by the owner's name, a lease or the grace period that followed it.
+    GiveUp -> (), |t, asked| release::give_up(t, asked);
     /// Take leases away.
     Revoke -> Vec<LeaseView>, |t, asked| revoke::revoke(t, &asked);
     /// Change what a later grant of a lease lasts.

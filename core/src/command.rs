@@ -143,8 +143,7 @@ pub enum Extend {
     Exactly(Span),
 }
 
-/// Give an active lease back. By the owner's name, the grace period that followed a lease can be given up the
-/// same way.
+/// Give an active lease back.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// Which lease, and by what right.
@@ -153,6 +152,17 @@ pub struct Release {
     pub dialect: Dialect,
     /// Repeating it repeats the answer, not the effect.
     pub request_id: Option<Box<str>>,
+}
+
+/// Give up a lock by its owner's name: the lease that holds it, or the grace period that followed the owner's last one.
+#[derive(Clone, Debug)]
+pub struct GiveUp {
+    /// Which lock.
+    pub lock: LockKey,
+    /// Who gives it up.
+    pub owner: Owner,
+    /// Through which protocol.
+    pub dialect: Dialect,
 }
 
 /// End leases by force, without grace.

@@ -65,8 +65,8 @@ pub use ask::{Ask, Command, Outcome};
 pub use asker::Asker;
 pub use change::{Change, Note};
 pub use command::{
-    Acquire, Amend, CloseSession, Extend, KeepSession, Leave, OpenSession, Proof, Release, Renew,
-    Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
+    Acquire, Amend, CloseSession, Extend, GiveUp, KeepSession, Leave, OpenSession, Proof, Release,
+    Renew, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
 pub use lease::{Ending, Group, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
@@ -74,9 +74,7 @@ pub use limits::Limits;
 pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;
 pub use name::{Dialect, LockKey, Owner};
-pub use outcome::{
-    Acquired, Applied, Grant, GrantKind, Holding, Limit, Rejection, Released, Swept,
-};
+pub use outcome::{Acquired, Applied, Grant, GrantKind, Holding, Limit, Rejection, Swept};
 pub use request::{Operation, Request};
 pub use retry::RetryHint;
 pub use session::{Credential, SessionDigest, SessionNumber, SessionRecord};

@@ -30,15 +30,6 @@ pub enum Acquired {
     Queued(LeaseNumber),
 }
 
-/// What a release gave back.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Released {
-    /// The lease, which is over.
-    Lease(Box<LeaseView>),
-    /// The grace period that followed a lease.
-    Grace,
-}
-
 /// An active lease, new or found again by its request id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {

@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content::Content, content::Local};
 use crate::dialect::{self, Dialect, native};
-use crate::engine::{EngineHandle, Mailbox};
+use crate::engine::{EngineHandle, Mailbox, Probe};
 use crate::http;
 use crate::http::forwarded::Peer;
 use crate::metrics::{CONTENT_TYPE, Metrics};
@@ -162,7 +162,7 @@ async fn livez(State(app): State<App>) -> Response {
 
 /// Could something be made durable right now?
 async fn readyz(State(app): State<App>) -> Response {
-    let is_ready = !app.engine.is_stopping() && app.engine.probe().await.is_ok();
+    let is_ready = !app.engine.is_stopping() && app.engine.ask(Probe).await.is_ok();
     verdict(is_ready, "nothing can be made durable right now")
 }
 

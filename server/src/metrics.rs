@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Instant;
 
-use leasehold_core::{Command, Counts, Ending, Outcome};
+use leasehold_core::{Command, Counts, Ending};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -12,7 +12,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::engine::Reply;
 use crate::store::JournalSize;
 
 /// What [`Metrics::render`] writes.
@@ -168,13 +167,8 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn answered(&self, op: Option<Op>, reply: &Reply, sent_at: Instant) {
-        let Some(results) = self.of(op) else { return };
-        let is_success = match reply {
-            Reply::Applied(Ok(Outcome::Queued(_))) => return,
-            Reply::Applied(outcome) => outcome.is_ok(),
-            _ => false,
-        };
+    pub(crate) fn answered(&self, op: Option<Op>, is_success: Option<bool>, sent_at: Instant) {
+        let (Some(results), Some(is_success)) = (self.of(op), is_success) else { return };
         if is_success {
             results.success.inc()
         } else {

@@ -7,11 +7,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Change, Command, Dialect, Limits, LockKey, Outcome, Owner, Revoke, Secret, Span,
-    Target, Wait,
+    Acquire, Change, Dialect, Limits, LockKey, LockView, Owner, Rejection, Revoke, Secret, Span,
+    Target,
 };
 use leasehold_server::clock::{FakeClock, Moment};
-use leasehold_server::engine::{Call, Engine, EngineHandle, Error, Options, Read, Reply};
+use leasehold_server::engine::{
+    Ask, Call, Engine, EngineHandle, Error, Options, Probe, ReadLock, WaitFor, Waited,
+};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::memory::{Faults, MemoryStore};
 use leasehold_server::store::{self, JournalSize, Kind, Loaded, Permit, Store};
@@ -37,38 +39,37 @@ fn key() -> LockKey {
     LockKey::new("default", "db")
 }
 
-fn acquire(owner: &str, wait: Wait) -> Command {
+fn acquire(owner: &str, wait: Span) -> WaitFor {
     let owner = Owner::new("anonymous", owner);
-    Command::Acquire(Box::new(Acquire {
+    let acquire = Acquire {
         ttl: Some(Span::from_secs(30)),
-        wait,
         ..Acquire::new(key(), owner, Dialect(0), Secret([1; 16]))
-    }))
+    };
+    WaitFor { acquire, wait }
 }
 
-fn waiting() -> Wait {
-    Wait::Connected(Span::from_secs(60))
+const NO_WAIT: Span = Span::ZERO;
+const LONG_WAIT: Span = Span::from_secs(60);
+
+type Told = Result<Result<Waited, Rejection>, Error>;
+
+fn is_granted(told: &Told) -> bool {
+    matches!(told, Ok(Ok(Waited::Granted(_))))
 }
 
-fn is_granted(reply: &Result<Reply, Error>) -> bool {
-    matches!(reply, Ok(Reply::Applied(Ok(Outcome::Granted(_)))))
+async fn look(handle: &EngineHandle) -> LockView {
+    *handle.ask(ReadLock { key: key(), n_queue_max: 0 }).await.expect("an answer").expect("a lock")
 }
 
 async fn n_waiting(handle: &EngineHandle) -> usize {
-    match handle.read(Read::Lock { key: key(), n_queue_max: 0 }).await {
-        Ok(Reply::Lock(view)) => view.n_waiting,
-        other => panic!("{other:?}"),
-    }
+    look(handle).await.n_waiting
 }
 
 /// Somebody holds the lock, and somebody waits for it.
-async fn held_and_waited_for(
-    world: &World,
-    wait: Wait,
-) -> tokio::task::JoinHandle<Result<Reply, Error>> {
-    assert!(is_granted(&world.handle.apply(acquire("a", Wait::No)).await));
+async fn held_and_waited_for(world: &World, wait: Span) -> tokio::task::JoinHandle<Told> {
+    assert!(is_granted(&world.handle.ask(acquire("a", NO_WAIT)).await));
     let handle = world.handle.clone();
-    let waiter = tokio::spawn(async move { handle.apply(acquire("b", wait)).await });
+    let waiter = tokio::spawn(async move { handle.ask(acquire("b", wait)).await });
     while n_waiting(&world.handle).await == 0 {
         tokio::task::yield_now().await;
     }
@@ -79,10 +80,10 @@ async fn held_and_waited_for(
 async fn busy_means_that_nothing_was_done() {
     let world = start(Options::default());
     world.faults.busy.store(true, Relaxed);
-    assert_eq!(world.handle.apply(acquire("a", Wait::No)).await.unwrap_err(), Error::Busy);
-    assert_eq!(world.handle.probe().await.unwrap_err(), Error::Busy);
+    assert_eq!(world.handle.ask(acquire("a", NO_WAIT)).await.unwrap_err(), Error::Busy);
+    assert_eq!(world.handle.ask(Probe).await.unwrap_err(), Error::Busy);
     world.faults.busy.store(false, Relaxed);
-    assert!(is_granted(&world.handle.apply(acquire("b", Wait::No)).await), "a never had it");
+    assert!(is_granted(&world.handle.ask(acquire("b", NO_WAIT)).await), "a never had it");
     let metrics = world.metrics.render();
     assert!(metrics.contains("lock_db_busy_total{op=\"acquire\"} 1"), "{metrics}");
     assert!(metrics.contains("lock_acquire_total{result=\"busy\"} 1"), "{metrics}");
@@ -91,24 +92,21 @@ async fn busy_means_that_nothing_was_done() {
 #[tokio::test]
 async fn an_append_whose_outcome_is_unknown_stops_the_engine_and_claims_nothing() {
     let world = start(Options::default());
-    let waiter = held_and_waited_for(&world, waiting()).await;
+    let waiter = held_and_waited_for(&world, LONG_WAIT).await;
     world.faults.unknown.store(true, Relaxed);
     let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
-    let told = world.handle.apply(Command::Revoke(revoke)).await;
+    let told = world.handle.ask(revoke).await;
     assert_eq!(told.unwrap_err(), Error::Unknown);
     assert_eq!(waiter.await.expect("no panic").unwrap_err(), Error::Unknown);
     world.handle.stopped().await;
-    assert!(
-        world.handle.apply(acquire("c", Wait::No)).await.is_err(),
-        "it answers nobody any more"
-    );
+    assert!(world.handle.ask(acquire("c", NO_WAIT)).await.is_err(), "it answers nobody any more");
     assert!(world.engine.join().is_err(), "and says that it ended badly");
 }
 
 #[tokio::test]
 async fn a_full_channel_refuses_instead_of_growing() {
     let world = start(Options { queue_max: 4, ..Options::default() });
-    let calls: Vec<_> = (0..5000).map(|_| world.handle.apply(acquire("a", Wait::No))).collect();
+    let calls: Vec<_> = (0..5000).map(|_| world.handle.ask(acquire("a", NO_WAIT))).collect();
     let (mut n_granted, mut n_overloaded) = (0, 0);
     for call in calls {
         match call.await {
@@ -123,7 +121,7 @@ async fn a_full_channel_refuses_instead_of_growing() {
 #[tokio::test]
 async fn a_waiter_that_goes_away_leaves_the_queue() {
     let world = start(Options::default());
-    let waiter = held_and_waited_for(&world, waiting()).await;
+    let waiter = held_and_waited_for(&world, LONG_WAIT).await;
     waiter.abort();
     while n_waiting(&world.handle).await > 0 {
         tokio::task::yield_now().await;
@@ -135,11 +133,11 @@ async fn a_grant_nobody_was_told_of_is_given_back() {
     let world = start(Options::default());
     for n in 0..200 {
         // Dropped at any stage: in the channel, applied, answered but not looked at.
-        let call = world.handle.apply(acquire("a", Wait::No));
+        let call = world.handle.ask(acquire("a", NO_WAIT));
         tokio::time::sleep(Duration::from_micros(n % 20)).await;
         drop(call);
     }
-    while !is_granted(&world.handle.apply(acquire("b", Wait::No)).await) {
+    while !is_granted(&world.handle.ask(acquire("b", NO_WAIT)).await) {
         tokio::task::yield_now().await;
     }
 }
@@ -147,30 +145,23 @@ async fn a_grant_nobody_was_told_of_is_given_back() {
 #[tokio::test]
 async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
     let world = start(Options::default());
-    let named = || {
-        let Command::Acquire(mut acquire) = acquire("a", waiting()) else { panic!("no acquire") };
-        acquire.request_id = Some("r".into());
-        Command::Acquire(acquire)
+    let named = |id: &str| {
+        let mut asked = acquire("a", LONG_WAIT);
+        asked.acquire.request_id = Some(id.into());
+        asked
     };
-    let is_held = async || match world.handle.read(Read::Lock { key: key(), n_queue_max: 0 }).await
-    {
-        Ok(Reply::Lock(view)) => !view.holders.is_empty(),
-        other => panic!("{other:?}"),
-    };
+    let is_held = async || !look(&world.handle).await.holders.is_empty();
     // Granted, but nobody has looked at the answer; the client asks again, is told, and then its first
     // connection breaks.
-    let first = world.handle.apply(named());
-    assert!(is_granted(&world.handle.apply(named()).await));
+    let first = world.handle.ask(named("r"));
+    assert!(is_granted(&world.handle.ask(named("r")).await));
     drop(first);
     assert!(is_held().await && is_held().await, "the second connection was told that it holds");
     // The same if both waited.
     let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
-    assert!(world.handle.apply(Command::Revoke(revoke)).await.is_ok());
-    assert!(is_granted(&world.handle.apply(acquire("b", Wait::No)).await));
-    let Command::Acquire(mut again) = named() else { panic!("no acquire") };
-    again.request_id = Some("r2".into());
-    let again = Command::Acquire(again);
-    let (first, second) = (world.handle.apply(again.clone()), world.handle.apply(again));
+    assert!(world.handle.ask(revoke).await.is_ok());
+    assert!(is_granted(&world.handle.ask(acquire("b", NO_WAIT)).await));
+    let (first, second) = (world.handle.ask(named("r2")), world.handle.ask(named("r2")));
     while n_waiting(&world.handle).await == 0 {
         tokio::task::yield_now().await;
     }
@@ -183,21 +174,21 @@ async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
 #[tokio::test]
 async fn a_waiter_is_told_when_its_wait_is_over() {
     let world = start(Options::default());
-    let waiter = held_and_waited_for(&world, Wait::Connected(Span::from_secs(10))).await;
+    let waiter = held_and_waited_for(&world, Span::from_secs(10)).await;
     world.clock.advance(Span::from_secs(10));
     let told = waiter.await.expect("no panic");
-    assert!(matches!(told, Ok(Reply::WaitOver(view)) if view.holders.len() == 1));
+    assert!(matches!(told, Ok(Ok(Waited::Over(view))) if view.holders.len() == 1));
 }
 
 #[tokio::test]
 async fn stopping_answers_those_who_wait_and_ends_well() {
     let world = start(Options::default());
-    let waiter = held_and_waited_for(&world, waiting()).await;
+    let waiter = held_and_waited_for(&world, LONG_WAIT).await;
     world.handle.stop();
     assert_eq!(waiter.await.expect("no panic").unwrap_err(), Error::Stopping);
     world.handle.stopped().await;
     world.engine.join().expect("a good end");
-    assert_eq!(world.handle.apply(acquire("c", Wait::No)).await.unwrap_err(), Error::Stopping);
+    assert_eq!(world.handle.ask(acquire("c", NO_WAIT)).await.unwrap_err(), Error::Stopping);
 }
 
 /// A thread that looks after its own mailbox, on an engine that has little to do.
@@ -206,7 +197,7 @@ fn quiet(world: &World) -> EngineHandle {
     handle.lead_here();
     // The engine's thread may be at it a few times before it has nothing more to do.
     for _ in 0..1000 {
-        let call = handle.probe();
+        let call = handle.ask(Probe);
         handle.step_in();
         if at_once(call).is_some() {
             return handle;
@@ -217,7 +208,7 @@ fn quiet(world: &World) -> EngineHandle {
 }
 
 /// The answer, if it is there already: nobody empties the mailbox, so it comes from this thread or not at all.
-fn at_once(call: Call) -> Option<Result<Reply, Error>> {
+fn at_once<A: Ask>(call: Call<A>) -> Option<Result<A::Answer, Error>> {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(reply) => Some(reply),
         Poll::Pending => None,
@@ -230,7 +221,7 @@ fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
     let handle = quiet(&world);
     world.faults.unknown.store(true, Relaxed);
     let told = loop {
-        let call = handle.apply(acquire("a", Wait::No));
+        let call = handle.ask(acquire("a", NO_WAIT));
         handle.step_in();
         if let Some(told) = at_once(call) {
             break told;
@@ -239,7 +230,7 @@ fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
     // Unless the engine's thread was quicker, and has stopped.
     assert!(matches!(told, Err(Error::Unknown | Error::Stopping)), "{told:?}");
     assert!(world.engine.join().is_err());
-    assert!(matches!(at_once(handle.probe()), Some(Err(Error::Stopping))));
+    assert!(matches!(at_once(handle.ask(Probe)), Some(Err(Error::Stopping))));
 }
 
 /// A store that takes its time.
@@ -300,7 +291,7 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
     let (handle, _) = handle.with_mailbox();
     handle.lead_here();
     for _ in 0..50 {
-        let call = handle.probe();
+        let call = handle.ask(Probe);
         handle.step_in();
         assert!(at_once(call).is_none(), "it was held up");
         std::thread::sleep(Duration::from_millis(4));

@@ -14,8 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Change, Command, Dialect, Limits, LockKey, Machine, Owner, Row, Secret, Span,
-    Timestamp,
+    Acquire, Change, Dialect, Limits, LockKey, Machine, Owner, Row, Secret, Span, Timestamp,
 };
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, backup, restore, verify};
@@ -102,14 +101,14 @@ fn some_store(data: &Path) -> (Row, Vec<Row>) {
     state(&machine)
 }
 
-fn acquire(name: &str) -> Command {
+fn acquire(name: &str) -> Acquire {
     let lock = LockKey::new("default", name);
     let owner = Owner::new("anonymous", "a");
-    Command::Acquire(Box::new(Acquire {
+    Acquire {
         ttl: Some(Span::from_secs(60)),
         request_id: Some("r".into()).filter(|_| name == "lock-3"),
         ..Acquire::new(lock, owner, Dialect(0), Secret([1; 16]))
-    }))
+    }
 }
 
 /// Does `damage` to a store, which must then refuse to start with these words, and stay as it was.
@@ -259,9 +258,8 @@ fn a_backup_restores_to_something_that_hands_out_nothing_twice() {
     drop(store);
     let mut store = open(restored.path()).expect("ours");
     let mut machine = load(&mut store).expect("sound").machine;
-    let Command::Acquire(mut elsewhere) = acquire("lock-1") else { panic!("no acquire") };
-    elsewhere.lock = LockKey::new("named-after-the-backup", "lock-1");
-    let applied = machine.apply(machine.now(), Command::Acquire(elsewhere));
+    let lock = LockKey::new("named-after-the-backup", "lock-1");
+    let applied = machine.apply(machine.now(), Acquire { lock, ..acquire("lock-1") });
     let Change::LeaseAdded(lease) = &applied.changes[0] else { panic!("not granted") };
     assert!(lease.token.get() > 1 << 40, "also where the backup knew of nothing");
     drop(store);

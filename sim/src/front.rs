@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use leasehold_core::{
-    Command, Dialect, Extend, KeepSession, LockKey, OpenSession, Outcome, Owner, Proof, Rejection,
-    Release, Renew, Revoke, Secret, SessionDigest, Span, Target, Timestamp, Wait,
+    CloseSession, Dialect, Extend, KeepSession, LeaseView, LockKey, LockView, OpenSession, Owner,
+    Proof, Rejection, Release, Renew, Revoke, Secret, SessionDigest, Span, Target, Timestamp,
 };
-use leasehold_server::engine::{Call, EngineHandle, Error, Read, Reply};
+use leasehold_server::engine::{Ask, EngineHandle, Error, ReadLock, WaitFor, Waited};
 
 use crate::chance::Chance;
 use crate::history::OperationId;
@@ -27,18 +27,8 @@ pub struct Front {
     secrets: Chance,
 }
 
-struct Pending {
-    call: Call,
-    received_at: Timestamp,
-    about: About,
-}
-
-/// What an answer needs to know of its question.
-#[derive(Clone, Copy)]
-enum About {
-    Lock(Lock),
-    Session(SessionDigest, u64),
-}
+/// An answer on its way. Dropping it is going away.
+type Pending = Pin<Box<dyn Future<Output = Answer>>>;
 
 impl Front {
     /// In front of this engine.
@@ -53,19 +43,9 @@ impl Front {
 
     /// A question arrives.
     pub fn ask(&mut self, id: OperationId, client: usize, request: &Request) {
-        let received_at = self.handle.now();
-        let about = self.about(request);
-        let call = match request {
-            Request::Look(lock) => {
-                self.handle.read(Read::Lock { key: key(*lock), n_queue_max: 100 })
-            }
-            request => {
-                let command = self.command(client, request, about);
-                self.handle.apply(command)
-            }
-        };
+        let pending = self.pending(client, request);
         self.n_arrived += 1;
-        self.calls.insert((id, self.n_arrived), Pending { call, received_at, about });
+        self.calls.insert((id, self.n_arrived), pending);
     }
 
     /// Whoever asked is gone.
@@ -81,10 +61,10 @@ impl Front {
             if !runs() {
                 return true;
             }
-            match Pin::new(&mut pending.call).poll(&mut context) {
+            match pending.as_mut().poll(&mut context) {
                 Poll::Pending => true,
-                Poll::Ready(reply) => {
-                    answers.push((*id, render(pending.about, pending.received_at, reply)));
+                Poll::Ready(answer) => {
+                    answers.push((*id, answer));
                     false
                 }
             }
@@ -92,72 +72,94 @@ impl Front {
         answers
     }
 
-    fn about(&mut self, request: &Request) -> About {
+    fn pending(&mut self, client: usize, request: &Request) -> Pending {
+        let now = self.handle.now();
+        let dialect = DIALECT;
+        let request_id = request.request_id().map(|id| format!("r{id}").into());
         match request {
-            Request::Acquire(Acquire { lock, .. })
-            | Request::Look(lock)
-            | Request::Revoke(lock) => About::Lock(*lock),
-            Request::Renew { claim, .. } | Request::Release { claim, .. } => {
-                About::Lock(claim.lock)
+            Request::Acquire(acquire) => {
+                let (lock, wait_ms) = (acquire.lock, acquire.wait_ms);
+                let acquire = self.acquire(client, acquire, request_id);
+                let ask = WaitFor { acquire, wait: Span::from_millis(wait_ms) };
+                self.call(ask, move |waited| match waited {
+                    Waited::Granted(grant) => {
+                        let claim = Claim { lock, id: grant.lease.id, token: grant.lease.token };
+                        Answer::Granted { claim, expires_in_ms: left(&grant.lease, now) }
+                    }
+                    Waited::Over(_) => Answer::WaitOver,
+                })
+            }
+            Request::Renew { claim, extend_ms, .. } => {
+                let extend = Extend::AtLeast(Span::from_millis(*extend_ms));
+                let ask = Renew { proof: proof(client, claim), dialect, extend, request_id };
+                self.call(ask, move |lease| Answer::Renewed { expires_in_ms: left(&lease, now) })
+            }
+            Request::Release { claim, .. } => {
+                let ask = Release { proof: proof(client, claim), dialect, request_id };
+                self.call(ask, |_| Answer::Released)
+            }
+            Request::Revoke(lock) => {
+                let target = Target::Lock(key(*lock));
+                self.call(Revoke { target, reason: "simulated".into() }, |_| Answer::Revoked)
+            }
+            Request::Look(lock) => {
+                self.call(ReadLock { key: key(*lock), n_queue_max: 100 }, |view| seen(&view))
             }
             Request::OpenSession(ttl_ms) => {
                 let mut digest = [0; 32];
                 digest[..8].copy_from_slice(&self.secrets.draw().to_le_bytes());
-                About::Session(SessionDigest(digest), *ttl_ms)
+                let (session, expires_in_ms) = (SessionDigest(digest), *ttl_ms);
+                let (owner, ttl) = (owner(client), Span::from_millis(*ttl_ms));
+                let ask = OpenSession { digest: session, owner, dialect, ttl };
+                self.call(ask, move |_| Answer::SessionOpened { session, expires_in_ms })
             }
-            Request::KeepSession(digest) | Request::CloseSession(digest) => {
-                About::Session(*digest, 0)
+            Request::KeepSession(session) => {
+                let ask = KeepSession { session: *session, dialect };
+                self.call(ask, move |deadline| Answer::SessionKept {
+                    expires_in_ms: deadline.since(now).as_millis(),
+                })
+            }
+            Request::CloseSession(session) => {
+                let ask = CloseSession { session: *session, dialect };
+                self.call(ask, |()| Answer::SessionClosed)
             }
         }
     }
 
-    fn command(&mut self, client: usize, request: &Request, about: About) -> Command {
-        let request_id = request.request_id().map(|id| format!("r{id}").into());
-        let dialect = DIALECT;
-        match (request, about) {
-            (Request::Renew { claim, extend_ms, .. }, _) => {
-                let extend = Extend::AtLeast(Span::from_millis(*extend_ms));
-                Command::Renew(Renew { proof: proof(client, claim), dialect, extend, request_id })
+    fn call<A, T>(&self, ask: A, done: impl FnOnce(T) -> Answer + 'static) -> Pending
+    where
+        A: Ask<Answer = Result<T, Rejection>> + 'static,
+    {
+        // It is asked now; only the answer is waited for later.
+        let call = self.handle.ask(ask);
+        Box::pin(async move {
+            match call.await {
+                Ok(Ok(answer)) => done(answer),
+                Ok(Err(rejection)) => refused(rejection),
+                Err(Error::Busy) => Answer::Busy,
+                Err(Error::Overloaded) => Answer::Overloaded,
+                Err(Error::Stopping) => Answer::Stopping,
+                Err(Error::Unknown) => Answer::Unknown,
             }
-            (Request::Release { claim, .. }, _) => {
-                Command::Release(Release { proof: proof(client, claim), dialect, request_id })
-            }
-            (Request::Revoke(lock), _) => {
-                let target = Target::Lock(key(*lock));
-                Command::Revoke(Revoke { target, reason: "simulated".into() })
-            }
-            (Request::Acquire(acquire), _) => self.acquire(client, acquire, request_id),
-            (Request::OpenSession(_), About::Session(digest, ttl_ms)) => {
-                let (owner, ttl) = (owner(client), Span::from_millis(ttl_ms));
-                Command::OpenSession(OpenSession { digest, owner, dialect, ttl })
-            }
-            (Request::KeepSession(session), _) => {
-                Command::KeepSession(KeepSession { session: *session, dialect })
-            }
-            (Request::CloseSession(session), _) => {
-                let session = *session;
-                Command::CloseSession(leasehold_core::CloseSession { session, dialect })
-            }
-            (request, _) => unreachable!("not a command: {request:?}"),
-        }
+        })
     }
 
-    fn acquire(&mut self, client: usize, acquire: &Acquire, id: Option<Box<str>>) -> Command {
+    fn acquire(
+        &mut self,
+        client: usize,
+        asked: &Acquire,
+        request_id: Option<Box<str>>,
+    ) -> leasehold_core::Acquire {
         let secret = u128::from(self.secrets.draw()) << 64 | u128::from(self.secrets.draw());
         let secret = Secret(secret.to_le_bytes());
-        let plain = leasehold_core::Acquire::new(key(acquire.lock), owner(client), DIALECT, secret);
-        Command::Acquire(Box::new(leasehold_core::Acquire {
-            mode: acquire.mode,
-            ttl: acquire.ttl_ms.map(Span::from_millis),
-            grace: Span::from_millis(acquire.grace_ms),
-            wait: match acquire.wait_ms {
-                0 => Wait::No,
-                wait_ms => Wait::Connected(Span::from_millis(wait_ms)),
-            },
-            session: acquire.session,
-            request_id: id,
-            ..plain
-        }))
+        leasehold_core::Acquire {
+            mode: asked.mode,
+            ttl: asked.ttl_ms.map(Span::from_millis),
+            grace: Span::from_millis(asked.grace_ms),
+            session: asked.session,
+            request_id,
+            ..leasehold_core::Acquire::new(key(asked.lock), owner(client), DIALECT, secret)
+        }
     }
 }
 
@@ -183,45 +185,17 @@ fn proof(client: usize, claim: &Claim) -> Proof {
     Proof::Id { id: claim.id, owner, token: Some(claim.token), lock }
 }
 
-fn render(about: About, received_at: Timestamp, reply: Result<Reply, Error>) -> Answer {
-    match (reply, about) {
-        (Ok(Reply::Applied(Ok(outcome))), about) => done(about, received_at, outcome),
-        (Ok(Reply::Applied(Err(rejection))), _) => refused(rejection),
-        (Ok(Reply::WaitOver(_)), _) => Answer::WaitOver,
-        (Ok(Reply::Lock(view)), _) => Answer::Seen(Seen {
-            last_token: view.last_token,
-            holders: view.holders.iter().map(|h| (client(&h.owner), h.token)).collect(),
-            n_waiting: view.n_waiting,
-        }),
-        (Ok(other), _) => unreachable!("not asked for: {other:?}"),
-        (Err(Error::Busy), _) => Answer::Busy,
-        (Err(Error::Overloaded), _) => Answer::Overloaded,
-        (Err(Error::Stopping), _) => Answer::Stopping,
-        (Err(Error::Unknown), _) => Answer::Unknown,
-    }
+/// How long a lease lasts from the moment its question was received.
+fn left(lease: &LeaseView, received_at: Timestamp) -> Option<u64> {
+    lease.remaining(received_at).map(Span::as_millis)
 }
 
-fn done(about: About, received_at: Timestamp, outcome: Outcome) -> Answer {
-    match (outcome, about) {
-        (Outcome::Granted(grant), About::Lock(lock)) => {
-            let claim = Claim { lock, id: grant.lease.id, token: grant.lease.token };
-            let expires_in_ms = grant.lease.remaining(received_at).map(Span::as_millis);
-            Answer::Granted { claim, expires_in_ms }
-        }
-        (Outcome::Renewed(lease), _) => {
-            Answer::Renewed { expires_in_ms: lease.remaining(received_at).map(Span::as_millis) }
-        }
-        (Outcome::Released(_), _) => Answer::Released,
-        (Outcome::Revoked(_), _) => Answer::Revoked,
-        (Outcome::SessionOpened(_), About::Session(session, ttl_ms)) => {
-            Answer::SessionOpened { session, expires_in_ms: ttl_ms }
-        }
-        (Outcome::SessionKept { deadline }, _) => {
-            Answer::SessionKept { expires_in_ms: deadline.since(received_at).as_millis() }
-        }
-        (Outcome::SessionClosed, _) => Answer::SessionClosed,
-        (other, _) => unreachable!("not asked for: {other:?}"),
-    }
+fn seen(view: &LockView) -> Answer {
+    Answer::Seen(Seen {
+        last_token: view.last_token,
+        holders: view.holders.iter().map(|h| (client(&h.owner), h.token)).collect(),
+        n_waiting: view.n_waiting,
+    })
 }
 
 fn refused(rejection: Rejection) -> Answer {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_core::{Change, Command, LeaseNumber, Limits, Machine, Phase, Row, Token, mutant};
+use leasehold_core::{Change, LeaseNumber, Limits, Machine, Phase, Restore, Row, Token, mutant};
 use leasehold_server::clock::Moment;
 use leasehold_server::store::{Chain, Error, JournalSize, Kind, Loaded, Permit, Place, Store};
 
@@ -195,7 +195,7 @@ impl Store for SimStore {
         let (mut machine, chain, last) = disk.replay(disk.tables.clone(), limits)?;
         let is_restored = std::mem::take(&mut disk.is_backup);
         if is_restored {
-            machine.apply(machine.now(), Command::Restore);
+            machine.apply(machine.now(), Restore);
             disk.tables = Tables { through: chain.place(), moment: last, rows: machine.export() };
             disk.journal.clear();
             disk.generation += 1;

@@ -4,26 +4,29 @@ use super::proof::{check_active, prove};
 use super::renew::find;
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::command::{Proof, Release};
+use crate::command::{GiveUp, Proof, Release};
 use crate::lease::{Ending, Lease};
 use crate::mutant;
-use crate::name::Dialect;
-use crate::outcome::{Rejection, Released};
+use crate::name::{Dialect, LockKey, Owner};
+use crate::outcome::Rejection;
 use crate::request::{Fingerprint, Operation, Request};
 use crate::transition::{End, Transition};
+use crate::view::LeaseView;
 
-pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Released, Rejection> {
+pub(crate) fn release(
+    t: &mut Transition<'_>,
+    release: &Release,
+) -> Result<Box<LeaseView>, Rejection> {
     t.limits.check_request_id(release.request_id.as_deref())?;
     let slot = match prove(t, &release.proof, release.dialect) {
         _ if mutant!(ReleaseByName) => any_holder(t, &release.proof)?,
-        Err(Rejection::NotOwner) => return forgo(t, &release.proof, release.dialect),
         proven => proven?,
     };
     let request = release.request_id.as_ref().map(|id| request(t, slot, id));
     if let Some(request) = &request
         && find(t, slot, request)?.is_some()
     {
-        return Ok(Released::Lease(Box::new(t.view(slot))));
+        return Ok(Box::new(t.view(slot)));
     }
     check_active(t, slot)?;
     let lock = t.state.leases[slot].lock;
@@ -31,7 +34,7 @@ pub(crate) fn release(t: &mut Transition<'_>, release: &Release) -> Result<Relea
     t.end(slot, End { request, ..End::new(Ending::Released, t.now) });
     view.end(Ending::Released, t.now);
     t.promote(lock);
-    Ok(Released::Lease(Box::new(view)))
+    Ok(Box::new(view))
 }
 
 /// Whoever has the lock, whosever it is: what no release may do.
@@ -41,17 +44,30 @@ fn any_holder(t: &Transition<'_>, proof: &Proof) -> Result<Slot<Lease>, Rejectio
     t.state.holders(lock).next().ok_or(Rejection::NotOwner)
 }
 
+pub(crate) fn give_up(t: &mut Transition<'_>, asked: GiveUp) -> Result<(), Rejection> {
+    let GiveUp { lock, owner, dialect } = asked;
+    let proof = Proof::Owner { lock: lock.clone(), owner: owner.clone() };
+    match release(t, &Release { proof, dialect, request_id: None }) {
+        Err(Rejection::NotOwner) => forgo(t, lock, &owner, dialect),
+        released => released.map(drop),
+    }
+}
+
 /// The last owner has no lease any more and does not want the lock back either.
-fn forgo(t: &mut Transition<'_>, proof: &Proof, dialect: Dialect) -> Result<Released, Rejection> {
-    let Proof::Owner { lock: key, owner } = proof else { return Err(Rejection::NotOwner) };
-    let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;
+fn forgo(
+    t: &mut Transition<'_>,
+    key: LockKey,
+    owner: &Owner,
+    dialect: Dialect,
+) -> Result<(), Rejection> {
+    let lock = t.state.find_lock(&key).ok_or(Rejection::NotOwner)?;
     let lapse = t.state.locks[lock].grace(t.now).ok_or(Rejection::NotOwner)?;
     if t.state.owner(lapse.owner) != owner || lapse.dialect != dialect {
         return Err(Rejection::NotOwner);
     }
-    t.record(Change::GraceForgone { lock: key.clone() });
+    t.record(Change::GraceForgone { lock: key });
     t.promote(lock);
-    Ok(Released::Grace)
+    Ok(())
 }
 
 fn request(t: &Transition<'_>, slot: Slot<Lease>, id: &str) -> Request {

@@ -256,10 +256,7 @@ impl Model {
     }
 
     pub(super) fn release(&mut self, release: &Release) -> Result<String, String> {
-        let n = match self.prove(&release.proof, release.dialect) {
-            Err(why) if why == "NotOwner" => return self.forgo(&release.proof, release.dialect),
-            proven => proven?,
-        };
+        let n = self.prove(&release.proof, release.dialect)?;
         let body = self.leases[n].number.to_string();
         let owner = self.leases[n].asked.owner.clone();
         let told = format!("released {:?}", LeaseNumber(self.leases[n].number));
@@ -306,15 +303,21 @@ impl Model {
         Ok(format!("amended {:?} {:?}", LeaseNumber(self.leases[n].number), Some(amend.ttl)))
     }
 
-    fn forgo(&mut self, proof: &Proof, dialect: Dialect) -> Result<String, String> {
-        let Proof::Owner { lock, owner } = proof else { return Err("NotOwner".into()) };
-        let lapse = self.grace(lock).ok_or("NotOwner")?;
-        if lapse.owner != *owner || lapse.dialect != dialect {
-            return Err("NotOwner".into());
+    pub(super) fn give_up(&mut self, asked: &GiveUp) -> Result<String, String> {
+        let GiveUp { lock, owner, dialect } = asked;
+        let proof = Proof::Owner { lock: lock.clone(), owner: owner.clone() };
+        if let Ok(n) = self.prove(&proof, *dialect) {
+            self.check_active(n)?;
+            self.end(n, Ending::Released, self.now);
+        } else {
+            let lapse = self.grace(lock).ok_or("NotOwner")?;
+            if lapse.owner != *owner || lapse.dialect != *dialect {
+                return Err("NotOwner".into());
+            }
+            self.lapses.remove(lock);
         }
-        self.lapses.remove(lock);
         self.promote(lock);
-        Ok("released grace".into())
+        Ok("given up".into())
     }
 
     pub(super) fn leave(&mut self, number: u64) -> Result<String, String> {

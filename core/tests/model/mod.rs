@@ -93,10 +93,10 @@ pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
         Ok(Outcome::Renew(lease)) => {
             format!("renewed {:?} {:?}", lease.id.number, lease.deadline)
         }
-        Ok(Outcome::Release(Released::Lease(lease))) => format!("released {:?}", lease.id.number),
+        Ok(Outcome::Release(lease)) => format!("released {:?}", lease.id.number),
         Ok(Outcome::Amend(lease)) => format!("amended {:?} {:?}", lease.id.number, lease.ttl),
         Ok(Outcome::Revoke(leases)) => format!("revoked {}", leases.len()),
-        Ok(Outcome::Release(Released::Grace)) => "released grace".into(),
+        Ok(Outcome::GiveUp(())) => "given up".into(),
         Ok(Outcome::OpenSession(number)) => format!("opened {number:?}"),
         Ok(Outcome::KeepSession(deadline)) => format!("kept {deadline:?}"),
         Ok(Outcome::CloseSession(())) => "closed".into(),
@@ -171,6 +171,7 @@ impl Model {
             Command::Acquire(acquire) => self.acquire(acquire),
             Command::Renew(renew) => self.renew(renew),
             Command::Release(release) => self.release(release),
+            Command::GiveUp(asked) => self.give_up(asked),
             Command::Revoke(revoke) => self.revoke(revoke),
             Command::Amend(amend) => self.amend(amend),
             Command::Leave(Leave(lease)) => self.leave(lease.0),

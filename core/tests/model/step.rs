@@ -40,6 +40,10 @@ enum What {
         who: Who,
         id: Option<u8>,
     },
+    GiveUp {
+        lock: u8,
+        who: Who,
+    },
     RevokeLock {
         lock: u8,
     },
@@ -103,6 +107,7 @@ fn what() -> impl Strategy<Value = What> {
         5 => (recent(), way(), who(), any::<bool>(), 0..9u64, id())
             .prop_map(|(lease, way, who, exactly, by, id)| What::Renew { lease, way, who, exactly, by, id }),
         8 => (recent(), way(), who(), id()).prop_map(|(lease, way, who, id)| What::Release { lease, way, who, id }),
+        3 => (0..3u8, who()).prop_map(|(lock, who)| What::GiveUp { lock, who }),
         1 => (0..3u8).prop_map(|lock| What::RevokeLock { lock }),
         1 => (recent(), who()).prop_map(|(lease, who)| What::RevokeLease { lease, who }),
         1 => (recent(), who(), 0..9u64).prop_map(|(lease, who, ttl)| What::Amend { lease, who, ttl }),
@@ -185,6 +190,11 @@ impl Step {
                 proof: way.proof(number(lease), who),
                 dialect: Dialect(who.dialect),
                 request_id: request_id(id),
+            }),
+            What::GiveUp { lock, who } => Command::GiveUp(GiveUp {
+                lock: key(lock),
+                owner: owner(who),
+                dialect: Dialect(who.dialect),
             }),
             What::RevokeLock { lock } => revoke(Target::Lock(key(lock))),
             What::RevokeLease { lease, who } => {

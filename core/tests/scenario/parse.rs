@@ -93,6 +93,9 @@ impl<'a> Line<'a> {
             "release" => {
                 Command::Release(Release { proof: self.proof(machine)?, dialect, request_id })
             }
+            "give_up" => {
+                Command::GiveUp(GiveUp { lock: self.key()?, owner: self.owner()?, dialect })
+            }
             "revoke" => Command::Revoke(Revoke {
                 target: if self.flag("lock") {
                     Target::Lock(self.key()?)

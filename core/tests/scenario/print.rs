@@ -23,7 +23,7 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         }
         Outcome::Acquire(Acquired::Queued(number)) => format!("queued: {number:?}"),
         Outcome::Renew(view) => format!("renewed: {}, {} left", lease(view), left(view, now)),
-        Outcome::Release(Released::Lease(view)) => format!("released: {}", lease(view)),
+        Outcome::Release(view) => format!("released: {}", lease(view)),
         Outcome::Amend(view) => format!("amended: {}, ttl {:?}", lease(view), view.ttl),
         Outcome::Revoke(leases) => {
             format!("revoked: [{}]", leases.iter().map(lease).collect::<Vec<_>>().join("; "))
@@ -31,7 +31,7 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         Outcome::OpenSession(number) => format!("opened: {number:?}"),
         Outcome::KeepSession(deadline) => format!("kept: until {deadline:?}"),
         Outcome::CloseSession(()) => "closed".into(),
-        Outcome::Release(Released::Grace) => "forgone".into(),
+        Outcome::GiveUp(()) => "given up".into(),
         Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Resume(()) | Outcome::Restore(()) => {
             "done".into()
         }

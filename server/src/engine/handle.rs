@@ -1,19 +1,21 @@
 //! All that the rest of the server sees of the engine.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use leasehold_core::{Command, Timestamp};
+use leasehold_core::Timestamp;
 use tokio::sync::oneshot;
 
+use super::ask::{Ask, Reply};
 use super::event::EventLog;
 use super::lead::{self, Lead};
 use super::mailbox::{Mailbox, Return, Slot, Verdict, new_grant};
-use super::message::{Ask, Error, Question, Read, Ticket};
+use super::message::{Asked, Error, Ticket};
 use super::shared::{Gone, Refused, Shared};
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
@@ -83,22 +85,6 @@ impl EngineHandle {
         }
     }
 
-    /// Applies a command. An acquire that waits is answered when its wait is over; dropping the future is
-    /// going away.
-    pub fn apply(&self, command: Command) -> Call {
-        self.ask(Question::Apply(command))
-    }
-
-    /// Reads what is durable.
-    pub fn read(&self, read: Read) -> Call {
-        self.ask(Question::Read(read))
-    }
-
-    /// Could something be made durable right now?
-    pub fn probe(&self) -> Call {
-        self.ask(Question::Probe)
-    }
-
     /// Lock time now.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
@@ -136,12 +122,14 @@ impl EngineHandle {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
-    fn ask(&self, question: Question) -> Call {
+    /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
+    pub fn ask<A: Ask>(&self, ask: A) -> Call<A> {
+        let question = ask.into_question();
         let (op, ticket) = (Op::of(&question), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let reply = Return { sender, mailbox: self.0.mailbox };
-        let ask = Ask { question, ticket, reply, sent_at: Instant::now() };
-        let refused = match self.0.shared.ask(ask) {
+        let asked = Asked { question, ticket, reply, sent_at: Instant::now() };
+        let refused = match self.0.shared.ask(asked) {
             Ok(n_asked) => {
                 if lead::here().is_none() || n_asked == lead::CROWD {
                     self.0.shared.wake();
@@ -154,7 +142,8 @@ impl EngineHandle {
             }
             Err(Refused::Closed) => Some(Error::Stopping),
         };
-        Call { receiver, ticket, refused, handle: self.clone(), is_done: false }
+        let handle = self.clone();
+        Call { receiver, ticket, refused, handle, is_done: false, answer: PhantomData }
     }
 
     /// Somebody is not there any more.
@@ -167,16 +156,17 @@ impl EngineHandle {
 /// An answer on its way. Whoever drops it before it has come is gone: a waiter leaves the queue or is
 /// parked, and a grant nobody was told of is given back.
 #[must_use = "dropping a call takes it back"]
-pub struct Call {
+pub struct Call<A: Ask> {
     receiver: oneshot::Receiver<Verdict>,
     ticket: Ticket,
     refused: Option<Error>,
     handle: EngineHandle,
     is_done: bool,
+    answer: PhantomData<fn() -> A::Answer>,
 }
 
-impl Future for Call {
-    type Output = Verdict;
+impl<A: Ask> Future for Call<A> {
+    type Output = Result<A::Answer, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(error) = self.refused {
@@ -186,11 +176,23 @@ impl Future for Call {
         let answer = std::task::ready!(Pin::new(&mut self.receiver).poll(context));
         self.is_done = true;
         // A request the engine dropped unanswered may have been applied.
-        Poll::Ready(answer.unwrap_or(Err(Error::Unknown)))
+        Poll::Ready(answer.unwrap_or(Err(Error::Unknown)).and_then(typed::<A>))
     }
 }
 
-impl Drop for Call {
+/// The type of an answer is what its question says. If it were another, the engine would have answered something else
+/// than was asked, and nobody could say what was done.
+fn typed<A: Ask>(reply: Reply) -> Result<A::Answer, Error> {
+    A::answer_in(reply).ok_or_else(|| {
+        tracing::error!(
+            asked = std::any::type_name::<A>(),
+            "answered something else than was asked"
+        );
+        Error::Unknown
+    })
+}
+
+impl<A: Ask> Drop for Call<A> {
     fn drop(&mut self) {
         if self.is_done || self.refused.is_some() {
             return;

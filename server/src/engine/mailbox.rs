@@ -5,13 +5,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use leasehold_core::{GrantKind, LeaseNumber, Outcome};
+use leasehold_core::{GrantKind, LeaseNumber};
 use tokio::sync::{Notify, oneshot};
 
+use super::ask::Reply;
 use super::handle::EngineHandle;
 use super::lead;
 use super::lock;
-use super::message::{Error, Reply};
+use super::message::Error;
 use super::shared::Gone;
 
 /// What whoever asked is told.
@@ -39,12 +40,8 @@ impl Return {
 
 /// What a verdict grants, if it is what its receiver has waited for and not a replay.
 pub(super) fn new_grant(verdict: &Verdict) -> Option<LeaseNumber> {
-    match verdict {
-        Ok(Reply::Applied(Ok(Outcome::Granted(grant)))) if grant.kind == GrantKind::New => {
-            Some(grant.lease.id.number)
-        }
-        _ => None,
-    }
+    let grant = verdict.as_ref().ok()?.grant()?;
+    (grant.kind == GrantKind::New).then_some(grant.lease.id.number)
 }
 
 /// An answer and where it goes.

@@ -4,6 +4,7 @@
 //! refusals and reads too, because they may have seen what was not durable yet. If it cannot know whether a record
 //! is durable it stops, and a restart finds out.
 
+mod ask;
 mod event;
 mod handle;
 mod held;
@@ -20,12 +21,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use leasehold_core::{Command, Limits};
+use leasehold_core::{Limits, Resume};
 
+pub use ask::{Ask, Enqueue, Take, WaitFor, Waited};
 pub use event::{Event, EventLog, Since};
 pub use handle::{Call, EngineHandle};
 pub use mailbox::Mailbox;
-pub use message::{Error, Filter, Page, Read, Reply, Standing};
+pub use message::Error;
+pub use read::{
+    Filter, LeasePage, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLock, ReadSession,
+    Standing,
+};
 #[doc(hidden)]
 pub use stepped::Stepped;
 
@@ -112,7 +118,7 @@ fn load(
     let handle = EngineHandle::new(shared.clone(), clock.clone(), events.clone(), metrics.clone());
     let mut writer =
         Writer::new(options, store, loaded.machine, clock, shared.clone(), events, metrics);
-    writer.begin(Command::Resume)?;
+    writer.begin(Resume)?;
     Ok((writer, handle, shared))
 }
 

@@ -1,39 +1,161 @@
 //! Reads: what is shown is durable, and each takes a bounded part of a turn.
 
-use leasehold_core::{Command, Dialect, LeaseNumber, LeaseRecord, LockKey, LockView};
+use leasehold_core::{
+    Dialect, LeaseNumber, LeaseRecord, LockKey, LockView, Rejection, SessionDigest, SessionRecord,
+    Settle,
+};
 
-use super::message::{Filter, Page, Read, Reply, Standing};
 use super::writer::{Batch, Writer};
 
 /// Locks or leases looked at for one page of a list before others get their turn.
 const SCAN_MAX: usize = 1024;
 
-impl Writer {
-    pub(super) fn read(&mut self, read: Read, batch: &mut Batch) -> Reply {
-        match read {
-            Read::Lock { key, n_queue_max } => {
-                if let Err(rejection) = self.apply(Command::Settle(key.clone()), batch) {
-                    return Reply::Applied(Err(rejection));
-                }
-                Reply::Lock(Box::new(self.machine.lock(&key, n_queue_max)))
-            }
-            Read::Locks(filter) => Reply::Locks(self.list(&filter, batch)),
-            Read::Session(digest, dialect) => {
-                let session = self.machine.session(&digest);
-                let session = session.filter(|session| session.dialect == dialect);
-                Reply::Session(session.map(Box::new))
-            }
-            Read::Lease(number, dialect) => {
-                Reply::Lease(self.settled_lease(number, dialect, batch).map(Box::new))
-            }
-            Read::Leases(dialect, from) => self.list_leases(dialect, from, batch),
-        }
-    }
+/// Something that can be looked up. It changes nothing, except that what has fallen due is written down first.
+pub trait Look {
+    /// What is found.
+    type Found;
 
-    fn list(&mut self, filter: &Filter, batch: &mut Batch) -> Page {
-        let mut page = Page::default();
+    /// Looks it up.
+    #[doc(hidden)]
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found;
+}
+
+macro_rules! reads {
+    ($($name:ident),* $(,)?) => {
+        /// Any of the reads.
+        #[derive(Clone, Debug)]
+        pub enum Read {
+            $(#[doc = concat!("[`", stringify!($name), "`].")] $name($name),)*
+        }
+
+        /// What any of them found.
+        #[derive(Clone, Debug)]
+        pub enum Found {
+            $(#[doc = concat!("What [`", stringify!($name), "`] found.")] $name(<$name as Look>::Found),)*
+        }
+
+        impl Look for Read {
+            type Found = Found;
+
+            fn look(self, writer: &mut Writer, batch: &mut Batch) -> Found {
+                match self {
+                    $(Read::$name(read) => Found::$name(read.look(writer, batch)),)*
+                }
+            }
+        }
+    };
+}
+
+reads!(ReadLock, ListLocks, ReadSession, ReadLease, ListLeases, Probe);
+
+/// One lock.
+#[derive(Clone, Debug)]
+pub struct ReadLock {
+    /// Which lock.
+    pub key: LockKey,
+    /// How much of its queue.
+    pub n_queue_max: usize,
+}
+
+/// Some of the locks.
+#[derive(Clone, Debug)]
+pub struct ListLocks(pub Filter);
+
+/// A session of a dialect, by its secret.
+#[derive(Clone, Debug)]
+pub struct ReadSession {
+    /// Hash of its secret.
+    pub digest: SessionDigest,
+    /// The dialect that opened it.
+    pub dialect: Dialect,
+}
+
+/// One lease of a dialect, by number.
+#[derive(Clone, Debug)]
+pub struct ReadLease {
+    /// Which lease.
+    pub number: LeaseNumber,
+    /// The dialect that granted it.
+    pub dialect: Dialect,
+}
+
+/// Some of the leases of a dialect.
+#[derive(Clone, Debug)]
+pub struct ListLeases {
+    /// The dialect that granted them.
+    pub dialect: Dialect,
+    /// Where to go on.
+    pub from: usize,
+}
+
+/// Could something be made durable right now? It is answered if it could.
+#[derive(Clone, Debug)]
+pub struct Probe;
+
+/// Which locks to list.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Of this namespace.
+    pub namespace: Box<str>,
+    /// Whose name begins so.
+    pub prefix: Box<str>,
+    /// That this owner (its instance) has or waits for.
+    pub owner: Option<Box<str>>,
+    /// In this standing.
+    pub standing: Option<Standing>,
+    /// Most to return.
+    pub n_max: usize,
+    /// Where to go on.
+    pub from: usize,
+}
+
+/// How a lock stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Somebody has it.
+    Held,
+    /// Somebody waits for it.
+    Waiting,
+    /// Nobody has it.
+    Free,
+}
+
+/// Some of the locks.
+#[derive(Clone, Debug, Default)]
+pub struct LockPage {
+    /// These.
+    pub locks: Vec<(LockKey, LockView)>,
+    /// Where to go on. There may be more even if there was nothing on this page.
+    pub next: Option<usize>,
+}
+
+/// Some of the leases.
+#[derive(Clone, Debug)]
+pub struct LeasePage {
+    /// These.
+    pub leases: Vec<LeaseRecord>,
+    /// Where to go on.
+    pub next: Option<usize>,
+}
+
+impl Look for ReadLock {
+    type Found = Result<Box<LockView>, Rejection>;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
+        let ReadLock { key, n_queue_max } = self;
+        writer.apply(Settle(key.clone()), batch)?;
+        Ok(Box::new(writer.machine.lock(&key, n_queue_max)))
+    }
+}
+
+impl Look for ListLocks {
+    type Found = LockPage;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> LockPage {
+        let filter = self.0;
+        let mut page = LockPage::default();
         let mut candidates = Vec::new();
-        for (n_seen, (place, namespace, name)) in self.machine.locks(filter.from).enumerate() {
+        for (n_seen, (place, namespace, name)) in writer.machine.locks(filter.from).enumerate() {
             if n_seen == SCAN_MAX {
                 page.next = Some(place);
                 break;
@@ -48,43 +170,71 @@ impl Writer {
                 break;
             }
             // Nothing is shown as over that is not durably over.
-            let _ = self.apply(Command::Settle(key.clone()), batch);
-            let view = self.machine.lock(&key, SCAN_MAX);
-            if matches(&view, filter) {
+            let _ = writer.apply(Settle(key.clone()), batch);
+            let view = writer.machine.lock(&key, SCAN_MAX);
+            if matches(&view, &filter) {
                 page.locks.push((key, view));
             }
         }
         page
     }
+}
 
-    fn list_leases(&mut self, dialect: Dialect, from: usize, batch: &mut Batch) -> Reply {
+impl Look for ReadSession {
+    type Found = Option<Box<SessionRecord>>;
+
+    fn look(self, writer: &mut Writer, _: &mut Batch) -> Self::Found {
+        let session = writer.machine.session(&self.digest);
+        session.filter(|session| session.dialect == self.dialect).map(Box::new)
+    }
+}
+
+impl Look for ReadLease {
+    type Found = Option<Box<LeaseRecord>>;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
+        settled_lease(writer, self.number, self.dialect, batch).map(Box::new)
+    }
+}
+
+impl Look for ListLeases {
+    type Found = LeasePage;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> LeasePage {
+        let ListLeases { dialect, from } = self;
         let mut next = None;
         let mut numbers = Vec::new();
-        for (n_seen, (place, number, of)) in self.machine.leases(from).enumerate() {
+        for (n_seen, (place, number, of)) in writer.machine.leases(from).enumerate() {
             if n_seen == SCAN_MAX {
                 next = Some(place);
                 break;
             }
             numbers.extend((of == dialect).then_some(number));
         }
-        let leases = numbers.into_iter().filter_map(|n| self.settled_lease(n, dialect, batch));
-        Reply::Leases(leases.collect(), next)
+        let leases = numbers.into_iter().filter_map(|n| settled_lease(writer, n, dialect, batch));
+        LeasePage { leases: leases.collect(), next }
     }
+}
 
-    /// A lease as it durably is. Nothing overdue is shown as if it were not.
-    fn settled_lease(
-        &mut self,
-        number: LeaseNumber,
-        dialect: Dialect,
-        batch: &mut Batch,
-    ) -> Option<LeaseRecord> {
-        let record = self.machine.lease_record(number)?;
-        if record.dialect != dialect {
-            return None;
-        }
-        let _ = self.apply(Command::Settle(record.lock), batch);
-        self.machine.lease_record(number)
+impl Look for Probe {
+    type Found = ();
+
+    fn look(self, _: &mut Writer, _: &mut Batch) {}
+}
+
+/// A lease as it durably is. Nothing overdue is shown as if it were not.
+fn settled_lease(
+    writer: &mut Writer,
+    number: LeaseNumber,
+    dialect: Dialect,
+    batch: &mut Batch,
+) -> Option<LeaseRecord> {
+    let record = writer.machine.lease_record(number)?;
+    if record.dialect != dialect {
+        return None;
     }
+    let _ = writer.apply(Settle(record.lock), batch);
+    writer.machine.lease_record(number)
 }
 
 fn matches(view: &LockView, filter: &Filter) -> bool {

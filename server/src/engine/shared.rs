@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::lock;
 use super::mailbox::Slots;
-use super::message::{Ask, Ticket};
+use super::message::{Asked, Ticket};
 
 pub(super) struct Shared {
     asks: Mutex<Asks>,
@@ -29,7 +29,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct Asks {
-    list: Vec<Ask>,
+    list: Vec<Asked>,
     /// Nobody will look at them any more.
     is_closed: bool,
 }
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     /// How many wait now.
-    pub(super) fn ask(&self, ask: Ask) -> Result<usize, Refused> {
+    pub(super) fn ask(&self, ask: Asked) -> Result<usize, Refused> {
         let mut asks = lock(&self.asks);
         if asks.is_closed {
             return Err(Refused::Closed);
@@ -85,7 +85,7 @@ impl Shared {
     }
 
     /// The oldest, up to so many, into an empty list. The room it has is made use of again.
-    pub(super) fn take_asks(&self, n_max: usize, taken: &mut Vec<Ask>) {
+    pub(super) fn take_asks(&self, n_max: usize, taken: &mut Vec<Asked>) {
         let mut asks = lock(&self.asks);
         if asks.list.len() <= n_max {
             std::mem::swap(&mut asks.list, taken);
@@ -96,7 +96,7 @@ impl Shared {
     }
 
     /// From here on nothing can be asked. What nobody looked at.
-    pub(super) fn close(&self) -> Vec<Ask> {
+    pub(super) fn close(&self) -> Vec<Asked> {
         let mut asks = lock(&self.asks);
         asks.is_closed = true;
         self.n_asked.store(0, Relaxed);

@@ -5,15 +5,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Change, Command, Ending, Fact, Grant, GrantKind, LeaseNumber, LockKey, Machine,
-    Outcome, Phase, Rejection, Span, Timestamp, Wait, What, mutant,
+    Acquired, Applied, Ask, Change, Command, Ending, Fact, Grant, GrantKind, LeaseNumber, Leave,
+    LockKey, Machine, Outcome, Phase, Rejection, Span, Sweep, Timestamp, Wait, What, mutant,
 };
 
 use super::Options;
+use super::ask::{Question, Reply};
 use super::event::EventLog;
 use super::held::{Held, SETTLE_PAUSE};
 use super::mailbox::{Outbox, Return, Verdict};
-use super::message::{Ask, Error, Question, Reply};
+use super::message::{Asked, Error};
+use super::read::Look;
 use super::shared::{Gone, Shared};
 use super::waiters::{Waiter, Waiters};
 use crate::clock::{LockClock, Moment};
@@ -25,7 +27,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The loop goes round at least this often, so that it can be seen to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
-pub(super) struct Writer {
+pub struct Writer {
     options: Options,
     pub(super) store: Box<dyn Store>,
     pub(super) machine: Machine,
@@ -36,7 +38,7 @@ pub(super) struct Writer {
     waiters: Waiters,
     outbox: Outbox,
     /// Empty between rounds, with the room that was needed before.
-    asks: Vec<Ask>,
+    asks: Vec<Asked>,
     batch: Batch,
     pub(super) written_at: Timestamp,
     was_busy: bool,
@@ -46,7 +48,7 @@ pub(super) struct Writer {
 
 /// What a batch did and whom to tell, held back until it is durable.
 #[derive(Default)]
-pub(super) struct Batch {
+pub struct Batch {
     changes: Vec<Change>,
     pub(super) answers: Vec<Answer>,
     wakeups: Vec<LeaseNumber>,
@@ -96,10 +98,10 @@ impl Writer {
     }
 
     /// Applies a first command and makes it durable, before anybody can ask anything.
-    pub(super) fn begin(&mut self, command: Command) -> Result<(), store::Error> {
+    pub(super) fn begin(&mut self, ask: impl Ask) -> Result<(), store::Error> {
         let permit = self.store.reserve()?;
         let mut batch = Batch::default();
-        let _ = self.apply(command, &mut batch);
+        let _ = self.apply(ask, &mut batch);
         self.commit(permit, Kind::Epoch, batch)?;
         while self.held.is_some() {
             std::thread::sleep(SETTLE_PAUSE);
@@ -169,7 +171,7 @@ impl Writer {
     }
 
     /// One batch. An error means that it is not known what is durable, and everybody in it is told so.
-    fn turn(&mut self, asks: &mut Vec<Ask>) -> Result<(), store::Error> {
+    fn turn(&mut self, asks: &mut Vec<Asked>) -> Result<(), store::Error> {
         let now = self.clock.now();
         let is_due = self.machine.next_deadline().is_some_and(|at| at <= now);
         let gone = self.shared.take_gone();
@@ -216,7 +218,7 @@ impl Writer {
         self.commit(permit, Kind::Batch, batch)
     }
 
-    fn refuse_busy(&mut self, asks: &mut Vec<Ask>) {
+    fn refuse_busy(&mut self, asks: &mut Vec<Asked>) {
         self.was_busy = true;
         for ask in asks.drain(..) {
             self.metrics.busy(Op::of(&ask.question));
@@ -226,7 +228,7 @@ impl Writer {
     }
 
     /// Applies what is about to be refused: what being busy must never do.
-    fn apply_unseen(&mut self, asks: &[Ask]) {
+    fn apply_unseen(&mut self, asks: &[Asked]) {
         for ask in asks {
             if let Question::Apply(command) = &ask.question {
                 let _ = self.apply(command.clone(), &mut Batch::default());
@@ -241,15 +243,15 @@ impl Writer {
                 Gone::Grant(lease) => Some(lease),
             };
             if let Some(lease) = lease {
-                let _ = self.apply(Command::Leave(lease), batch);
+                let _ = self.apply(Leave(lease), batch);
             }
         }
     }
 
     fn sweep(&mut self, batch: &mut Batch) {
         let began = Instant::now();
-        let outcome = self.apply(Command::Sweep(self.options.sweep_changes_max), batch);
-        if let Ok(Outcome::Swept(swept)) = outcome
+        let sweep = Sweep { n_changes_max: self.options.sweep_changes_max };
+        if let Ok(swept) = self.apply(sweep, batch)
             && swept.n_done > 0
         {
             let took_us = began.elapsed().as_micros() as u64;
@@ -257,8 +259,8 @@ impl Writer {
         }
     }
 
-    fn answer(&mut self, ask: Ask, batch: &mut Batch) {
-        let Ask { question, ticket, reply, sent_at } = ask;
+    fn answer(&mut self, asked: Asked, batch: &mut Batch) {
+        let Asked { question, ticket, reply, sent_at } = asked;
         let op = Op::of(&question);
         if op == Some(Op::Acquire) && reply.is_closed() {
             // Nobody is there to be given anything. Releases are applied all the same.
@@ -268,24 +270,25 @@ impl Writer {
             Question::Apply(command) => {
                 let waits_for = waits_for(&command);
                 let outcome = self.apply(command, batch);
-                if let (Some(key), Ok(Outcome::Queued(lease))) = (waits_for, &outcome) {
+                if let (Some(key), Ok(Outcome::Acquire(Acquired::Queued(lease)))) =
+                    (waits_for, &outcome)
+                {
                     return self.waiters.add(*lease, Waiter { ticket, key, reply, sent_at });
                 }
                 Reply::Applied(outcome)
             }
-            Question::Read(read) => self.read(read, batch),
-            Question::Probe => Reply::Ready,
+            Question::Read(read) => Reply::Found(read.look(self, batch)),
         };
         batch.answers.push(Answer { reply, content, op, sent_at });
     }
 
-    pub(super) fn apply(
+    pub(super) fn apply<A: Ask>(
         &mut self,
-        command: Command,
+        ask: A,
         batch: &mut Batch,
-    ) -> Result<Outcome, Rejection> {
+    ) -> Result<A::Answer, Rejection> {
         let Applied { outcome, changes, wakeups, facts } =
-            self.machine.apply(self.clock.now(), command);
+            self.machine.apply(self.clock.now(), ask);
         batch.n_bytes += changes.iter().map(store::bytes_at_most).sum::<usize>();
         batch.changes.extend(changes);
         batch.wakeups.extend(wakeups);
@@ -325,7 +328,7 @@ impl Writer {
         self.tell(batch.facts.drain(..), moment.wall_ms);
         self.wake(batch.wakeups.drain(..));
         for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
-            self.metrics.answered(op, &content, sent_at);
+            self.metrics.answered(op, content.is_success(), sent_at);
             self.post(reply, Ok(content));
         }
         self.send();
@@ -363,8 +366,8 @@ impl Writer {
             let kind = if is_shared { GrantKind::Replayed } else { GrantKind::New };
             for Waiter { key, reply, sent_at, .. } in waiters {
                 let content = self.verdict(lease, kind, &key);
-                is_granted |= matches!(content, Reply::Applied(Ok(Outcome::Granted(_))));
-                self.metrics.answered(Some(Op::Acquire), &content, sent_at);
+                is_granted |= content.grant().is_some();
+                self.metrics.answered(Some(Op::Acquire), content.is_success(), sent_at);
                 if is_shared {
                     is_told |= reply.sender.send(Ok(content)).is_ok();
                 } else {
@@ -383,7 +386,7 @@ impl Writer {
         match self.machine.lease(lease) {
             Some(view) if view.phase == Phase::Active && !self.is_over(&view) => {
                 let grant = Grant { lease: view, kind, previous: None };
-                Reply::Applied(Ok(Outcome::Granted(Box::new(grant))))
+                Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(Box::new(grant)))))
             }
             _ => Reply::WaitOver(Box::new(self.machine.lock(key, 0))),
         }

@@ -6,11 +6,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Command, Dialect, Extend, LeaseId, LockKey, Outcome, Owner, Proof, Release, Renew,
-    Secret, Span, Token,
+    Acquire, Dialect, Extend, LeaseId, LockKey, Owner, Proof, Release, Renew, Secret, Span, Token,
 };
 use leasehold_server::clock::FakeClock;
-use leasehold_server::engine::{Call, EngineHandle, Options, Reply, Stepped};
+use leasehold_server::engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::Store;
 use leasehold_server::store::memory::MemoryStore;
@@ -106,41 +105,35 @@ impl Bench {
     }
 
     fn acquire(&mut self) -> Vec<(LeaseId, Token)> {
-        let outcomes = self.ask(|n, _| acquire(n, "a"));
-        let granted = |outcome| match outcome {
-            Some(Outcome::Granted(grant)) => (grant.lease.id, grant.lease.token),
-            other => panic!("{other:?}"),
-        };
-        outcomes.into_iter().map(granted).collect()
+        let granted = self.ask(|n, _| acquire(n, "a"));
+        let granted = granted.into_iter().map(|grant| grant.expect("a grant").lease);
+        granted.map(|lease| (lease.id, lease.token)).collect()
     }
 
     fn release(&mut self) {
         let release =
             |n, held| Release { proof: proof(n, held), dialect: DIALECT, request_id: None };
-        let outcomes = self.ask(|n, held| Command::Release(release(n, held)));
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Some(Outcome::Released(_)))));
+        assert!(self.ask(release).iter().all(Result::is_ok));
     }
 
     fn renew(&mut self) {
         let extend = Extend::AtLeast(Span::from_secs(60));
         let renew =
             |n, held| Renew { proof: proof(n, held), dialect: DIALECT, extend, request_id: None };
-        let outcomes = self.ask(|n, held| Command::Renew(renew(n, held)));
-        assert!(outcomes.iter().all(|outcome| matches!(outcome, Some(Outcome::Renewed(_)))));
+        assert!(self.ask(renew).iter().all(Result::is_ok));
     }
 
     fn be_refused(&mut self) {
-        let outcomes = self.ask(|n, _| acquire(n, "b"));
-        assert!(outcomes.iter().all(Option::is_none));
+        assert!(self.ask(|n, _| acquire(n, "b")).iter().all(Result::is_err));
     }
 
     /// Everybody asks, there is one round, and everybody is answered.
-    fn ask(
+    fn ask<A: Ask>(
         &mut self,
-        command: impl Fn(usize, Option<(LeaseId, Token)>) -> Command,
-    ) -> Vec<Option<Outcome>> {
+        ask: impl Fn(usize, Option<(LeaseId, Token)>) -> A,
+    ) -> Vec<A::Answer> {
         let calls: Vec<_> = (0..self.workload.n_clients())
-            .map(|n| self.handle.apply(command(n, self.held.get(n).copied())))
+            .map(|n| self.handle.ask(ask(n, self.held.get(n).copied())))
             .collect();
         assert!(self.engine.round().expect("a round"));
         calls.into_iter().map(answer).collect()
@@ -149,12 +142,11 @@ impl Bench {
 
 const DIALECT: Dialect = Dialect(0);
 
-/// `None`: it was refused.
-fn answer(call: Call) -> Option<Outcome> {
-    let mut call = pin!(call);
-    match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(Reply::Applied(outcome))) => outcome.ok(),
-        other => panic!("{other:?}"),
+fn answer<A: Ask>(call: Call<A>) -> A::Answer {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(answer)) => answer,
+        Poll::Ready(Err(error)) => panic!("{error}"),
+        Poll::Pending => panic!("no answer"),
     }
 }
 
@@ -166,10 +158,10 @@ fn owner(name: &str) -> Owner {
     Owner::new("anonymous", name)
 }
 
-fn acquire(n: usize, name: &str) -> Command {
+fn acquire(n: usize, name: &str) -> Take {
     let ttl = Some(Span::from_secs(60));
     let acquire = Acquire::new(lock(n), owner(name), DIALECT, Secret([7; 16]));
-    Command::Acquire(Box::new(Acquire { ttl, ..acquire }))
+    Take(Acquire { ttl, ..acquire })
 }
 
 fn proof(n: usize, held: Option<(LeaseId, Token)>) -> Proof {

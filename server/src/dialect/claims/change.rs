@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use leasehold_core::{
-    Amend, Command, Extend, LeaseNumber, LockKey, Outcome, Phase, Proof, Rejection, Release, Renew,
+    Amend, Extend, LeaseNumber, LeaseView, LockKey, Phase, Proof, Rejection, Release, Renew,
     Revoke, Target,
 };
 
@@ -16,7 +16,7 @@ use super::parameter::Update;
 use super::wire::Claim;
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{Read, Reply};
+use crate::engine::{Ask, ReadLock};
 
 pub(super) async fn change(
     State(app): State<App>,
@@ -30,20 +30,20 @@ pub(super) async fn change(
     match parameters.update(&app.limits)? {
         Update::Activate => activate(&app, &base, number).await,
         Update::Release => {
-            end(&app, number, Command::Release(Release { proof, dialect, request_id: None })).await
+            let release = Release { proof, dialect, request_id: None };
+            ended(&app, number, app.engine.ask(release).await?.map(drop)).await
         }
         Update::Revoke(word) => {
             let target = Target::Lease(proof, dialect);
-            end(&app, number, Command::Revoke(Revoke { target, reason: word.into() })).await
+            let revoke = Revoke { target, reason: word.into() };
+            ended(&app, number, app.engine.ask(revoke).await?.map(drop)).await
         }
         Update::Ttl(ttl) => {
             let extend = Extend::Exactly(ttl);
             let renew = Renew { proof, dialect, extend, request_id: None };
-            set(&app, &base, number, Command::Renew(renew)).await
+            set(&app, &base, number, renew).await
         }
-        Update::Timeout(ttl) => {
-            set(&app, &base, number, Command::Amend(Amend { proof, dialect, ttl })).await
-        }
+        Update::Timeout(ttl) => set(&app, &base, number, Amend { proof, dialect, ttl }).await,
     }
 }
 
@@ -68,30 +68,29 @@ async fn activate(app: &App, base: &str, number: LeaseNumber) -> Answer {
     }
 }
 
-/// Ends a claim.
-async fn end(app: &App, number: LeaseNumber, command: Command) -> Answer {
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Released(_) | Outcome::Revoked(_))) => {
-            Ok(StatusCode::NO_CONTENT.into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(refusal(app, number, rejection).await),
-        other => Err(Refusal::unexpected(&other)),
+/// A claim is over, or why not.
+async fn ended(app: &App, number: LeaseNumber, outcome: Result<(), Rejection>) -> Answer {
+    match outcome {
+        Ok(()) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Err(rejection) => Err(refusal(app, number, rejection).await),
     }
 }
 
 /// Changes a time of a claim.
-async fn set(app: &App, base: &str, number: LeaseNumber, command: Command) -> Answer {
+async fn set(
+    app: &App,
+    base: &str,
+    number: LeaseNumber,
+    change: impl Ask<Answer = Result<Box<LeaseView>, Rejection>>,
+) -> Answer {
     // What the command leaves behind does not say which resource it is about, and may be over before it
     // could be read again.
     let Claim { lock, .. } = read(app, number).await?;
     // From before the command, so that a ttl is answered as it was asked for.
     let now = app.engine.now();
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Renewed(view) | Outcome::Amended(view))) => {
-            Ok(Json(Claim::of(lock, *view).show(app, base, now)).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(refusal(app, number, rejection).await),
-        other => Err(Refusal::unexpected(&other)),
+    match app.engine.ask(change).await? {
+        Ok(view) => Ok(Json(Claim::of(lock, *view).show(app, base, now)).into_response()),
+        Err(rejection) => Err(refusal(app, number, rejection).await),
     }
 }
 
@@ -111,13 +110,8 @@ async fn refusal(app: &App, number: LeaseNumber, rejection: Rejection) -> Refusa
 
 /// The claim that has a lock. Somebody else may have it through another protocol, or in grace.
 async fn active_claim(app: &App, key: &LockKey) -> Result<Option<u64>, Refusal> {
-    match app.engine.read(Read::Lock { key: key.clone(), n_queue_max: 0 }).await? {
-        Reply::Lock(view) => {
-            let holder = view.holders.first();
-            let claim = holder.filter(|holder| holder.dialect == Dialect::Claims.number());
-            Ok(claim.map(|claim| claim.id.number.0))
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    let view = app.engine.ask(ReadLock { key: key.clone(), n_queue_max: 0 }).await??;
+    let holder = view.holders.first();
+    let claim = holder.filter(|holder| holder.dialect == Dialect::Claims.number());
+    Ok(claim.map(|claim| claim.id.number.0))
 }

@@ -6,9 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{
-    Acquire, Command, LeaseNumber, Limits, LockKey, Outcome, Phase, Secret, Span, Wait,
-};
+use leasehold_core::{Acquire, Acquired, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
@@ -18,7 +16,7 @@ use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{Read, Reply};
+use crate::engine::{Enqueue, ReadLease};
 
 /// Longest a look may wait for a claim to stop waiting.
 const WAIT_MAX: Span = Span::from_secs(300);
@@ -34,23 +32,21 @@ pub(super) async fn create(
     let NewClaim { resource, timeout, metadata } = parameters.new_claim(&app.limits)?;
     let lock = LockKey { namespace: app.dialect.claims_namespace.clone(), name: resource.into() };
     let secret = Secret(crate::random::bytes());
-    let command = Command::Acquire(Box::new(Acquire {
+    let acquire = Acquire {
         owner_per_lease: true,
         ttl: Some(timeout),
-        wait: Wait::Unattended(app.dialect.claims_wait_max.min(app.limits.wait_max)),
         keep: true,
         metadata: metadata.clone(),
         ..Acquire::new(lock.clone(), wire::owner(), Dialect::Claims.number(), secret)
-    }));
-    let claim = match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Granted(grant))) => Claim::of(lock, grant.lease),
-        Reply::Applied(Ok(Outcome::Queued(number))) => {
+    };
+    let wait = app.dialect.claims_wait_max.min(app.limits.wait_max);
+    let claim = match app.engine.ask(Enqueue { acquire, wait }).await?? {
+        Acquired::Granted(grant) => Claim::of(lock, grant.lease),
+        Acquired::Queued(number) => {
             // It is in the queue now, whatever else goes wrong: its client must be told its id.
             let read = read(&app, number).await;
             read.unwrap_or_else(|_| Claim::queued(number, lock, now, timeout, metadata))
         }
-        Reply::Applied(Err(rejection)) => return Err(rejection.into()),
-        other => return Err(Refusal::unexpected(&other)),
     };
     // A claim can be promoted between being queued and being read: then it is active, and told so.
     let is_active = claim.phase == Phase::Active;
@@ -81,11 +77,8 @@ pub(super) fn shown(app: &App, base: &str, claim: &Claim) -> Response {
 
 /// A claim as it durably is.
 pub(super) async fn read(app: &App, number: LeaseNumber) -> Result<Claim, Refusal> {
-    match app.engine.read(Read::Lease(number, Dialect::Claims.number())).await? {
-        Reply::Lease(Some(record)) => Ok(Claim::from(*record)),
-        Reply::Lease(None) => Err(Refusal::no_such_claim()),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    let record = app.engine.ask(ReadLease { number, dialect: Dialect::Claims.number() }).await?;
+    record.map(|record| Claim::from(*record)).ok_or_else(Refusal::no_such_claim)
 }
 
 /// Longest a look may wait here: it waits for what waits in a queue, and no longer than that may.

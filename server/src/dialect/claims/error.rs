@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::dialect::Dialect;
-use crate::engine::{self, Reply};
+use crate::engine;
 use crate::http::body::BadBody;
 
 /// An error answer of this dialect.
@@ -74,12 +74,6 @@ impl Refusal {
     pub(super) fn conflict(message: impl Into<String>, active_claim_id: Option<u64>) -> Self {
         let body = Body::Conflict(Conflict { message: message.into(), active_claim_id });
         Self { status: StatusCode::CONFLICT, body }
-    }
-
-    /// The engine answered another question than was asked: a bug, told as one.
-    pub(super) fn unexpected(reply: &Reply) -> Self {
-        tracing::error!(?reply, "an answer nobody expected");
-        engine::Error::Unknown.into()
     }
 }
 

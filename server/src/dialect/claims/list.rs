@@ -4,16 +4,14 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
-use leasehold_core::LeaseRecord;
 
 use super::claim::Answer;
-use super::error::Refusal;
 use super::extract::{Base, Pairs};
 use super::filter::Filter;
 use super::wire::Claim;
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{Read, Reply};
+use crate::engine::{LeasePage, ListLeases};
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -26,8 +24,10 @@ pub(super) async fn list(
     let mut claims = Vec::new();
     let mut from = Some(0);
     while let Some(place) = from {
-        let (records, next) = page(&app, place).await?;
-        let found = records.into_iter().map(Claim::from);
+        // One turn of the engine looks at a bounded number of leases, so a list can take several.
+        let read = ListLeases { dialect: Dialect::Claims.number(), from: place };
+        let LeasePage { leases, next } = app.engine.ask(read).await?;
+        let found = leases.into_iter().map(Claim::from);
         claims.extend(found.filter(|claim| filter.admits(&app, claim, now)));
         from = next;
     }
@@ -45,14 +45,6 @@ pub(super) async fn list(
         }
     }
     Ok(response)
-}
-
-/// One turn of the engine: it looks at a bounded number of leases, so a list can take several.
-async fn page(app: &App, from: usize) -> Result<(Vec<LeaseRecord>, Option<usize>), Refusal> {
-    match app.engine.read(Read::Leases(Dialect::Claims.number(), from)).await? {
-        Reply::Leases(records, next) => Ok((records, next)),
-        other => Err(Refusal::unexpected(&other)),
-    }
 }
 
 /// The same question, from another offset on.

@@ -3,14 +3,14 @@
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
-use leasehold_core::{Command, LeaseView, LockKey, LockView, Outcome, Revoke, Target};
+use leasehold_core::{LeaseView, LockKey, LockView, Revoke, Target};
 use serde::Deserialize;
 
 use super::error::Refusal;
 use super::path::FilePath;
 use super::wire::{self, Done, LockShown, Locks};
-use super::{Files, folder, unexpected};
-use crate::engine::{Filter, Read, Reply, Standing};
+use super::{Files, folder};
+use crate::engine::{Filter, ListLocks, Standing};
 
 type Answer = Result<Response, Refusal>;
 
@@ -34,10 +34,8 @@ pub(super) async fn list(State(files): State<Files>, uri: Uri) -> Answer {
     while let Some(place) = from
         && locks.len() < limit
     {
-        let read = Read::Locks(filter(&files, limit - locks.len(), place));
-        let Reply::Locks(page) = files.app.engine.read(read).await? else {
-            return Err(Refusal::from(crate::engine::Error::Unknown));
-        };
+        let filter = filter(&files, limit - locks.len(), place);
+        let page = files.app.engine.ask(ListLocks(filter)).await?;
         locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
         from = page.next;
     }
@@ -69,16 +67,10 @@ pub(super) async fn revoke(State(files): State<Files>, uri: Uri) -> Answer {
     let raw = uri.path().strip_prefix("/admin/locks").unwrap_or_default();
     let path = FilePath::parse(raw)?;
     let target = Target::Lock(path.lock(&files.app));
-    let command = Command::Revoke(Revoke { target, reason: "taken away by an admin".into() });
-    match files.app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Revoked(leases))) if leases.is_empty() => {
-            Err(Refusal::no_lock())
-        }
-        Reply::Applied(Ok(Outcome::Revoked(_))) => {
-            let body = Done { message: "Lock revoked", path: path.as_str() };
-            Ok(wire::answer(StatusCode::OK, body))
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
+    let revoke = Revoke { target, reason: "taken away by an admin".into() };
+    if files.app.engine.ask(revoke).await??.is_empty() {
+        return Err(Refusal::no_lock());
     }
+    let body = Done { message: "Lock revoked", path: path.as_str() };
+    Ok(wire::answer(StatusCode::OK, body))
 }

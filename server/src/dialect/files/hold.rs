@@ -1,18 +1,18 @@
 //! The lock on a file while it is being written.
 
 use leasehold_core::{
-    Acquire, Command, Extend, Grant, GrantKind, LeaseView, LockKey, LockView, Outcome, Proof,
-    Rejection, Release, Renew, Secret, Span, Timestamp,
+    Acquire, Extend, Grant, GrantKind, LeaseView, LockKey, LockView, Proof, Rejection, Release,
+    Renew, Secret, Span, Timestamp,
 };
 
+use super::Files;
 use super::error::Refusal;
 use super::path::FilePath;
 use super::session::Session;
 use super::wire::Locked;
-use super::{Files, unexpected};
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{Read, Reply};
+use crate::engine::{ReadLock, Take};
 
 /// A lock must last at least this long from right before the content is published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
@@ -41,19 +41,18 @@ impl Hold {
     /// Makes sure that the lock lasts long enough to publish what was written. If it was lost meanwhile,
     /// somebody else may have written, and this write must not.
     pub(super) async fn secure(&mut self) -> Result<(), Refusal> {
-        let command = Command::Renew(Renew {
+        let renew = Renew {
             proof: self.proof(),
             dialect: Dialect::Files.number(),
             extend: Extend::AtLeast(PUBLISH_TIME),
             request_id: None,
-        });
-        match self.files.app.engine.apply(command).await? {
-            Reply::Applied(Ok(Outcome::Renewed(lease))) => {
+        };
+        match self.files.app.engine.ask(renew).await? {
+            Ok(lease) => {
                 self.lease = *lease;
                 Ok(())
             }
-            Reply::Applied(Err(_)) => Err(self.lost().await),
-            other => Err(unexpected(&other)),
+            Err(_) => Err(self.lost().await),
         }
     }
 
@@ -83,11 +82,9 @@ impl Hold {
     /// The write is done, and so is the lock, also one that was taken before.
     pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
         self.is_ours = false;
-        match self.files.app.engine.apply(self.release()).await? {
-            // Whoever took it away meanwhile was later than the write.
-            Reply::Applied(_) => Ok(()),
-            other => Err(unexpected(&other)),
-        }
+        // If it was refused: whoever took the lock away meanwhile was later than the write.
+        let _ = self.files.app.engine.ask(self.release()).await?;
+        Ok(())
     }
 
     /// The lock stays with the session if it was taken before this write.
@@ -95,9 +92,9 @@ impl Hold {
         if self.is_ours { self.give_back().await } else { Ok(()) }
     }
 
-    fn release(&self) -> Command {
+    fn release(&self) -> Release {
         let dialect = Dialect::Files.number();
-        Command::Release(Release { proof: self.proof(), dialect, request_id: None })
+        Release { proof: self.proof(), dialect, request_id: None }
     }
 
     /// This very lease: the session may have another one on this file by now.
@@ -112,7 +109,7 @@ impl Drop for Hold {
         if !self.is_ours {
             return;
         }
-        let call = self.files.app.engine.apply(self.release());
+        let call = self.files.app.engine.ask(self.release());
         // Without a runtime the server is ending, and the lock expires.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(call);
@@ -131,18 +128,15 @@ pub(super) async fn acquire(
     // The lock of a long path goes by another name; the path itself is kept with the lease.
     let metadata = (*lock.name != *path.as_str()).then(|| path.as_str().as_bytes().into());
     let secret = Secret(crate::random::bytes());
-    let command = Command::Acquire(Box::new(Acquire {
+    let take = Take(Acquire {
         ttl: Some(app.dialect.files_lock_ttl),
         sticky: true,
         session: Some(session.digest),
         metadata,
         ..Acquire::new(lock, session.owner(), Dialect::Files.number(), secret)
-    }));
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Granted(grant))) => Ok(*grant),
-        Reply::Applied(Err(rejection)) => Err(refused(app, rejection)),
-        other => Err(unexpected(&other)),
-    }
+    });
+    let taken = app.engine.ask(take).await?;
+    taken.map(|grant| *grant).map_err(|rejection| refused(app, rejection))
 }
 
 fn refused(app: &App, rejection: Rejection) -> Refusal {
@@ -164,11 +158,7 @@ fn in_grace(app: &App, owner: &str, expired_at: Timestamp, grace_until: Timestam
 
 /// A lock as it durably is.
 pub(super) async fn look(files: &Files, key: LockKey) -> Result<LockView, Refusal> {
-    match files.app.engine.read(Read::Lock { key, n_queue_max: 0 }).await? {
-        Reply::Lock(view) => Ok(*view),
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
-    }
+    Ok(*files.app.engine.ask(ReadLock { key, n_queue_max: 0 }).await??)
 }
 
 /// Who is in the way, if anybody.

@@ -2,16 +2,15 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use leasehold_core::{Command, Extend, Outcome, Proof, Rejection, Release, Renew};
+use leasehold_core::{Extend, Proof, Rejection, Release, Renew};
 
+use super::Files;
 use super::error::Refusal;
 use super::hold::{self, holder};
 use super::path::FilePath;
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
-use super::{Files, unexpected};
 use crate::dialect::Dialect;
-use crate::engine::Reply;
 
 type Answer = Result<Response, Refusal>;
 
@@ -65,25 +64,22 @@ async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
 async fn release(files: &Files, session: &Session, path: &FilePath) -> Answer {
     let proof = proof(files, session, path);
     let dialect = Dialect::Files.number();
-    let command = Command::Release(Release { proof, dialect, request_id: None });
-    match files.app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Released(_))) => Ok(done("Lock released", path)),
-        Reply::Applied(Err(rejection)) => Err(not_ours(files, path, rejection).await),
-        other => Err(unexpected(&other)),
+    match files.app.engine.ask(Release { proof, dialect, request_id: None }).await? {
+        Ok(_) => Ok(done("Lock released", path)),
+        Err(rejection) => Err(not_ours(files, path, rejection).await),
     }
 }
 
 async fn refresh(files: &Files, session: &Session, path: &FilePath) -> Answer {
-    let command = Command::Renew(Renew {
+    let renew = Renew {
         proof: proof(files, session, path),
         dialect: Dialect::Files.number(),
         extend: Extend::Exactly(files.app.dialect.files_lock_ttl),
         request_id: None,
-    });
-    match files.app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Renewed(_))) => Ok(done("Lock refreshed", path)),
-        Reply::Applied(Err(rejection)) => Err(not_ours(files, path, rejection).await),
-        other => Err(unexpected(&other)),
+    };
+    match files.app.engine.ask(renew).await? {
+        Ok(_) => Ok(done("Lock refreshed", path)),
+        Err(rejection) => Err(not_ours(files, path, rejection).await),
     }
 }
 

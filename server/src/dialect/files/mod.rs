@@ -31,7 +31,7 @@ use serde::Deserialize;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::app::{self, App};
-use crate::engine::{self, Reply};
+use crate::engine;
 use content::{Content, Found};
 use error::Refusal;
 use lock::Operation;
@@ -195,10 +195,4 @@ async fn wrong_method() -> Refusal {
 async fn to_completion(work: impl Future<Output = Answer> + Send + 'static) -> Answer {
     let unknown = |_| Err(engine::Error::Unknown.into());
     tokio::spawn(work).await.unwrap_or_else(unknown)
-}
-
-/// The engine answered another question than was asked: a bug, told as one.
-fn unexpected(reply: &Reply) -> Refusal {
-    tracing::error!(?reply, "an answer nobody expected");
-    engine::Error::Unknown.into()
 }

@@ -6,16 +6,14 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{
-    CloseSession, Command, OpenSession, Outcome, Owner, SessionDigest, SessionRecord, Timestamp,
-};
+use leasehold_core::{CloseSession, OpenSession, Owner, SessionDigest, SessionRecord, Timestamp};
 use sha2::{Digest, Sha256};
 
+use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
-use super::{Files, unexpected};
 use crate::dialect::{Dialect, owner};
-use crate::engine::{Read, Reply};
+use crate::engine::ReadSession;
 
 const COOKIE: &str = "hengdang_session";
 /// Nobody can read without being able to write, for now.
@@ -64,12 +62,9 @@ impl Session {
 
     /// All that is known of it, if it is still there.
     pub(super) async fn look(&self, files: &Files) -> Result<SessionRecord, Refusal> {
-        let read = Read::Session(self.digest, Dialect::Files.number());
-        match files.app.engine.read(read).await? {
-            Reply::Session(Some(record)) => Ok(*record),
-            Reply::Session(None) => Err(Refusal::bad_session()),
-            other => Err(unexpected(&other)),
-        }
+        let (digest, dialect) = (self.digest, Dialect::Files.number());
+        let record = files.app.engine.ask(ReadSession { digest, dialect }).await?;
+        record.map(|record| *record).ok_or_else(Refusal::bad_session)
     }
 }
 
@@ -96,22 +91,17 @@ pub(super) async fn open(State(files): State<Files>) -> Answer {
     let id = new_id();
     let ttl = files.app.dialect.files_session_ttl;
     let Some(session) = Session::parse(&id) else { return Err(Refusal::bad_session()) };
-    let command = Command::OpenSession(OpenSession {
+    let open = OpenSession {
         digest: session.digest,
         owner: session.owner(),
         dialect: Dialect::Files.number(),
         ttl,
-    });
-    match files.app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::SessionOpened(_))) => {
-            let cookie = set_cookie(&id, ttl.as_millis() / 1000);
-            let body = shown(&files, id, now + ttl);
-            let answer = wire::answer(StatusCode::CREATED, body);
-            Ok(([(header::SET_COOKIE, cookie)], answer).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
-    }
+    };
+    files.app.engine.ask(open).await??;
+    let cookie = set_cookie(&id, ttl.as_millis() / 1000);
+    let body = shown(&files, id, now + ttl);
+    let answer = wire::answer(StatusCode::CREATED, body);
+    Ok(([(header::SET_COOKIE, cookie)], answer).into_response())
 }
 
 /// The id is not told again: whoever can make a browser ask this must not learn it.
@@ -129,18 +119,10 @@ pub(super) async fn list(State(files): State<Files>, session: Session) -> Answer
 
 pub(super) async fn close(State(files): State<Files>, session: Session) -> Answer {
     let dialect = Dialect::Files.number();
-    let command = Command::CloseSession(CloseSession { session: session.digest, dialect });
-    match files.app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::SessionClosed)) => {
-            let headers = [
-                (header::SET_COOKIE, set_cookie("", 0)),
-                (header::CACHE_CONTROL, "no-store".into()),
-            ];
-            Ok((StatusCode::NO_CONTENT, headers).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
-    }
+    files.app.engine.ask(CloseSession { session: session.digest, dialect }).await??;
+    let headers =
+        [(header::SET_COOKIE, set_cookie("", 0)), (header::CACHE_CONTROL, "no-store".into())];
+    Ok((StatusCode::NO_CONTENT, headers).into_response())
 }
 
 fn shown(files: &Files, session_id: String, deadline: Timestamp) -> SessionShown {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
-use crate::engine::{self, Reply};
+use crate::engine;
 use crate::http::body::BadBody;
 
 /// An error answer of this dialect. Its body tells the time, so it is written by [`write`], on the way out.
@@ -77,6 +77,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, message)
     }
 
+    /// The core refused what this dialect never asks for: a mistake of the server, told as one.
+    fn internal(what: &str) -> Self {
+        let why = format!("internal error: {what}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::InternalError, why)
+    }
+
     /// No lease lasts this long here.
     pub(super) fn ttl(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidTtl, message)
@@ -89,13 +95,6 @@ impl Refusal {
             Rejection::RequestSpent(how) => not_active(how, "the lease of this request_id"),
             other => other.into(),
         }
-    }
-
-    /// The engine answered another question than was asked: a bug, told as one.
-    pub(super) fn unexpected(reply: &Reply) -> Self {
-        tracing::error!(?reply, "an answer nobody expected");
-        let why = "the server made a mistake; it is not known whether this was done";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::InternalError, why)
     }
 }
 
@@ -180,7 +179,7 @@ impl From<Rejection> for Refusal {
                 conflict(Code::LimitReached, "this lock has had all the tokens there are")
             }
             // Nobody has a session here.
-            Rejection::NoSuchSession => Self::invalid("there is no such session"),
+            Rejection::NoSuchSession => Self::internal("a session was asked for"),
         }
     }
 }
@@ -214,6 +213,6 @@ fn of_limit(limit: Limit) -> Refusal {
         | Limit::Wait
         | Limit::Holders
         | Limit::OwnerSessions
-        | Limit::Sessions => Refusal::invalid("the request is out of bounds"),
+        | Limit::Sessions => Refusal::internal("a limit of something that is not used here"),
     }
 }

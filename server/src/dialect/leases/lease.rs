@@ -5,8 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{
-    Acquire, Command, Extend, LeaseNumber, Operation, Outcome, Proof, Rejection, Release, Renew,
-    Secret,
+    Acquire, Extend, LeaseNumber, Operation, Proof, Rejection, Release, Renew, Secret,
 };
 
 use super::error::Refusal;
@@ -14,7 +13,7 @@ use super::extract::{Body, Caller, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
 use crate::dialect::{Dialect, lease_id, owner};
-use crate::engine::{Read, Reply};
+use crate::engine::{ReadLease, Take};
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -28,22 +27,17 @@ pub(super) async fn acquire(
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
     caller.must_be(&request.owner_id)?;
     let (owner, secret) = (owner::anonymous(&request.owner_id), Secret(crate::random::bytes()));
-    let command = Command::Acquire(Box::new(Acquire {
+    let take = Take(Acquire {
         ttl: Some(ttl),
         // Terminal states are answered with 409, so they have to be known for a while.
         keep: true,
         request_id: Some(request.request_id.as_str().into()),
         ..Acquire::new(key.clone(), owner, Dialect::Leases.number(), secret)
-    }));
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Granted(grant))) => {
-            let origin = Origin { key, idempotency_key: Some(request.request_id) };
-            let body = wire::lease(&app, origin, &grant.lease);
-            Ok((StatusCode::CREATED, Json(body)).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(Refusal::of_acquire(rejection)),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    });
+    let grant = app.engine.ask(take).await?.map_err(Refusal::of_acquire)?;
+    let origin = Origin { key, idempotency_key: Some(request.request_id) };
+    let body = wire::lease(&app, origin, &grant.lease);
+    Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
 pub(super) async fn renew(
@@ -56,19 +50,14 @@ pub(super) async fn renew(
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
     caller.must_be(&request.owner_id)?;
     let (proof, origin) = proof(&app, &id, &request.owner_id).await?;
-    let command = Command::Renew(Renew {
+    let renew = Renew {
         proof,
         dialect: Dialect::Leases.number(),
         extend: Extend::Exactly(ttl),
         request_id: Some(request.request_id.into()),
-    });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Renewed(lease))) => {
-            Ok(Json(wire::lease(&app, origin, &lease)).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    };
+    let lease = app.engine.ask(renew).await??;
+    Ok(Json(wire::lease(&app, origin, &lease)).into_response())
 }
 
 pub(super) async fn release(
@@ -80,18 +69,13 @@ pub(super) async fn release(
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     caller.must_be(&request.owner_id)?;
     let (proof, origin) = proof(&app, &id, &request.owner_id).await?;
-    let command = Command::Release(Release {
+    let release = Release {
         proof,
         dialect: Dialect::Leases.number(),
         request_id: Some(request.request_id.into()),
-    });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Released(lease))) => {
-            Ok(Json(wire::lease(&app, origin, &lease)).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    };
+    let lease = app.engine.ask(release).await??;
+    Ok(Json(wire::lease(&app, origin, &lease)).into_response())
 }
 
 /// The proof a request offers, and what its answer will need to know besides the outcome. That is read before
@@ -105,13 +89,11 @@ async fn proof(app: &App, id: &str, owner_id: &str) -> Result<(Proof, Origin), R
 
 /// Where a lease of this dialect came from, if it is still known.
 pub(super) async fn origin(app: &App, number: LeaseNumber) -> Result<Option<Origin>, Refusal> {
-    match app.engine.read(Read::Lease(number, Dialect::Leases.number())).await? {
-        Reply::Lease(record) => Ok(record.map(|record| {
-            let is_acquire = |operation| operation == Operation::Acquire;
-            let mut requests = record.requests.into_iter();
-            let acquire = requests.find(|request| is_acquire(request.operation));
-            Origin { key: record.lock, idempotency_key: acquire.map(|request| request.id.into()) }
-        })),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    let record = app.engine.ask(ReadLease { number, dialect: Dialect::Leases.number() }).await?;
+    Ok(record.map(|record| {
+        let is_acquire = |operation| operation == Operation::Acquire;
+        let mut requests = record.requests.into_iter();
+        let acquire = requests.find(|request| is_acquire(request.operation));
+        Origin { key: record.lock, idempotency_key: acquire.map(|request| request.id.into()) }
+    }))
 }

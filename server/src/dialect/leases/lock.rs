@@ -3,15 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Command, LeaseView, LockKey, Outcome, Revoke, Target};
+use leasehold_core::{LeaseView, LockKey, Revoke, Target};
 
-use super::error::Refusal;
 use super::extract::{Body, Caller, Lock, Params};
 use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{Read, Reply};
+use crate::engine::ReadLock;
 
 pub(super) async fn look(
     State(app): State<App>,
@@ -19,14 +18,9 @@ pub(super) async fn look(
     Params(params): Params<LookParams>,
 ) -> Answer {
     let key = wire::key(&app, &params.tenant_id, &lock_key)?;
-    match app.engine.read(Read::Lock { key: key.clone(), n_queue_max: 0 }).await? {
-        Reply::Lock(view) => {
-            let lease = view.holders.first();
-            Ok(Json(state(&app, key, lease, lease.is_some()).await).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    let view = app.engine.ask(ReadLock { key: key.clone(), n_queue_max: 0 }).await??;
+    let lease = view.holders.first();
+    Ok(Json(state(&app, key, lease, lease.is_some()).await).into_response())
 }
 
 pub(super) async fn force_release(
@@ -39,15 +33,9 @@ pub(super) async fn force_release(
     let reason = wire::reason(&app, &request)?;
     caller.must_be_admin()?;
     let target = Target::Lock(key.clone());
-    let command = Command::Revoke(Revoke { target, reason: reason.as_str().into() });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Revoked(leases))) => {
-            tracing::warn!(lock = ?key, reason, n = leases.len(), "released by force");
-            Ok(Json(state(&app, key, leases.first(), false).await).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(Refusal::unexpected(&other)),
-    }
+    let leases = app.engine.ask(Revoke { target, reason: reason.as_str().into() }).await??;
+    tracing::warn!(lock = ?key, reason, n = leases.len(), "released by force");
+    Ok(Json(state(&app, key, leases.first(), false).await).into_response())
 }
 
 /// A lock with the lease that is or was on it.

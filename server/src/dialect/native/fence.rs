@@ -8,9 +8,8 @@ use leasehold_core::LockKey;
 
 use super::error::Refusal;
 use super::extract::Body;
-use super::lock::unexpected;
 use crate::app::App;
-use crate::engine::{Read, Reply};
+use crate::engine::ReadLock;
 
 pub(super) async fn check(
     State(app): State<App>,
@@ -19,14 +18,8 @@ pub(super) async fn check(
     let namespace =
         request.namespace.map_or_else(|| app.dialect.locks_namespace.clone(), Into::into);
     let key = LockKey { namespace, name: request.lock_name.into() };
-    match app.engine.read(Read::Lock { key, n_queue_max: 0 }).await? {
-        Reply::Lock(view) => {
-            // While a lease is active no later grant can conflict with it: active is not stale.
-            let accepted =
-                view.holders.iter().any(|holder| holder.token.get() == request.fencing_token);
-            Ok(Json(FenceVerdict { accepted, last_token: view.last_token.get() }).into_response())
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
-    }
+    let view = app.engine.ask(ReadLock { key, n_queue_max: 0 }).await??;
+    // While a lease is active no later grant can conflict with it: active is not stale.
+    let accepted = view.holders.iter().any(|holder| holder.token.get() == request.fencing_token);
+    Ok(Json(FenceVerdict { accepted, last_token: view.last_token.get() }).into_response())
 }

@@ -9,10 +9,9 @@ use serde::Deserialize;
 
 use super::error::Refusal;
 use super::extract::{Namespace, Params, Received};
-use super::lock::unexpected;
 use super::wire;
 use crate::app::App;
-use crate::engine::{Filter, Page, Read, Reply, Standing};
+use crate::engine::{Filter, ListLocks, LockPage, Standing};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -68,7 +67,8 @@ pub(super) async fn list(
     let mut locks = Vec::new();
     let next = loop {
         filter.n_max = limit - locks.len();
-        let Page { locks: found, next } = page(&app, filter.clone()).await?;
+        // One turn of the engine looks at a bounded number of locks, so a page can take several.
+        let LockPage { locks: found, next } = app.engine.ask(ListLocks(filter.clone())).await?;
         let shown = found.iter().map(|(key, view)| wire::lock_state(&app, key, view, now));
         locks.extend(shown);
         match next {
@@ -78,14 +78,6 @@ pub(super) async fn list(
     };
     let next_cursor = next.map(|next| next.to_string());
     Ok(Json(LockList { locks, next_cursor }).into_response())
-}
-
-/// One turn of the engine: it looks at a bounded number of locks, so a page can take several.
-async fn page(app: &App, filter: Filter) -> Result<Page, Refusal> {
-    match app.engine.read(Read::Locks(filter)).await? {
-        Reply::Locks(page) => Ok(page),
-        other => Err(unexpected(&other)),
-    }
 }
 
 fn parse_cursor(cursor: Option<&str>) -> Result<usize, Refusal> {

@@ -8,8 +8,8 @@ use leasehold_api::{
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
 };
 use leasehold_core::{
-    Acquire, Command, Ending, Extend, Grant, Holding, LockKey, LockView, Outcome, Proof, Rejection,
-    Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token, Wait,
+    Acquire, Ending, Extend, Grant, Holding, LockKey, LockView, Proof, Rejection, Release, Renew,
+    Revoke, Secret, Span, Target, Timestamp, Token,
 };
 
 use super::error::Refusal;
@@ -17,7 +17,7 @@ use super::extract::{Body, Lock, Received};
 use super::wire;
 use crate::app::App;
 use crate::dialect::{Dialect, lease_id, owner};
-use crate::engine::{self, Read, Reply};
+use crate::engine::{self, ReadLock, WaitFor, Waited};
 use crate::http::json;
 
 /// How much of a queue is shown.
@@ -33,37 +33,33 @@ pub(super) async fn acquire(
     Lock(key): Lock,
     Body(request): Body<AcquireRequest>,
 ) -> Answer {
-    let command = acquire_command(&key, &request)?;
-    match app.engine.apply(command).await {
-        Ok(Reply::Applied(Ok(Outcome::Granted(grant)))) => Ok(acquired(&app, now, key, *grant)),
-        Ok(Reply::Applied(Err(rejection))) => not_acquired(&app, key, rejection),
-        Ok(Reply::WaitOver(view)) => Ok(wait_over(&app, key, &view)),
-        Ok(other) => Err(unexpected(&other)),
+    let acquire = to_acquire(&key, &request)?;
+    let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
+    match app.engine.ask(WaitFor { acquire, wait }).await {
+        Ok(Ok(Waited::Granted(grant))) => Ok(acquired(&app, now, key, *grant)),
+        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, &view)),
+        Ok(Err(rejection)) => not_acquired(&app, key, rejection),
         Err(engine::Error::Busy) => Ok(refuse(&app, key, Reason::BusyRetry, None, BUSY_RETRY_MS)),
         Err(error) => Err(error.into()),
     }
 }
 
-fn acquire_command(key: &LockKey, request: &AcquireRequest) -> Result<Command, Refusal> {
+fn to_acquire(key: &LockKey, request: &AcquireRequest) -> Result<Acquire, Refusal> {
     let mode = wire::mode(request)?;
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
         return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
     }
     let owner = owner::anonymous(&request.owner_id);
     let secret = Secret(crate::random::bytes());
-    Ok(Command::Acquire(Box::new(Acquire {
+    Ok(Acquire {
         mode,
         ttl: wire::ttl(request)?,
         grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
-        wait: match request.wait_ms {
-            None | Some(0) => Wait::No,
-            Some(wait_ms) => Wait::Connected(Span::from_millis(wait_ms)),
-        },
         session: request.session_id.as_deref().map(wire::session_digest),
         metadata: wire::metadata(request),
         request_id: request.request_id.as_deref().map(Into::into),
         ..Acquire::new(key.clone(), owner, Dialect::Native.number(), secret)
-    })))
+    })
 }
 
 fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
@@ -147,14 +143,14 @@ pub(super) async fn renew(
     }
     let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_renewed()) };
-    let command = Command::Renew(Renew {
+    let renew = Renew {
         proof,
         dialect: Dialect::Native.number(),
         extend: Extend::AtLeast(Span::from_millis(request.extend_by_ms)),
         request_id: request.request_id.map(Into::into),
-    });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Renewed(lease))) => {
+    };
+    match app.engine.ask(renew).await? {
+        Ok(lease) => {
             let answer = Renewed {
                 renewed: true,
                 lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
@@ -162,9 +158,8 @@ pub(super) async fn renew(
             };
             Ok(json(StatusCode::OK, &answer))
         }
-        Reply::Applied(Err(rejection)) if is_not_theirs(&rejection) => Ok(not_renewed()),
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
+        Err(rejection) if is_not_theirs(&rejection) => Ok(not_renewed()),
+        Err(rejection) => Err(rejection.into()),
     }
 }
 
@@ -181,21 +176,16 @@ pub(super) async fn release(
 ) -> Answer {
     let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_released(Reason::NotOwner)) };
-    let command = Command::Release(Release {
+    let release = Release {
         proof,
         dialect: Dialect::Native.number(),
         request_id: request.request_id.map(Into::into),
-    });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Released(_))) => {
-            Ok(json(StatusCode::OK, &Released { released: true }))
-        }
-        Reply::Applied(Err(Rejection::Ended(Ending::Expired))) => Ok(not_released(Reason::Expired)),
-        Reply::Applied(Err(rejection)) if is_not_theirs(&rejection) => {
-            Ok(not_released(Reason::NotOwner))
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
+    };
+    match app.engine.ask(release).await? {
+        Ok(_) => Ok(json(StatusCode::OK, &Released { released: true })),
+        Err(Rejection::Ended(Ending::Expired)) => Ok(not_released(Reason::Expired)),
+        Err(rejection) if is_not_theirs(&rejection) => Ok(not_released(Reason::NotOwner)),
+        Err(rejection) => Err(rejection.into()),
     }
 }
 
@@ -233,12 +223,9 @@ pub(super) async fn look(
     Received(now): Received,
     Lock(key): Lock,
 ) -> Answer {
-    let read = Read::Lock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
-    match app.engine.read(read).await? {
-        Reply::Lock(view) => Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, now))),
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
-    }
+    let read = ReadLock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
+    let view = app.engine.ask(read).await??;
+    Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, now)))
 }
 
 pub(super) async fn revoke(
@@ -250,24 +237,12 @@ pub(super) async fn revoke(
         return Err(Refusal::invalid("reason: must say why"));
     }
     let reason = request.reason.as_str().into();
-    let command = Command::Revoke(Revoke { target: Target::Lock(key.clone()), reason });
-    match app.engine.apply(command).await? {
-        Reply::Applied(Ok(Outcome::Revoked(leases))) => {
-            tracing::warn!(lock = ?key, by = "anonymous", reason = request.reason, n = leases.len(), "revoked");
-            let revoked = leases.iter().map(|lease| RevokedLease {
-                owner_id: lease.owner.instance.to_string(),
-                fencing_token: lease.token.get(),
-            });
-            let body = Revoked { lock_name: key.name.into(), revoked: revoked.collect() };
-            Ok(json(StatusCode::OK, &body))
-        }
-        Reply::Applied(Err(rejection)) => Err(rejection.into()),
-        other => Err(unexpected(&other)),
-    }
-}
-
-/// The engine answered another question than was asked: a bug, told as one.
-pub(super) fn unexpected(reply: &Reply) -> Refusal {
-    tracing::error!(?reply, "an answer nobody expected");
-    engine::Error::Unknown.into()
+    let leases = app.engine.ask(Revoke { target: Target::Lock(key.clone()), reason }).await??;
+    tracing::warn!(lock = ?key, by = "anonymous", reason = request.reason, n = leases.len(), "revoked");
+    let revoked = leases.iter().map(|lease| RevokedLease {
+        owner_id: lease.owner.instance.to_string(),
+        fencing_token: lease.token.get(),
+    });
+    let body = Revoked { lock_name: key.name.into(), revoked: revoked.collect() };
+    Ok(json(StatusCode::OK, &body))
 }

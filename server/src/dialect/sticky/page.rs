@@ -6,10 +6,9 @@ use axum::response::{IntoResponse, Response};
 use leasehold_core::{LockKey, LockView};
 
 use super::error::Refusal;
-use super::lock::unexpected;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::engine::{Filter, Page, Read, Reply};
+use crate::engine::{Filter, ListLocks, LockPage};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 /// More locks than this are not shown: the native dialect lists them in pages.
@@ -60,11 +59,7 @@ async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut locks = Vec::new();
     loop {
         filter.n_max = SHOWN_MAX - locks.len();
-        let Page { locks: found, next } = match app.engine.read(Read::Locks(filter.clone())).await?
-        {
-            Reply::Locks(page) => page,
-            other => return Err(unexpected(&other)),
-        };
+        let LockPage { locks: found, next } = app.engine.ask(ListLocks(filter.clone())).await?;
         locks.extend(found);
         match next {
             None => return Ok((locks, true)),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 
 use leasehold_core::{
-    Command, Incoherent, LeaseNumber, Limits, Machine, Row, SessionNumber, Timestamp, Token,
+    Incoherent, LeaseNumber, Limits, Machine, Restore, Row, SessionNumber, Timestamp, Token,
 };
 use rusqlite::Connection;
 
@@ -111,7 +111,7 @@ fn count(tables: &Connection, table: &str) -> Result<usize, Error> {
 /// The state comes from a backup: whatever was handed out since must not be handed out again.
 fn restore(journal: &Connection, tables: &mut Connection, state: &mut State) -> Result<(), Error> {
     let machine = &mut state.loaded.machine;
-    machine.apply(machine.now(), Command::Restore);
+    machine.apply(machine.now(), Restore);
     let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
     rewrite(tables, machine, state.chain.place(), state.loaded.last, |tx| {
         schema::set(tx, "generation", generation as i64)?;
