@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold_core::{LeaseView, Outcome, Span, Timestamp, mutant};
+use leasehold_core::{Acquired, LeaseView, Outcome, Span, Timestamp, mutant};
 
-use super::message::{Error, Reply};
+use super::ask::Reply;
+use super::message::Error;
 use super::writer::{Answer, Batch, Writer};
 use crate::clock::Moment;
 use crate::store;
@@ -86,8 +87,10 @@ impl Writer {
     /// Nobody is told that they have a lease whose time ran out while it was not known whether they have it.
     fn take_back_what_is_over(&self, batch: &mut Batch) {
         let is_over = |answer: &Answer| match &answer.content {
-            Reply::Applied(Ok(Outcome::Granted(grant))) => self.is_over(&grant.lease),
-            Reply::Applied(Ok(Outcome::Renewed(lease))) => self.is_over(lease),
+            Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
+                self.is_over(&grant.lease)
+            }
+            Reply::Applied(Ok(Outcome::Renew(lease))) => self.is_over(lease),
             _ => false,
         };
         let answers = std::mem::take(&mut batch.answers);
