@@ -4,6 +4,9 @@
 //! goes on by exactly the time that passed, so a crash loop extends nothing; on another boot, where that time
 //! is unknown, it goes on from the last time written down, so that leases live too long rather than too
 //! short. The wall clock is for display only.
+//!
+//! A time namespace, as containers have them, adds an offset to the time since boot. It is subtracted again, because
+//! the next start may be in another one.
 
 use std::fs;
 use std::sync::Arc;
@@ -21,6 +24,8 @@ pub trait Clock: Send + Sync {
     /// Milliseconds since 1970, as the machine believes.
     fn wall_ms(&self) -> i64;
 }
+
+const NANOS_PER_SEC: i64 = 1_000_000_000;
 
 /// Which boot of which machine.
 pub type BootId = [u8; 16];
@@ -41,14 +46,19 @@ pub struct Moment {
 /// The real ones. Systems without `CLOCK_BOOTTIME` use their monotonic clock, which may not count suspend.
 pub struct SystemClock {
     boot_id: BootId,
+    /// What the time namespace adds to the time since boot, in nanoseconds. It cannot change while we are in it.
+    offset: i64,
 }
 
 impl SystemClock {
-    /// Reads the boot id once. Where there is none, every start counts as another boot.
+    /// Reads the boot id and the offset once. Where there is no boot id, every start counts as another boot.
     pub fn new() -> Self {
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
         let boot_id = boot_id.and_then(|text| parse_boot_id(text.trim()));
-        Self { boot_id: boot_id.unwrap_or_else(crate::random::bytes) }
+        // Systems without time namespaces have no such file.
+        let offsets = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        let offset = parse_offset(&offsets).unwrap_or(0);
+        Self { boot_id: boot_id.unwrap_or_else(crate::random::bytes), offset }
     }
 }
 
@@ -69,13 +79,21 @@ impl Clock for SystemClock {
         #[cfg(not(target_os = "linux"))]
         let clock = rustix::time::ClockId::Monotonic;
         let time = rustix::time::clock_gettime(clock);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        let nanos = time.tv_sec as u64 * NANOS_PER_SEC as u64 + time.tv_nsec as u64;
+        nanos.saturating_add_signed(-self.offset)
     }
 
     fn wall_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since.as_millis() as i64
     }
+}
+
+/// The offset of the time since boot: its line has a name, seconds and nanoseconds.
+fn parse_offset(text: &str) -> Option<i64> {
+    let mut words = text.lines().find_map(|line| line.strip_prefix("boottime"))?.split_whitespace();
+    let [secs, nanos]: [i64; 2] = [words.next()?.parse().ok()?, words.next()?.parse().ok()?];
+    secs.checked_mul(NANOS_PER_SEC)?.checked_add(nanos)
 }
 
 fn parse_boot_id(text: &str) -> Option<BootId> {
@@ -219,6 +237,14 @@ mod tests {
         clock.advance(Span::from_secs(3600));
         let after = LockClock::resume(clock.clone(), Some(last));
         assert_eq!(after.now(), Timestamp::ZERO + Span::from_secs(10));
+    }
+
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        let text = "monotonic           7         8\nboottime        -3600 500000000\n";
+        assert_eq!(parse_offset(text), Some(-3600 * NANOS_PER_SEC + 500_000_000));
+        assert_eq!(parse_offset("monotonic 0 0\n"), None);
+        assert_eq!(parse_offset(""), None);
     }
 
     #[test]
