@@ -22,6 +22,7 @@ mod proof;
 mod release;
 mod renew;
 mod revoke;
+mod rights;
 #[cfg(target_os = "linux")]
 mod run;
 mod screen;
@@ -76,7 +77,8 @@ enum Command {
     #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
     CheckConfig(Box<config::Args>),
     /// Copy the data of a server, running or not.
-    #[command(after_help = "Example:\n  leasehold backup ./copy --data ./leasehold-data")]
+    #[command(after_help = "Examples:\n  leasehold backup ./copy --data ./leasehold-data\n  \
+                      leasehold backup --url http://127.0.0.1:8080")]
     Backup(backup::BackupArgs),
     /// Make a data folder from a backup.
     #[command(after_help = "Example:\n  leasehold restore ./copy --data ./new-data")]

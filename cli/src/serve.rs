@@ -1,16 +1,20 @@
 //! `leasehold serve` and `leasehold check-config`.
 
+mod signals;
+
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use leasehold_server::serve::Server;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Args;
 use crate::log;
+use crate::rights;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn serve(args: Args) -> Result<(), String> {
     args.check()?;
+    rights::private();
     log::init(&args.log)?;
     allow_many_files();
     // It accepts and waits for signals; the workers have threads of their own.
@@ -32,25 +36,13 @@ pub(crate) fn check(args: Args) -> Result<(), String> {
 
 async fn run(args: Args) -> Result<(), String> {
     // Before anything is announced, so that whoever reads the announcement can already stop us.
-    let ended = stop_signal().map_err(|error| error.to_string())?;
+    let ended = signals::heed().map_err(|error| error.to_string())?;
     let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
     banner(&args, server.address);
     if let Some(file) = &args.port_file {
         write_port(file, server.address.port())?;
     }
     server.run_until(ended).await.map_err(|error| error.to_string())
-}
-
-/// Returns when SIGTERM or SIGINT has come.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }
 
 #[expect(clippy::print_stderr, reason = "a person who starts a server wants to see this")]
@@ -70,6 +62,8 @@ fn write_port(file: &std::path::Path, port: u16) -> Result<(), String> {
     let why = |error: std::io::Error| format!("{}: {error}", file.display());
     let unfinished = file.with_extension("tmp");
     fs::write(&unfinished, format!("{port}\n")).map_err(why)?;
+    // No secret: whoever waits for it need not be us.
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o644)).map_err(why)?;
     fs::rename(&unfinished, file).map_err(why)
 }
 

@@ -8,7 +8,7 @@
 
 use std::process::{Command, Output};
 
-use leasehold_testkit::{Client, Method, Process, folder, json};
+use leasehold_testkit::{Client, Method, Process, Signal, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -145,7 +145,7 @@ async fn every_dialect_is_on_and_the_sticky_lock_has_its_settings() {
 #[test]
 fn every_dialect_is_on_by_default_and_a_ttl_has_bounds_that_make_sense() {
     let said = check_config(&[], &[]);
-    assert!(said.contains("Locks") && said.contains("Leases"), "{said}");
+    assert!(said.contains("Native") && said.contains("Leases"), "{said}");
     assert!(said.contains("leases_ttl_seconds_min: 10"), "{said}");
     assert!(said.contains("leases_ttl_seconds_max: 300"), "{said}");
     let said = check_config(&[], &[("LEASEHOLD_LEASES_TTL_SECONDS_MIN", "1")]);
@@ -245,4 +245,49 @@ async fn every_limit_is_a_setting_that_is_kept() {
     assert_eq!(client.acquire("db", "a", 1_000, json!({})).await.status, 200);
     let full = client.acquire("db", "b", 1_000, json!({"wait_ms": 10})).await;
     assert_eq!(full.text_of("reason"), "QUEUE_FULL");
+}
+
+/// A connection with a request that never ends, so that stopping takes as long as it may.
+fn stuck(server: &Process) -> std::net::TcpStream {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(server.address).expect("accepted");
+    let head = "POST /v1/locks/db/acquire HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+                Expect: 100-continue\r\nContent-Length: 100\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    // The server has begun to read the body.
+    let mut goes_on = [0; 12];
+    stream.read_exact(&mut goes_on).expect("an interim answer");
+    assert_eq!(&goes_on, b"HTTP/1.1 100");
+    stream
+}
+
+#[tokio::test]
+async fn a_second_sigterm_ends_the_wait_at_once() {
+    let data = folder();
+    let data = data.path().join("data");
+    let flags = ["--shutdown-timeout=10m", "--body-timeout=10m"];
+    let mut server = Process::start(BINARY, &data, &flags);
+    let held = server.client.acquire("held", "a", 60_000, json!({})).await;
+    assert_eq!(held.status, 200);
+    let _stuck = stuck(&server);
+    server.signal(Signal::TERM);
+    // It has begun to stop when it accepts nothing more.
+    while std::net::TcpStream::connect(server.address).is_ok() {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(128 + 15));
+    let server = Process::start(BINARY, &data, &[]);
+    assert_eq!(server.client.get("/v1/locks/held").await.get("held"), true, "nothing is lost");
+}
+
+#[tokio::test]
+async fn sighup_does_not_end_a_server() {
+    let data = folder();
+    let server = Process::start(BINARY, &data.path().join("data"), &[]);
+    server.signal(Signal::HUP);
+    assert_eq!(server.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
+    server.signal(Signal::HUP);
+    assert_eq!(server.client.get("/readyz").await.status, 200);
+    assert!(server.terminate().success());
 }

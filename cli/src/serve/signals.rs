@@ -1,0 +1,56 @@
+//! What a server does when it gets a signal.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::exit;
+
+/// Heeds signals from now on. What it returns ends with the first SIGTERM or SIGINT: it is time to stop.
+pub(super) fn heed() -> std::io::Result<impl Future<Output = ()>> {
+    let signals = Signals {
+        terminate: signal(SignalKind::terminate())?,
+        interrupt: signal(SignalKind::interrupt())?,
+        hangup: signal(SignalKind::hangup())?,
+    };
+    let (stop, stopped) = oneshot::channel();
+    tokio::spawn(signals.heed(stop));
+    Ok(async move {
+        // The sender goes only after it has sent.
+        let _ = stopped.await;
+    })
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    async fn heed(mut self, stop: oneshot::Sender<()>) {
+        self.next_end().await;
+        let _ = stop.send(());
+        let number = self.next_end().await;
+        // Whoever asks twice does not want to wait. What was acknowledged is on disk, as after a kill.
+        tracing::warn!("a second signal: stopping at once, with requests unanswered");
+        std::process::exit(i32::from(exit::SIGNAL) + number);
+    }
+
+    /// The number of the next signal that is to end us. Others are seen to meanwhile.
+    async fn next_end(&mut self) -> i32 {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return SignalKind::terminate().as_raw_value(),
+                _ = self.interrupt.recv() => return SignalKind::interrupt().as_raw_value(),
+                _ = self.hangup.recv() => reload(),
+            }
+        }
+    }
+}
+
+/// The one place for settings that can change while the server runs. So far there is none.
+fn reload() {
+    tracing::info!(
+        "SIGHUP: no setting can be changed while the server runs; restart it to change one"
+    );
+}
