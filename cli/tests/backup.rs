@@ -116,7 +116,7 @@ fn backups_of_nothing_and_into_something_are_refused() {
     let folder = folder();
     let [missing, target] = ["missing", "target"].map(|name| folder.path().join(name));
     let (worked, said) = leasehold(&["backup", text(&target), "--data", text(&missing)]);
-    assert!(!worked && said.contains("is not there"), "{said}");
+    assert!(!worked && said.contains("is missing"), "{said}");
     let (worked, said) = leasehold(&["verify", text(&missing)]);
     assert!(!worked, "{said}");
 }

@@ -6,18 +6,22 @@
 mod chain;
 mod change;
 mod codec;
+mod folder;
 mod hash;
+mod health;
 pub mod memory;
 mod record;
 pub mod sqlite;
 
 use std::fmt;
+use std::sync::Arc;
 
 use leasehold_core::{Change, Limits, Machine};
 
 pub use chain::{Chain, Place};
 pub(crate) use change::bytes_at_most;
 pub use hash::Hash;
+pub use health::Health;
 pub use record::{Head, Kind, Record};
 
 use crate::clock::Moment;
@@ -58,6 +62,11 @@ pub trait Store: Send {
 
     /// How long the journal is.
     fn journal(&self) -> JournalSize;
+
+    /// How it is, from now on. One that folds nothing is always well.
+    fn health(&self) -> Arc<Health> {
+        Arc::default()
+    }
 }
 
 /// The right to append one record in one epoch.

@@ -3,6 +3,7 @@
 //! A rule is a function from a [`Tree`] to its offenders. One test runs it over the real tree, another over a tree
 //! with planted offenders: a rule that finds nothing must be shown to be able to find something.
 
+mod database;
 mod manifest;
 mod markdown;
 mod modules;

@@ -1,80 +1,94 @@
 //! Copies of a store, also of one in use.
 
-use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use rusqlite::backup::Backup;
-use rusqlite::{Connection, OpenFlags};
 
-use super::dir_lock::DirLock;
-use super::{journal_path, refused, schema, tables_path};
+use super::schema::{self, Database};
+use super::source::Source;
+use super::{JOURNAL, NAMES, TABLES, check, journal_path, refused, tables_path, trouble};
 use crate::store::Error;
+use crate::store::folder::{Making, Unfinished};
 
-/// Copies the store in `data`, whether or not a server uses it, into `target`, a new or empty folder.
-///
+/// A copy that was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copied {
+    /// How large it is.
+    pub n_bytes: u64,
+}
+
+/// Copies the store in `data`, whether or not a server uses it, into `target`, a new or empty folder. The copy is
+/// checked before anybody can take it for a backup.
+pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
+    let source = Source::open(data)?;
+    let unfinished = Unfinished::begin(target, Making::Backup)?;
+    let (journal, mut tables) = copy(&source, &unfinished)?;
+    drop(source);
+    schema::set(&tables, "is_backup", 1).map_err(|error| trouble(&tables_path(target), error))?;
+    check::judge(&journal, &mut tables)?;
+    complete(unfinished, journal, tables, target)
+}
+
+/// Puts a backup, which is checked first, into `data`, a new or empty folder. The first start from it ends whatever
+/// the backup says is held, and hands out nothing that could have been handed out since.
+pub fn restore(backup: &Path, data: &Path) -> Result<Copied, Error> {
+    let mut source = Source::at_rest(backup)?;
+    if !check::judge(&source.journal, &mut source.tables)?.is_backup {
+        return Err(refused(format!(
+            "{0} is a data folder and not a backup. Make a backup of it: leasehold backup TARGET --data {0}",
+            backup.display()
+        )));
+    }
+    let unfinished = Unfinished::begin(data, Making::Restore)?;
+    let (journal, tables) = copy(&source, &unfinished)?;
+    complete(unfinished, journal, tables, data)
+}
+
 /// The journal is copied first: whatever is folded and trimmed meanwhile is then in the copy of the tables.
-pub fn backup(data: &Path, target: &Path) -> Result<(), Error> {
-    check_source(data)?;
-    check_empty(target)?;
-    copy(&journal_path(data), &journal_path(target))?;
-    copy(&tables_path(data), &tables_path(target))?;
-    let journal = schema::open_journal(target)?;
-    let tables = schema::open_tables(target, &journal)?;
-    schema::set(&tables, "is_backup", 1).map_err(refused)?;
-    for db in [&journal, &tables] {
-        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
-    }
-    sync_folder(target)
+fn copy(source: &Source, target: &Unfinished) -> Result<(Connection, Connection), Error> {
+    let copy = |name: &str, db: &Connection, database| {
+        let (from, to) = (source.data.join(name), target.part(name)?);
+        let copy = copy_one(db, &from, &to)?;
+        schema::bring_forward(&from, &copy, database)?;
+        Ok::<_, Error>(copy)
+    };
+    let journal = copy(JOURNAL, &source.journal, Database::Journal)?;
+    let tables = copy(TABLES, &source.tables, Database::Tables)?;
+    Ok((journal, tables))
 }
 
-/// Puts a backup into `data`, a new or empty folder. The first start from it ends whatever the backup says
-/// is held, and hands out nothing that could have been handed out since.
-pub fn restore(backup: &Path, data: &Path) -> Result<(), Error> {
-    check_source(backup)?;
-    check_empty(data)?;
-    let dir_lock = DirLock::take(data)?;
-    copy(&journal_path(backup), &journal_path(data))?;
-    copy(&tables_path(backup), &tables_path(data))?;
-    let journal = schema::open_journal(data)?;
-    let tables = schema::open_tables(data, &journal)?;
-    if schema::get::<i64>(&tables, "is_backup")?.is_none() {
-        return Err(refused(format!("{} is no backup", backup.display())));
-    }
-    drop(dir_lock);
-    sync_folder(data)
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    let why = |error: rusqlite::Error| refused(format!("{}: {error}", from.display()));
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let source = Connection::open_with_flags(from, flags).map_err(why)?;
-    source.busy_timeout(Duration::from_secs(10)).map_err(why)?;
-    let mut copy = Connection::open(to).map_err(why)?;
-    copy.pragma_update(None, "synchronous", "FULL").map_err(why)?;
+fn copy_one(source: &Connection, from: &Path, to: &Path) -> Result<Connection, Error> {
+    let mut copy = schema::unsynced(to)?;
+    let why = |error| trouble(to, error);
     // All in one step, so that it is one moment of the source however much is written meanwhile.
-    let backup = Backup::new(&source, &mut copy).map_err(why)?;
-    backup.run_to_completion(i32::MAX, Duration::from_millis(1), None).map_err(why)
-}
-
-fn check_source(data: &Path) -> Result<(), Error> {
-    for path in [journal_path(data), tables_path(data)] {
-        if !path.is_file() {
-            return Err(refused(format!("{} is not there", path.display())));
-        }
+    Backup::new(source, &mut copy)
+        .and_then(|backup| backup.run_to_completion(i32::MAX, Duration::from_millis(1), None))
+        .map_err(|error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => why(error),
+            _ => trouble(from, error),
+        })?;
+    // It has no write-ahead log as long as nobody uses it, so that it is one file.
+    let mode: String =
+        copy.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get(0)).map_err(why)?;
+    if mode != "delete" {
+        return Err(refused(format!("{}: its journal mode stays {mode}", to.display())));
     }
-    Ok(())
+    copy.pragma_update(None, "journal_mode", "MEMORY").map_err(why)?;
+    Ok(copy)
 }
 
-fn check_empty(folder: &Path) -> Result<(), Error> {
-    let why = |error: std::io::Error| refused(format!("{}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(why)?;
-    if std::fs::read_dir(folder).map_err(why)?.next().is_some() {
-        return Err(refused(format!("{} is not empty", folder.display())));
+fn complete(
+    unfinished: Unfinished,
+    journal: Connection,
+    tables: Connection,
+    target: &Path,
+) -> Result<Copied, Error> {
+    for db in [journal, tables] {
+        db.close().map_err(|(_, error)| trouble(target, error))?;
     }
-    Ok(())
-}
-
-fn sync_folder(folder: &Path) -> Result<(), Error> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(refused)
+    unfinished.complete(&NAMES)?;
+    let size = |path: PathBuf| path.metadata().map_or(0, |file| file.len());
+    Ok(Copied { n_bytes: size(journal_path(target)) + size(tables_path(target)) })
 }

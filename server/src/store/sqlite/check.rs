@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use leasehold_core::{Counts, Limits, Token, invariant};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::dir_lock::DirLock;
-use super::{journal_path, load, refused, tables_path};
+use super::source::Source;
+use super::{JOURNAL, TABLES, load, refused, schema};
 use crate::store::Error;
 
 /// What was found.
@@ -23,12 +23,17 @@ pub struct Report {
 }
 
 /// Reads all of a folder no server uses: both files, every record's checksum, the sequence, what it adds up
-/// to, and every invariant of the result. Changes nothing.
+/// to, and every invariant of the result. Changes nothing and makes nothing there, so that it can be read-only.
 pub fn verify(data: &Path) -> Result<Report, Error> {
-    let _dir_lock = DirLock::take(data)?;
-    let [journal, tables] = [journal_path(data), tables_path(data)].map(|path| open(&path));
-    let (journal, mut tables) = (journal?, tables?);
-    let state = load::read(&journal, &mut tables, Limits::default(), 0)?;
+    let mut source = Source::at_rest(data)?;
+    judge(&source.journal, &mut source.tables)
+}
+
+/// The same, of databases that are open.
+pub(super) fn judge(journal: &Connection, tables: &mut Connection) -> Result<Report, Error> {
+    check_pages(JOURNAL, journal)?;
+    check_pages(TABLES, tables)?;
+    let state = load::read(journal, tables, Limits::default(), 0)?;
     let machine = &state.loaded.machine;
     invariant::check(machine)
         .map_err(|why| refused(format!("the state contradicts itself: {why}")))?;
@@ -46,17 +51,13 @@ pub fn verify(data: &Path) -> Result<Report, Error> {
         n_records: state.chain.place().seq - state.folded.seq,
         seq: state.chain.place().seq,
         counts: machine.counts(),
-        is_backup: super::schema::get::<i64>(&tables, "is_backup")?.is_some(),
+        is_backup: schema::get::<i64>(tables, "is_backup")?.is_some(),
     })
 }
 
-fn open(path: &Path) -> Result<Connection, Error> {
-    let why = |error: rusqlite::Error| refused(format!("{}: {error}", path.display()));
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(why)?;
-    let verdict: String =
-        db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(why)?;
-    if verdict != "ok" {
-        return Err(refused(format!("{}: {verdict}", path.display())));
-    }
-    Ok(db)
+fn check_pages(name: &str, db: &Connection) -> Result<(), Error> {
+    let verdict: String = db
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .map_err(|error| refused(format!("{name}: {error}")))?;
+    if verdict == "ok" { Ok(()) } else { Err(refused(format!("{name}: {verdict}"))) }
 }

@@ -9,17 +9,18 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leasehold_core::{
     Change, Incoherent, LeaseNumber, Limits, LockKey, Machine, Row, SessionNumber,
 };
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
-use super::{Options, journal, journal_path, load, refused, rows};
-use crate::store::{Error, Place, Record};
+use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
+use crate::store::folder::Identity;
+use crate::store::{Error, Health, Place, Record};
 
 /// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
 const CHANGES_PER_CHUNK: usize = 2000;
@@ -31,8 +32,19 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub(super) struct Progress {
     folded_through: AtomicU64,
     appended_through: AtomicU64,
-    is_finishing: Mutex<bool>,
+    /// What happened to the files, if they are no longer what their paths lead to.
+    lost: OnceLock<String>,
+    ending: Mutex<Option<Ending>>,
     wake: Condvar,
+}
+
+/// How the thread is to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// After a last fold.
+    Folded,
+    /// At once.
+    Now,
 }
 
 impl Progress {
@@ -49,22 +61,26 @@ impl Progress {
         self.appended_through.fetch_max(seq, AcqRel);
     }
 
-    /// Waits for the next round; `true` if it is the last.
-    fn wait(&self, interval: Duration) -> bool {
-        let is_finishing = self.is_finishing.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.wake.wait_timeout_while(is_finishing, interval, |finishing| !*finishing);
+    pub(super) fn lost(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+
+    /// Waits for the next round, or for the end.
+    fn wait(&self, interval: Duration) -> Option<Ending> {
+        let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.wake.wait_timeout_while(ending, interval, |ending| ending.is_none());
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn finish(&self) {
-        *self.is_finishing.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    fn end(&self, ending: Ending) {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
         self.wake.notify_all();
     }
 }
 
-/// The thread that folds.
+/// The thread that folds. It has ended when this is dropped, because it has files open that must be closed by then.
 pub(super) struct FoldThread {
-    thread: JoinHandle<Result<(), Error>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
     progress: Arc<Progress>,
 }
 
@@ -74,32 +90,52 @@ impl FoldThread {
         tables: Connection,
         folded: Place,
         progress: Arc<Progress>,
-    ) -> std::io::Result<Self> {
+        health: Arc<Health>,
+    ) -> Result<Self, Error> {
+        let mut files = files_of(&journal_path(&options.data))?;
+        files.extend(files_of(&tables_path(&options.data))?);
         let work = Work {
             journal: journal_path(&options.data),
+            files,
             tables,
             folded,
             interval: options.fold_interval,
             progress: progress.clone(),
+            health,
         };
-        let thread = std::thread::Builder::new().name("fold".into()).spawn(|| work.run())?;
-        Ok(Self { thread, progress })
+        let thread = std::thread::Builder::new().name("fold".into()).spawn(|| work.run());
+        Ok(Self { thread: Some(thread.map_err(refused)?), progress })
     }
 
     /// Folds what is left and stops.
-    pub(super) fn finish(self) -> Result<(), Error> {
-        self.progress.finish();
-        self.thread.join().unwrap_or_else(|_| Err(refused("the fold thread panicked")))
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        self.join(Ending::Folded)
+    }
+
+    fn join(&mut self, ending: Ending) -> Result<(), Error> {
+        self.progress.end(ending);
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| Err(refused("the fold thread panicked")))
+    }
+}
+
+impl Drop for FoldThread {
+    fn drop(&mut self) {
+        // Nobody asked for a last fold, and the journal keeps what this one did not do.
+        let _ = self.join(Ending::Now);
     }
 }
 
 struct Work {
     journal: PathBuf,
+    /// Of both databases.
+    files: Vec<Identity>,
     tables: Connection,
     /// What is in them.
     folded: Place,
     interval: Duration,
     progress: Arc<Progress>,
+    health: Arc<Health>,
 }
 
 impl Work {
@@ -107,31 +143,46 @@ impl Work {
         // Folding can wait; whoever commits cannot.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
         loop {
-            let is_last = self.progress.wait(self.interval);
-            match self.fold_all(is_last) {
-                Err(error) if !is_last => {
-                    tracing::error!(%error, "fold failed; the journal is kept")
-                }
-                result if is_last => return result,
-                _ => {}
+            let ending = self.progress.wait(self.interval);
+            if ending == Some(Ending::Now) {
+                return Ok(());
+            }
+            let result = self.fold_all(ending.is_some());
+            self.health.fold_ended(result.as_ref().copied());
+            match result {
+                result if ending.is_some() => return result,
+                Err(error) => tracing::error!(%error, "fold failed; the journal is kept"),
+                Ok(()) => {}
             }
         }
     }
 
     fn fold_all(&mut self, is_last: bool) -> Result<(), Error> {
-        let journal = Connection::open(&self.journal).map_err(refused)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let journal = Connection::open_with_flags(&self.journal, flags).map_err(refused)?;
         let target = self.progress.appended_through.load(Acquire);
         while self.progress.folded_through() < target {
             let chunk = read_chunk(&journal, self.folded, target)?;
             let Some((folded, _)) = chunk.last() else { break };
+            let n_bytes = journal::n_bytes(&journal, self.folded.seq, folded.seq)?;
+            self.check_files()?;
             fold(&mut self.tables, &chunk)?;
+            self.check_files()?;
             self.folded = *folded;
             self.progress.folded_through.store(folded.seq, Release);
+            self.health.folded(n_bytes);
             if !is_last {
                 std::thread::sleep(PAUSE);
             }
         }
         Ok(())
+    }
+
+    /// What was read is ours, and what was folded will be found again: only then may the journal be trimmed.
+    fn check_files(&self) -> Result<(), Error> {
+        let Some(file) = self.files.iter().find(|file| !file.is_there()) else { return Ok(()) };
+        let why = self.progress.lost.get_or_init(|| file.lost());
+        Err(refused(why))
     }
 }
 

@@ -29,6 +29,14 @@ pub(super) fn read(
     Ok(chain)
 }
 
+/// How much the records after one and up to another take.
+pub(super) fn n_bytes(journal: &Connection, after: u64, through: u64) -> Result<u64, Error> {
+    let sql = "SELECT coalesce(sum(length(record)), 0) FROM journal WHERE seq > ?1 AND seq <= ?2";
+    let mut statement = journal.prepare_cached(sql).map_err(damaged)?;
+    let n = statement.query_row([after as i64, through as i64], |row| row.get::<_, i64>(0));
+    Ok(n.map_err(damaged)? as u64)
+}
+
 /// The first record that is still there.
 pub(super) fn first_seq(journal: &Connection) -> Result<Option<u64>, Error> {
     let sql = "SELECT min(seq) FROM journal";

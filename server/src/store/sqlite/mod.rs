@@ -7,12 +7,12 @@
 mod backup;
 mod cell;
 mod check;
-mod dir_lock;
 mod fold;
 mod journal;
 mod load;
 mod rows;
 mod schema;
+mod source;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use std::time::Duration;
 use leasehold_core::{Change, Limits};
 use rusqlite::{Connection, ErrorCode, params};
 
-pub use backup::{backup, restore};
+pub use backup::{Copied, backup, restore};
 pub use check::{Report, verify};
 
-use super::{Chain, Error, JournalSize, Kind, Loaded, Permit, Store};
+use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
+use super::{Chain, Error, Health, JournalSize, Kind, Loaded, Permit, Store};
 use crate::clock::Moment;
-use dir_lock::DirLock;
 use fold::FoldThread;
 
 /// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
@@ -57,16 +57,28 @@ pub struct SqliteStore {
     n_bytes_written: u64,
     fold: Option<FoldThread>,
     progress: Arc<fold::Progress>,
-    /// Nobody else may use the folder as long as this lives.
+    health: Arc<Health>,
+    /// The journal's files, which must stay what their paths lead to.
+    files: Vec<Identity>,
+    /// Nobody else may use the folder as long as this lives. The last to go: see there.
     _dir_lock: DirLock,
 }
 
 impl SqliteStore {
     /// Opens or makes the store in a folder, which must not be in use.
     pub fn open(options: Options) -> Result<Self, Error> {
-        let dir_lock = DirLock::take(&options.data)?;
-        let journal = schema::open_journal(&options.data)?;
-        drop(schema::open_tables(&options.data, &journal)?);
+        let data = std::path::absolute(&options.data).map_err(refused)?;
+        let options = Options { data, ..options };
+        let data = &options.data;
+        folder::make_private(data)?;
+        let lock_file = LockFile::take(data)?;
+        folder::admit(data)?;
+        if !is_there(data)? {
+            make(data)?;
+        }
+        let dir_lock = lock_file.lock(&journal_path(data))?;
+        let journal = schema::open_journal(data)?;
+        drop(schema::open_tables(data, &journal)?);
         Ok(Self {
             options,
             journal,
@@ -76,8 +88,16 @@ impl SqliteStore {
             n_bytes_written: 0,
             fold: None,
             progress: Arc::default(),
+            health: Arc::default(),
+            files: Vec::new(),
             _dir_lock: dir_lock,
         })
+    }
+
+    /// Both files of the journal are still what their paths lead to, and the fold has met nothing else.
+    fn check_files(&self) -> Result<(), Error> {
+        let lost = self.files.iter().find(|file| !file.is_there()).map(Identity::lost);
+        lost.or_else(|| self.progress.lost()).map_or(Ok(()), |why| Err(Error::Refused(why)))
     }
 
     fn insert(&mut self, seq: u64, bytes: &[u8]) -> rusqlite::Result<()> {
@@ -106,14 +126,18 @@ impl Store for SqliteStore {
         let state = load::load(&self.journal, &mut tables, limits, hash_seed)?;
         self.epoch = state.loaded.epoch;
         self.trimmed_through = state.trimmed_through;
-        self.progress.start(state.folded.seq, state.chain.place().seq);
-        let fold = FoldThread::start(&self.options, tables, state.folded, self.progress.clone());
-        self.fold = Some(fold.map_err(refused)?);
+        let (folded, seq) = (state.folded, state.chain.place().seq);
+        self.progress.start(folded.seq, seq);
+        self.files = files_of(&journal_path(&self.options.data))?;
+        self.health.start(journal::n_bytes(&self.journal, folded.seq, seq)?);
+        let (progress, health) = (self.progress.clone(), self.health.clone());
+        self.fold = Some(FoldThread::start(&self.options, tables, folded, progress, health)?);
         self.chain = state.chain;
         Ok(state.loaded)
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
+        self.check_files()?;
         match self.journal.prepare_cached("BEGIN IMMEDIATE").and_then(|mut sql| sql.execute([])) {
             Ok(_) => Ok(Permit::granted(self.epoch)),
             Err(error) if is_busy(&error) => Err(Error::Busy),
@@ -132,8 +156,10 @@ impl Store for SqliteStore {
         self.insert(self.chain.place().seq + 1, &bytes).map_err(unknown)?;
         self.chain.wrote(permit.epoch(), &bytes);
         self.n_bytes_written += bytes.len() as u64;
+        self.health.appended(bytes.len());
         self.progress.appended(self.chain.place().seq);
-        Ok(())
+        // What was written may be in a file nobody will ever open again.
+        self.check_files()
     }
 
     /// Nobody else can have written: the folder is ours.
@@ -168,14 +194,65 @@ impl Store for SqliteStore {
             n_bytes_written: self.n_bytes_written,
         }
     }
+
+    fn health(&self) -> Arc<Health> {
+        self.health.clone()
+    }
+}
+
+const JOURNAL: &str = "journal.db";
+const TABLES: &str = "tables.db";
+/// The order in which files get their names: a folder with a journal has everything else.
+const NAMES: [&str; 2] = [TABLES, JOURNAL];
+
+/// Makes a store nothing has happened in.
+fn make(data: &Path) -> Result<(), Error> {
+    let unfinished = Unfinished::begin(data, Making::Store)?;
+    schema::create(&unfinished.part(JOURNAL)?, &unfinished.part(TABLES)?)?;
+    unfinished.complete(&NAMES)
+}
+
+/// Whether there is a store; half of one is an error. An empty file is what some earlier version left of its first
+/// start.
+fn is_there(data: &Path) -> Result<bool, Error> {
+    let [journal, tables] = [journal_path(data), tables_path(data)]
+        .map(|path| (path.metadata().is_ok_and(|file| file.len() > 0), path));
+    match (journal, tables) {
+        ((true, _), (true, _)) => Ok(true),
+        ((false, _), (false, _)) => Ok(false),
+        ((false, missing), (true, other)) | ((true, other), (false, missing)) => {
+            let [missing, other] = [missing, other].map(|path| path.display().to_string());
+            Err(refused(format!("{missing} is missing or empty beside {other}")))
+        }
+    }
+}
+
+/// A database and its write-ahead log, both open.
+fn files_of(database: &Path) -> Result<Vec<Identity>, Error> {
+    [database.to_owned(), beside(database, "-wal")]
+        .into_iter()
+        .map(|path| Identity::of(&path).map_err(|error| folder::trouble(&path, &error)))
+        .collect()
+}
+
+/// A file SQLite keeps beside a database.
+fn beside(database: &Path, suffix: &str) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
+/// Whether a folder is a store or a backup to which nothing is missing, as far as its names tell.
+pub fn is_complete(data: &Path) -> bool {
+    folder::check(data).is_ok() && is_there(data).unwrap_or(false)
 }
 
 fn journal_path(data: &Path) -> PathBuf {
-    data.join("journal.db")
+    data.join(JOURNAL)
 }
 
 fn tables_path(data: &Path) -> PathBuf {
-    data.join("tables.db")
+    data.join(TABLES)
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
@@ -188,4 +265,14 @@ fn unknown(error: rusqlite::Error) -> Error {
 
 fn refused(error: impl std::fmt::Display) -> Error {
     Error::Refused(error.to_string())
+}
+
+/// What went wrong with this database, and what to do where we know it.
+fn trouble(path: &Path, error: rusqlite::Error) -> Error {
+    Error::Refused(match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => folder::no_room(path, &error),
+        // Where SQLite wants room for something else than the database, it does not say so.
+        Some(ErrorCode::SystemIoFailure) if folder::is_full(path) => folder::no_room(path, &error),
+        _ => format!("{}: {error}", path.display()),
+    })
 }

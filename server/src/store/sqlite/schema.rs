@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
 
-use super::journal::first_seq;
-use super::{journal_path, refused, rows, tables_path};
+use super::{journal_path, refused, rows, tables_path, trouble};
 use crate::store::Error;
 
 /// Marks a file as ours: "LEAS".
@@ -13,70 +12,124 @@ const APPLICATION_ID: i64 = 0x4C45_4153;
 /// The newest layout. A file with an older one is brought forward, one with a newer one is refused.
 const SCHEMA_VERSION: i64 = 2;
 
+/// Which of the two files.
+#[derive(Clone, Copy)]
+pub(super) enum Database {
+    Journal,
+    Tables,
+}
+
+impl Database {
+    fn create(self) -> String {
+        match self {
+            Self::Journal => [META, JOURNAL].concat(),
+            Self::Tables => [&[META][..], &rows::CREATE].concat().concat(),
+        }
+    }
+
+    /// The step that leads from layout n to n + 1 stands at n - 1.
+    fn steps(self) -> [&'static str; SCHEMA_VERSION as usize - 1] {
+        match self {
+            Self::Journal => [""],
+            Self::Tables => [rows::ADDED_IN_LAYOUT_2],
+        }
+    }
+}
+
 const JOURNAL: &str = "CREATE TABLE journal (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);";
 const META: &str = "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;";
 
-/// Opens or makes `journal.db`.
+/// Fills two empty files: a store nothing has happened in yet.
+pub(super) fn create(journal: &Path, tables: &Path) -> Result<(), Error> {
+    let id = u128::from_be_bytes(crate::random::bytes());
+    let id = format!("{id:032x}");
+    let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
+    fill(journal, Database::Journal, |db| set(db, "store_id", &id))?;
+    fill(tables, Database::Tables, |db| {
+        set(db, "folded_through", 0)?;
+        set(db, "generation", generation as i64)?;
+        set(db, "store_id", &id)
+    })
+}
+
+fn fill(
+    path: &Path,
+    database: Database,
+    meta: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> Result<(), Error> {
+    let why = |error| trouble(path, error);
+    let mut db = unsynced(path)?;
+    db.pragma_update(None, "page_size", 4096).map_err(why)?;
+    let tx = db.transaction().map_err(why)?;
+    let script = format!(
+        "{} PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {SCHEMA_VERSION};",
+        database.create()
+    );
+    tx.execute_batch(&script).and_then(|()| meta(&tx)).map_err(why)?;
+    tx.commit().map_err(why)
+}
+
+/// Opens a file that is being made. It is worth nothing until it is complete, so it is synced only then.
+pub(super) fn unsynced(path: &Path) -> Result<Connection, Error> {
+    let why = |error| trouble(path, error);
+    let db = Connection::open(path).map_err(why)?;
+    db.pragma_update(None, "journal_mode", "MEMORY").map_err(why)?;
+    db.pragma_update(None, "synchronous", "OFF").map_err(why)?;
+    Ok(db)
+}
+
+/// Opens `journal.db`.
 pub(super) fn open_journal(data: &Path) -> Result<Connection, Error> {
     let path = journal_path(data);
-    if !path.exists() && tables_path(data).exists() {
-        return Err(refused(format!("{} is missing beside tables.db", path.display())));
-    }
-    let journal = open(&path, &[META, JOURNAL], &[""])?;
-    journal.pragma_update(None, "wal_autocheckpoint", 1000).map_err(refused)?;
+    let why = |error| trouble(&path, error);
+    let journal = open(&path, Database::Journal)?;
+    journal.pragma_update(None, "wal_autocheckpoint", 1000).map_err(why)?;
     // Whoever is busy is told so at once, instead of everybody behind it waiting too.
-    journal.busy_timeout(std::time::Duration::ZERO).map_err(refused)?;
-    if get::<String>(&journal, "store_id")?.is_none() {
-        let id: [u8; 16] = crate::random::bytes();
-        set(&journal, "store_id", format!("{:032x}", u128::from_be_bytes(id))).map_err(refused)?;
-    }
+    journal.busy_timeout(std::time::Duration::ZERO).map_err(why)?;
     Ok(journal)
 }
 
-/// Opens or makes `tables.db`, which must belong to this journal.
+/// Opens `tables.db`, which must belong to this journal.
 pub(super) fn open_tables(data: &Path, journal: &Connection) -> Result<Connection, Error> {
     let path = tables_path(data);
-    let is_new = !path.exists();
-    if is_new && first_seq(journal)?.is_some_and(|seq| seq > 1) {
-        return Err(refused(format!("{} is missing beside journal.db", path.display())));
-    }
-    let create = [&[META][..], &rows::CREATE].concat();
-    let tables = open(&path, &create, &[rows::ADDED_IN_LAYOUT_2])?;
-    let id: Option<String> = get(journal, "store_id")?;
-    match get::<String>(&tables, "store_id")? {
-        None => {
-            let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
-            set(&tables, "folded_through", 0).map_err(refused)?;
-            set(&tables, "generation", generation as i64).map_err(refused)?;
-            set(&tables, "store_id", id).map_err(refused)?;
-        }
-        Some(theirs) if Some(&theirs) != id.as_ref() => {
-            return Err(refused(format!("{} belongs to another store", path.display())));
-        }
-        Some(_) => {}
-    }
+    let tables = open(&path, Database::Tables)?;
+    check_same(&path, journal, &tables)?;
     Ok(tables)
 }
 
-/// Opens or makes a file. The step that leads from layout n to n + 1 stands at n - 1.
-fn open(
+/// Refuses two files of different stores.
+pub(super) fn check_same(
     path: &Path,
-    create: &[&str],
-    steps: &[&str; SCHEMA_VERSION as usize - 1],
-) -> Result<Connection, Error> {
-    let why = |error: rusqlite::Error| refused(format!("{}: {error}", path.display()));
-    let is_new = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
-    let db = Connection::open(path).map_err(why)?;
-    db.busy_timeout(std::time::Duration::from_secs(5)).map_err(why)?;
-    if is_new {
-        db.pragma_update(None, "page_size", 4096).map_err(why)?;
-        let script = format!(
-            "BEGIN IMMEDIATE; {} PRAGMA application_id = {APPLICATION_ID};
-             PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;",
-            create.concat()
-        );
-        db.execute_batch(&script).map_err(why)?;
+    journal: &Connection,
+    tables: &Connection,
+) -> Result<(), Error> {
+    let [ours, theirs] = [journal, tables].map(|db| get::<String>(db, "store_id"));
+    match (ours?, theirs?) {
+        (Some(ours), Some(theirs)) if ours == theirs => Ok(()),
+        _ => Err(refused(format!("{} belongs to another store", path.display()))),
     }
+}
+
+fn open(path: &Path, database: Database) -> Result<Connection, Error> {
+    let why = |error| trouble(path, error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(why)?;
+    db.busy_timeout(std::time::Duration::from_secs(5)).map_err(why)?;
+    bring_forward(path, &db, database)?;
+    db.pragma_update(None, "journal_mode", "WAL").map_err(why)?;
+    db.pragma_update(None, "synchronous", "FULL").map_err(why)?;
+    Ok(db)
+}
+
+/// Whether a file of ours has the newest layout.
+pub(super) fn is_current(path: &Path, db: &Connection) -> Result<bool, Error> {
+    Ok(check_version(path, db)? == SCHEMA_VERSION)
+}
+
+/// The layout of a file of ours.
+fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
+    let why = |error| trouble(path, error);
     let pragma = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     if pragma("application_id").map_err(why)? != APPLICATION_ID {
         return Err(refused(format!("{} is not a file of ours", path.display())));
@@ -91,17 +144,16 @@ fn open(
             path.display()
         )));
     }
-    migrate(&db, version, steps).map_err(why)?;
-    db.pragma_update(None, "journal_mode", "WAL").map_err(why)?;
-    db.pragma_update(None, "synchronous", "FULL").map_err(why)?;
-    Ok(db)
+    Ok(version)
 }
 
 /// Brings an older layout forward, a step at a time, each in one transaction.
-fn migrate(db: &Connection, from: i64, steps: &[&str]) -> rusqlite::Result<()> {
-    for (n, step) in steps.iter().enumerate().skip(from as usize - 1) {
+pub(super) fn bring_forward(path: &Path, db: &Connection, database: Database) -> Result<(), Error> {
+    let from = check_version(path, db)?;
+    for (n, step) in database.steps().iter().enumerate().skip(from as usize - 1) {
         let to = n + 2;
-        db.execute_batch(&format!("BEGIN IMMEDIATE; {step} PRAGMA user_version = {to}; COMMIT;"))?;
+        let script = format!("BEGIN IMMEDIATE; {step} PRAGMA user_version = {to}; COMMIT;");
+        db.execute_batch(&script).map_err(|error| trouble(path, error))?;
     }
     Ok(())
 }

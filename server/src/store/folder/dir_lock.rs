@@ -1,0 +1,135 @@
+//! One data folder, one server.
+//!
+//! What counts is a lock of the system on the journal itself: whoever copies, renames or empties the folder cannot
+//! take it away. It ends with the process, however that ends. SQLite has locks on the same file that end when *any*
+//! descriptor of it in the process is closed, so ours is opened before SQLite and closed after it, and a file this
+//! process uses is never opened a second time, not even to find that out.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::identity::{Identity, Key};
+use super::locked::Locked;
+use super::{refused, trouble};
+use crate::store::Error;
+
+/// Says who uses the folder. Earlier versions relied on it, and are kept out by it.
+pub(super) const LOCK: &str = "lock";
+
+/// The journals this process has open.
+static OPEN: Mutex<BTreeSet<Key>> = Mutex::new(BTreeSet::new());
+
+/// The right to look into a folder and to make a store there.
+pub(in crate::store) struct LockFile {
+    folder: PathBuf,
+    _lock: Locked,
+}
+
+impl LockFile {
+    /// Keeps everybody else out who asks at the door.
+    pub(in crate::store) fn take(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(LOCK);
+        let why = |error: io::Error| trouble(&path, &error);
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
+        let lock = Locked::alone(options.open(&path).map_err(why)?).map_err(why)?;
+        let mut lock = lock.ok_or_else(|| in_use(folder))?;
+        let file = lock.file();
+        file.set_len(0).map_err(why)?;
+        file.rewind().map_err(why)?;
+        write!(file, "{}", std::process::id()).map_err(why)?;
+        Ok(Self { folder: folder.into(), _lock: lock })
+    }
+
+    /// Locks the store whose journal this is, before SQLite opens it.
+    pub(in crate::store) fn lock(self, journal: &Path) -> Result<DirLock, Error> {
+        let Some(hold) = Hold::take(&self.folder, journal, Sharing::Alone)? else {
+            // Its lock file is gone, or it is no server.
+            return Err(refused(format!("{} is in use by another process", self.folder.display())));
+        };
+        Ok(DirLock { _hold: hold, _file: self })
+    }
+}
+
+/// That this process, and no other, uses a data folder.
+pub(in crate::store) struct DirLock {
+    _hold: Hold,
+    _file: LockFile,
+}
+
+/// Who else may have the journal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    Readers,
+}
+
+/// That no server uses a store. Writes nothing, so that it works where nothing can be written.
+pub(in crate::store) struct Hold {
+    /// Only ever gone while this is dropped.
+    journal: Option<Locked>,
+    key: Key,
+}
+
+impl Hold {
+    /// For somebody who reads; `None`: a server uses it.
+    pub(in crate::store) fn to_read(folder: &Path, journal: &Path) -> Result<Option<Self>, Error> {
+        Self::take(folder, journal, Sharing::Readers)
+    }
+
+    fn take(folder: &Path, journal: &Path, sharing: Sharing) -> Result<Option<Self>, Error> {
+        let why = |error: io::Error| trouble(journal, &error);
+        let identity = Identity::of(journal).map_err(why)?;
+        let mut open = open_here();
+        if open.contains(&identity.key()) {
+            return Ok(None);
+        }
+        let is_alone = sharing == Sharing::Alone;
+        let file = OpenOptions::new().read(true).write(is_alone).open(journal).map_err(why)?;
+        let locked = match sharing {
+            Sharing::Alone => Locked::alone(file),
+            Sharing::Readers => Locked::shared(file),
+        };
+        let Some(locked) = locked.map_err(why)? else { return Ok(None) };
+        if !identity.is_there() {
+            return Err(refused(format!(
+                "{} was replaced while it was opened: is another process at work in {}?",
+                journal.display(),
+                folder.display()
+            )));
+        }
+        open.insert(identity.key());
+        Ok(Some(Self { journal: Some(locked), key: identity.key() }))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut open = open_here();
+        // Closed before anybody here can open it again.
+        drop(self.journal.take());
+        open.remove(&self.key);
+    }
+}
+
+/// Says who uses the folder, if that is known.
+pub(in crate::store) fn in_use(folder: &Path) -> Error {
+    let who = user(folder).unwrap_or_else(|| "another process, such as a check or a backup".into());
+    refused(format!("{} is in use by {who}", folder.display()))
+}
+
+/// The number in the lock file is of whoever has it locked; otherwise it is an old one.
+fn user(folder: &Path) -> Option<String> {
+    let path = folder.join(LOCK);
+    let is_locked = Locked::shared(File::open(&path).ok()?).ok()?.is_none();
+    let pid = std::fs::read_to_string(&path).ok().filter(|_| is_locked)?;
+    (!pid.is_empty()).then(|| format!("process {pid}"))
+}
+
+fn open_here() -> MutexGuard<'static, BTreeSet<Key>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}

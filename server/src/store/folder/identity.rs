@@ -1,0 +1,57 @@
+//! Is a file still what its path leads to?
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Stat, fstat, stat};
+
+/// Which file a path led to when it was opened.
+pub(in crate::store) struct Identity {
+    /// As the system wants it, because this is asked with every record.
+    path: CString,
+    key: Key,
+}
+
+/// Device and inode: two open files are one if these are the same.
+pub(super) type Key = (u64, u64);
+
+impl Identity {
+    /// Of the file at this path now.
+    pub(in crate::store) fn of(path: &Path) -> io::Result<Self> {
+        let key = key(&stat(path)?);
+        Ok(Self { path: CString::new(path.as_os_str().as_bytes())?, key })
+    }
+
+    /// Whether this is the file the path leads to.
+    pub(super) fn is_of(path: &Path, file: &File) -> bool {
+        let opened = fstat(file).map(|stat| key(&stat));
+        opened.is_ok_and(|opened| stat(path).is_ok_and(|found| key(&found) == opened))
+    }
+
+    /// Whether the path leads to the same file still. One system call.
+    pub(in crate::store) fn is_there(&self) -> bool {
+        stat(&self.path).is_ok_and(|found| key(&found) == self.key)
+    }
+
+    pub(super) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// What to say if it does not.
+    pub(in crate::store) fn lost(&self) -> String {
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(self.path.as_bytes()));
+        format!(
+            "{} was removed or replaced while the server used it. It stops, because another server \
+             may use what is there now",
+            path.display()
+        )
+    }
+}
+
+#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+pub(super) fn key(stat: &Stat) -> Key {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}

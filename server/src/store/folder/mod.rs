@@ -1,0 +1,65 @@
+//! The data folder as a folder: who may read it, who uses it, whether it is complete.
+//!
+//! What the files in it say is the business of the store. Here they are only names.
+
+mod dir_lock;
+mod identity;
+mod locked;
+mod rights;
+mod unfinished;
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+pub(super) use dir_lock::{DirLock, Hold, LockFile, in_use};
+pub(super) use identity::Identity;
+pub(super) use rights::make_private;
+pub(super) use unfinished::{Making, Unfinished, admit, check};
+
+use rustix::fs::statvfs;
+
+use super::Error;
+
+/// SQLite's index of a write-ahead log grows by so many bytes.
+const ROOM_MIN: u64 = 32 * 1024;
+/// How the names of the files of a store begin.
+const STORE_FILES: [&str; 3] = ["journal.db", "tables.db", "mark"];
+
+/// Whether a file of this name is part of a store.
+pub(super) fn is_store_file(name: &str) -> bool {
+    STORE_FILES.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Makes durable which files a folder has.
+pub(super) fn sync(folder: &Path) -> Result<(), Error> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| trouble(folder, &error))
+}
+
+/// What went wrong with this file, and what to do where we know it.
+pub(super) fn trouble(path: &Path, error: &io::Error) -> Error {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    Error::Refused(match full.contains(&error.kind()) {
+        true => no_room(path, error),
+        false => format!("{}: {error}", path.display()),
+    })
+}
+
+/// Whether the file system of this file has hardly any room left.
+pub(super) fn is_full(path: &Path) -> bool {
+    let folder = path.parent().unwrap_or(path);
+    statvfs(folder).is_ok_and(|found| found.f_bavail * found.f_frsize < ROOM_MIN)
+}
+
+/// The words for a disk that is full.
+pub(super) fn no_room(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!(
+        "{}: {error}. There is no room left on its file system. Make room there, then start again: \
+         nothing that was acknowledged is lost",
+        path.display()
+    )
+}
+
+fn refused(why: String) -> Error {
+    Error::Refused(why)
+}

@@ -1,0 +1,84 @@
+//! Database files: nobody opens one past SQLite.
+//!
+//! SQLite's locks on a file end when any descriptor of that file in the process is closed. A commit then succeeds and
+//! is lost. So there is one descriptor that is not SQLite's, in `dir_lock.rs`, and it outlives SQLite's own.
+
+use crate::tree::Tree;
+use crate::{check, planted};
+
+const STORE: &str = "server/src/store/";
+/// Where the names of the files are known.
+const NAMERS: [&str; 2] = ["server/src/store/sqlite/mod.rs", "server/src/store/folder/mod.rs"];
+const NAMES: [&str; 4] = ["\"journal.db\"", "\"tables.db\"", "\"journal.db-", "\"tables.db-"];
+/// It copies the files of a store that this process does not use.
+const READER: &str = "server/src/store/sqlite/source.rs";
+/// It has the one descriptor.
+const LOCKER: &str = "server/src/store/folder/dir_lock.rs";
+/// They make files under names no database has.
+const MAKERS: [&str; 4] = [
+    "server/src/store/sqlite/mark.rs",
+    "server/src/store/folder/unfinished.rs",
+    "server/src/store/folder/rights.rs",
+    "server/src/store/folder/mod.rs",
+];
+const OPENS: [&str; 8] = [
+    "File::",
+    "OpenOptions",
+    "fs::read(",
+    "fs::write(",
+    "fs::copy(",
+    "read_to_string(",
+    "openat(",
+    "fs::open(",
+];
+
+#[test]
+fn nobody_opens_a_database_file_past_sqlite() {
+    check(openers);
+}
+
+fn openers(tree: &Tree) -> Vec<String> {
+    let sources = tree.rust().filter(|(path, _)| path.contains("/src/"));
+    let mut offenders = Vec::new();
+    for (path, text) in sources {
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in code {
+            let is_named = NAMES.iter().any(|name| line.contains(name));
+            if is_named && !NAMERS.contains(&path) {
+                offenders
+                    .push(format!("{path}: knows the name of a database file: {}", line.trim()));
+            }
+            let may_open = path == READER || path == LOCKER || MAKERS.contains(&path);
+            let opens = OPENS.iter().any(|open| calls(line, open));
+            if path.starts_with(STORE) && opens && !may_open {
+                offenders.push(format!("{path}: opens a file: {}", line.trim()));
+            }
+        }
+    }
+    offenders
+}
+
+/// Whether the words stand there, and not as the end of a longer one.
+fn calls(line: &str, words: &str) -> bool {
+    let before = |at: usize| line[..at].chars().next_back();
+    line.match_indices(words).any(|(at, _)| !before(at).is_some_and(char::is_alphanumeric))
+}
+
+#[test]
+fn an_opener_of_a_database_is_found() {
+    let files = [
+        ("server/src/store/sqlite/mod.rs", "const JOURNAL: &str = \"journal.db\";\n"),
+        (
+            "server/src/store/sqlite/fold.rs",
+            "// File::open would be wrong\nlet f = File::open(p);\n",
+        ),
+        ("server/src/store/sqlite/load.rs", "let lock = LockFile::take(data)?;\n"),
+        ("server/src/app.rs", "let path = data.join(\"tables.db\");\n"),
+        ("server/tests/store.rs", "let path = data.join(\"tables.db\");\n"),
+    ];
+    let found = [
+        "server/src/store/sqlite/fold.rs: opens a file: let f = File::open(p);",
+        "server/src/app.rs: knows the name of a database file: let path = data.join(\"tables.db\");",
+    ];
+    assert_eq!(planted(openers, &files), found);
+}
