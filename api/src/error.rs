@@ -23,6 +23,7 @@ impl Failure {
             Code::Unknown => (true, true),
             Code::Busy
             | Code::Overloaded
+            | Code::JournalFull
             | Code::ShuttingDown
             | Code::Timeout
             | Code::LimitReached => (true, false),
@@ -63,6 +64,12 @@ pub enum Code {
     Busy,
     /// Too much to do already; nothing was done.
     Overloaded,
+    /// The server's journal is as long as it may be: it cannot be folded into its tables. Nothing was done.
+    JournalFull,
+    /// The server has no `backup-dir`, so it takes no backups.
+    BackupsOff,
+    /// A backup could not be taken; the server's log says why too.
+    BackupFailed,
     /// The server is stopping; nothing was done.
     ShuttingDown,
     /// The request did not arrive in time.

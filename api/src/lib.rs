@@ -3,12 +3,14 @@
 //! Times are integers in milliseconds. `expires_in_ms` counts from the moment the request was received, so a
 //! client that adds it to the time it *sent* the request always gives up before the server does.
 
+mod admin;
 mod error;
 mod event;
 mod fence;
 mod lock;
 mod session;
 
+pub use admin::BackupTaken;
 pub use error::{Code, Failure};
 pub use event::{Event, EventKind, Gap};
 pub use fence::{FenceCheck, FenceVerdict};

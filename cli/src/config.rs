@@ -4,6 +4,7 @@
 //! file says becomes flags before the ones on the command line, unless the environment says otherwise, so
 //! that there is one parser and one set of error messages.
 
+mod backup;
 mod files;
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use leasehold_server::http;
 use leasehold_server::serve::Settings;
 
 use crate::duration::DurationArg;
+use backup::BackupArgs;
 use files::FilesArgs;
 
 /// Every setting of a server. Its defaults need no file.
@@ -81,6 +83,8 @@ pub(crate) struct Args {
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
     pub(crate) log: String,
     #[command(flatten)]
+    backup: BackupArgs,
+    #[command(flatten)]
     files: FilesArgs,
     #[command(flatten)]
     engine: EngineArgs,
@@ -105,6 +109,9 @@ struct EngineArgs {
     /// Most events kept for readers that come back.
     #[arg(long, env = "LEASEHOLD_EVENTS_MAX", default_value_t = 10_000)]
     events_max: usize,
+    /// Most bytes of the journal that may wait to be folded into the tables; beyond that acquires are refused.
+    #[arg(long, env = "LEASEHOLD_JOURNAL_BYTES_MAX", default_value_t = 1 << 30)]
+    journal_bytes_max: u64,
     /// The soonest a refused client is told to come back.
     #[arg(long, env = "LEASEHOLD_RETRY_MIN", default_value = "25ms")]
     retry_min: DurationArg,
@@ -275,6 +282,7 @@ impl Args {
                 limits.wait_max
             ));
         }
+        self.backup.check(self.ephemeral)?;
         self.files.check(&limits.limits())?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
@@ -300,6 +308,7 @@ impl Args {
             listen: self.listen,
             data: (!self.ephemeral).then(|| self.data.clone()),
             files: self.files.files_folder.clone(),
+            backup: self.backup.options(),
             fold_interval: self.fold_interval.0,
             dialects: self.dialects.clone(),
             engine: engine::Options {
@@ -308,6 +317,7 @@ impl Args {
                 queue_max: self.engine.pending_max,
                 sweep_changes_max: self.engine.sweep_changes_max,
                 events_max: self.engine.events_max,
+                journal_bytes_max: self.engine.journal_bytes_max,
                 ..engine::Options::default()
             },
             http: http::Options {

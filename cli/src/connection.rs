@@ -23,6 +23,11 @@ pub(crate) struct ServerArgs {
 }
 
 impl ServerArgs {
+    /// For a command with flags of its own for this.
+    pub(crate) fn at(url: &str, token_file: Option<PathBuf>) -> Self {
+        Self { url: url.into(), namespace: None, token_file }
+    }
+
     /// A client of that server. Nothing is sent yet.
     pub(crate) fn client(&self) -> Result<Client, Failure> {
         Ok(self.builder()?.build()?)

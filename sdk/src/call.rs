@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use hyper::Method;
 use leasehold_api::{
-    AcquireRequest, Acquired, FenceCheck, FenceVerdict, KeptAlive, LockList, LockState,
-    OpenSessionRequest, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,
-    SessionOpened,
+    AcquireRequest, Acquired, BackupTaken, FenceCheck, FenceVerdict, KeptAlive, LockList,
+    LockState, OpenSessionRequest, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest,
+    Revoked, SessionOpened,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -20,6 +20,9 @@ use crate::{Client, Error};
 
 /// Everything but what RFC 3986 calls unreserved.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A backup takes as long as the server's disk does.
+const BACKUP_MAX: Duration = Duration::from_secs(600);
 
 /// Which locks to list.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +78,12 @@ impl Client {
     pub async fn revoke(&self, lock: &str, reason: &str) -> Result<Revoked, Error> {
         let path = self.lock_path(lock, "/revoke")?;
         read(self.post(&path, &RevokeRequest { reason: reason.into() }).await?)
+    }
+
+    /// Has the server take a backup of itself, below the folder it was told.
+    pub async fn take_backup(&self) -> Result<BackupTaken, Error> {
+        let path = "/v1/admin/backup";
+        read(self.inner.transport.call(Method::POST, path, None::<&()>, BACKUP_MAX).await?)
     }
 
     /// One page of locks.

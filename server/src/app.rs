@@ -18,6 +18,7 @@ use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 use tower::ServiceExt;
 
+use crate::backup::Backups;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content::Content, content::Local};
 use crate::dialect::{self, Dialect, native};
@@ -48,6 +49,8 @@ pub struct Parts {
     pub dialect: Arc<dialect::Options>,
     /// What the machine allows.
     pub limits: Arc<Limits>,
+    /// Its backups, if it takes any.
+    pub backups: Option<Arc<Backups>>,
     /// Where files are, if anywhere.
     pub(crate) content: Option<Arc<dyn Content>>,
 }
@@ -63,7 +66,21 @@ impl App {
         limits: Limits,
     ) -> Self {
         let (dialect, limits) = (Arc::new(dialect), Arc::new(limits));
-        Self(Arc::new(Parts { engine, metrics, http, retry, dialect, limits, content: None }))
+        Self(Arc::new(Parts {
+            engine,
+            metrics,
+            http,
+            retry,
+            dialect,
+            limits,
+            backups: None,
+            content: None,
+        }))
+    }
+
+    /// Takes backups, if these are any.
+    pub fn take_backups(self, backups: Option<Arc<Backups>>) -> Self {
+        Self(Arc::new(Parts { backups, ..Parts::clone(&self) }))
     }
 
     /// Keeps files in `folder`, or in one that is gone at the end.
@@ -160,10 +177,15 @@ async fn livez(State(app): State<App>) -> Response {
     verdict(is_alive, "the engine does not go round")
 }
 
-/// Could something be made durable right now?
+/// Could something be made durable right now, and will that last?
 async fn readyz(State(app): State<App>) -> Response {
-    let is_ready = !app.engine.is_stopping() && app.engine.ask(Probe).await.is_ok();
-    verdict(is_ready, "nothing can be made durable right now")
+    if app.engine.is_stopping() || app.engine.ask(Probe).await.is_err() {
+        return verdict(false, "nothing can be made durable right now");
+    }
+    match app.engine.health().trouble() {
+        Some(why) => verdict(false, &why),
+        None => verdict(true, ""),
+    }
 }
 
 fn verdict(is_well: bool, why_not: &str) -> Response {
@@ -176,5 +198,9 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
+    app.metrics.observe_health(app.engine.health());
+    if let Some(backups) = &app.backups {
+        app.metrics.observe_backup_age(backups.age());
+    }
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], app.metrics.render()).into_response()
 }

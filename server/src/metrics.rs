@@ -1,7 +1,7 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leasehold_core::{Command, Counts, Ending};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::store::JournalSize;
+use crate::store::{Health, JournalSize};
 
 /// What [`Metrics::render`] writes.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -50,6 +50,9 @@ struct OpLabel {
     op: &'static str,
 }
 
+/// For what is there once or not at all.
+type NoLabels = [(&'static str, &'static str); 0];
+
 /// One of the counters by result, resolved once so that counting is one addition.
 struct Results {
     success: Counter,
@@ -69,7 +72,11 @@ pub struct Metrics {
     n_sessions: Gauge,
     queue_depth: Gauge<i64, AtomicI64>,
     journal_records: Gauge,
-    journal_bytes: Counter<u64, AtomicU64>,
+    journal_written: Counter<u64, AtomicU64>,
+    journal_bytes: Gauge,
+    fold_failures: Counter,
+    /// Of the one that has backups; nothing is shown of others.
+    backup_age: Family<NoLabels, Gauge>,
     /// Milliseconds from a batch being applied to its record being durable.
     pub commit_latency: Histogram,
     /// Requests per record.
@@ -115,7 +122,10 @@ impl Metrics {
             n_sessions: Gauge::default(),
             queue_depth: Gauge::default(),
             journal_records: Gauge::default(),
-            journal_bytes: Counter::default(),
+            journal_written: Counter::default(),
+            journal_bytes: Gauge::default(),
+            fold_failures: Counter::default(),
+            backup_age: Family::default(),
             commit_latency: millis(0.02),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
@@ -137,8 +147,14 @@ impl Metrics {
         );
         let records = self.journal_records.clone();
         r.register("leasehold_journal_records", "Journal records not trimmed yet", records);
+        let written = self.journal_written.clone();
+        r.register("leasehold_journal_written_bytes", "Bytes of records since the start", written);
         let bytes = self.journal_bytes.clone();
-        r.register("leasehold_journal_written_bytes", "Bytes of records since the start", bytes);
+        r.register("leasehold_journal_bytes", "Bytes of records not in the tables yet", bytes);
+        let failures = self.fold_failures.clone();
+        r.register("leasehold_fold_failures", "Folds of the journal that failed", failures);
+        let age = self.backup_age.clone();
+        r.register("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
         let commit = self.commit_latency.clone();
         r.register("leasehold_commit_latency_ms", "Making one record durable", commit);
         r.register("leasehold_batch_size", "Requests per record", self.batch_size.clone());
@@ -189,8 +205,19 @@ impl Metrics {
         self.n_sessions.set(counts.n_sessions as i64);
         self.queue_depth.set(n_asked as i64);
         self.journal_records.set(journal.n_records as i64);
-        let known = self.journal_bytes.get();
-        self.journal_bytes.inc_by(journal.n_bytes_written.saturating_sub(known));
+        let known = self.journal_written.get();
+        self.journal_written.inc_by(journal.n_bytes_written.saturating_sub(known));
+    }
+
+    /// What is looked up only when somebody asks.
+    pub(crate) fn observe_health(&self, health: &Health) {
+        self.journal_bytes.set(health.n_bytes() as i64);
+        let known = self.fold_failures.get();
+        self.fold_failures.inc_by(health.n_failures().saturating_sub(known));
+    }
+
+    pub(crate) fn observe_backup_age(&self, age: Duration) {
+        self.backup_age.get_or_create(&[]).set(age.as_secs() as i64);
     }
 
     fn of(&self, op: Option<Op>) -> Option<&Results> {

@@ -8,8 +8,10 @@ use std::time::Duration;
 use leasehold_core::RetryHint;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::app::{App, Service};
+use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
 use crate::engine::{self, Engine, EngineHandle};
@@ -28,6 +30,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// Where files are kept; `None` keeps them beside the data, or as long as the data.
     pub files: Option<PathBuf>,
+    /// Where backups go and when; `None`: there are none. Data in memory has none.
+    pub backup: Option<backup::Options>,
     /// How often the journal is folded into the tables.
     pub fold_interval: Duration,
     /// The protocols to speak.
@@ -73,8 +77,10 @@ pub struct Server {
     pub address: SocketAddr,
     engine: Engine,
     handle: EngineHandle,
-    accepting: tokio::task::JoinHandle<()>,
+    accepting: JoinHandle<()>,
     stop: watch::Sender<bool>,
+    /// Its backups, and the task that takes them.
+    backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
 }
 
 impl Server {
@@ -91,6 +97,11 @@ impl Server {
         let address = listener.local_addr().map_err(cannot)?;
         let speaks_files = settings.dialects.contains(&Dialect::Files);
         let files = settings.files.or(settings.data.as_ref().map(|data| data.join("files")));
+        let backups = settings.data.clone().zip(settings.backup);
+        let backups = backups.map(|(data, options)| {
+            let every = options.every;
+            (Arc::new(Backups::new(data, options, clock.clone())), every)
+        });
         let store: Box<dyn Store> = match settings.data {
             Some(data) => {
                 let options = sqlite::Options { data, fold_interval: settings.fold_interval };
@@ -109,7 +120,8 @@ impl Server {
             settings.retry,
             settings.dialect,
             limits,
-        );
+        )
+        .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
         // The store has made sure that nobody else uses the folder.
         let app = if speaks_files {
             app.keep_files(files.as_deref()).map_err(Error::Files)?
@@ -132,7 +144,11 @@ impl Server {
         let workers = Workers::start(work).map_err(cannot)?;
         let accepting = http::accept::serve(listener, http.connections_max, workers, stopping);
         let accepting = tokio::spawn(accepting);
-        Ok(Self { address, engine, handle, accepting, stop })
+        let backups = backups.map(|(backups, every)| {
+            let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
+            (backups, keeping)
+        });
+        Ok(Self { address, engine, handle, accepting, stop, backups })
     }
 
     /// The engine, for those in the same process.
@@ -156,7 +172,16 @@ impl Server {
         // A task that panicked has been told of already.
         let _ = self.accepting.await;
         drop(self.handle);
-        let joined = tokio::task::spawn_blocking(|| self.engine.join()).await;
+        let backups = self.backups.map(|(backups, keeping)| {
+            keeping.inspect(JoinHandle::abort);
+            backups
+        });
+        let end = move || {
+            // It reads files that are closed by the end of the engine.
+            backups.inspect(|backups| backups.finish());
+            self.engine.join()
+        };
+        let joined = tokio::task::spawn_blocking(end).await;
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
     }

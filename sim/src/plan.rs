@@ -103,6 +103,7 @@ impl Plan {
             sweep_changes_max: self.sweep_changes_max,
             events_max: 100,
             tick: Duration::from_nanos(TICK),
+            ..Options::default()
         }
     }
 

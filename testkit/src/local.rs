@@ -30,6 +30,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         data: data.map(Into::into),
         files: None,
+        backup: None,
         fold_interval: Duration::from_millis(50),
         dialects: dialect::ALL.to_vec(),
         engine: engine::Options::default(),

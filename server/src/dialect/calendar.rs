@@ -8,7 +8,7 @@ pub(super) fn to_seconds(wall_ms: i64) -> String {
 }
 
 /// `2024-01-15T10:30:00.000Z`.
-pub(super) fn to_millis(wall_ms: i64) -> String {
+pub(crate) fn to_millis(wall_ms: i64) -> String {
     format!("{}.{:03}Z", without_zone(wall_ms), wall_ms.rem_euclid(1000))
 }
 

@@ -1,6 +1,6 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
-mod calendar;
+pub(crate) mod calendar;
 mod claims;
 pub(crate) mod files;
 mod lease_id;

@@ -19,6 +19,7 @@ use super::message::{Asked, Error, Ticket};
 use super::shared::{Gone, Refused, Shared};
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
+use crate::store::Health;
 
 /// Cheap to clone; hides how the engine is reached.
 #[derive(Clone)]
@@ -33,6 +34,7 @@ struct Inner {
     clock: LockClock,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
     /// Where answers go first.
     mailbox: Option<usize>,
 }
@@ -54,8 +56,8 @@ impl EngineHandle {
         metrics: Arc<Metrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
-        let (lead, mailbox) = (None, None);
-        Self(Arc::new(Inner { shared, _asking, lead, clock, events, metrics, mailbox }))
+        let (lead, mailbox, health) = (None, None, Arc::default());
+        Self(Arc::new(Inner { shared, _asking, lead, clock, events, metrics, health, mailbox }))
     }
 
     /// The same engine for a thread that serves many connections, and the mailbox that thread must look after.
@@ -70,6 +72,15 @@ impl EngineHandle {
 
     pub(super) fn with_lead(&self, lead: Arc<Lead>) -> Self {
         Self(Arc::new(Inner { lead: Some(lead), ..Inner::clone(&self.0) }))
+    }
+
+    pub(super) fn with_health(&self, health: Arc<Health>) -> Self {
+        Self(Arc::new(Inner { health, ..Inner::clone(&self.0) }))
+    }
+
+    /// How the store is.
+    pub fn health(&self) -> &Health {
+        &self.0.health
     }
 
     /// From here on this thread, whose mailbox this handle's is, calls [`Self::step_in`] whenever it has nothing else

@@ -36,6 +36,8 @@ pub enum Error {
     Busy,
     /// Too many requests wait already. Nothing was done.
     Overloaded,
+    /// The journal is as long as it may be and cannot be folded. Nothing was done.
+    JournalFull,
     /// The server is stopping. Nothing was done.
     Stopping,
     /// It is not known whether it was done: repeat it with the same request id.
@@ -47,6 +49,10 @@ impl fmt::Display for Error {
         f.write_str(match self {
             Error::Busy => "another process holds the database; nothing was done",
             Error::Overloaded => "too many requests are waiting; nothing was done",
+            Error::JournalFull => {
+                "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
+                 server's log); nothing was done. Renewals and releases go on"
+            }
             Error::Stopping => "the server is stopping; nothing was done",
             Error::Unknown => {
                 "it is not known whether this was done; repeat it with the same request_id"

@@ -54,6 +54,8 @@ pub struct Options {
     pub sweep_changes_max: usize,
     /// Most events kept for readers that come back.
     pub events_max: usize,
+    /// While the journal has so many bytes that are not in the tables yet, nothing more is taken.
+    pub journal_bytes_max: u64,
     /// While anything can expire, the time is written down at least this often.
     pub tick: Duration,
 }
@@ -66,6 +68,7 @@ impl Default for Options {
             queue_max: 16_384,
             sweep_changes_max: 256,
             events_max: 10_000,
+            journal_bytes_max: 1 << 30,
             tick: Duration::from_secs(1),
         }
     }
@@ -115,7 +118,8 @@ fn load(
     let clock = LockClock::resume(clock, loaded.last);
     let events = Arc::new(EventLog::new(loaded.generation, loaded.epoch, options.events_max));
     let shared = Arc::new(Shared::new(options.queue_max));
-    let handle = EngineHandle::new(shared.clone(), clock.clone(), events.clone(), metrics.clone());
+    let handle = EngineHandle::new(shared.clone(), clock.clone(), events.clone(), metrics.clone())
+        .with_health(store.health());
     let mut writer =
         Writer::new(options, store, loaded.machine, clock, shared.clone(), events, metrics);
     writer.begin(Resume)?;

@@ -20,7 +20,7 @@ use super::shared::{Gone, Shared};
 use super::waiters::{Waiter, Waiters};
 use crate::clock::{LockClock, Moment};
 use crate::metrics::{Metrics, Op};
-use crate::store::{self, Kind, Permit, Store};
+use crate::store::{self, Health, Kind, Permit, Store};
 
 /// While another process holds the database, nothing is tried more often than this.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -30,6 +30,7 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 pub struct Writer {
     options: Options,
     pub(super) store: Box<dyn Store>,
+    health: Arc<Health>,
     pub(super) machine: Machine,
     pub(super) clock: LockClock,
     shared: Arc<Shared>,
@@ -76,6 +77,7 @@ impl Writer {
     ) -> Self {
         Self {
             options,
+            health: store.health(),
             store,
             machine,
             clock,
@@ -266,6 +268,10 @@ impl Writer {
             // Nobody is there to be given anything. Releases are applied all the same.
             return;
         }
+        if takes_more(&question) && self.health.n_bytes() >= self.options.journal_bytes_max {
+            self.metrics.overloaded(op);
+            return self.post(reply, Err(Error::JournalFull));
+        }
         let content = match question {
             Question::Apply(command) => {
                 let waits_for = waits_for(&command);
@@ -417,6 +423,11 @@ fn waits_for(command: &Command) -> Option<LockKey> {
         }
         _ => None,
     }
+}
+
+/// Whether it asks for something it does not have yet. Whoever has something may keep it and give it back.
+fn takes_more(question: &Question) -> bool {
+    matches!(question, Question::Apply(Command::Acquire(_) | Command::OpenSession(_)))
 }
 
 fn word(what: What) -> &'static str {

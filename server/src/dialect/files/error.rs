@@ -119,6 +119,9 @@ impl From<engine::Error> for Refusal {
             engine::Error::Unknown => "it is not known whether this was done; look, then ask again",
             engine::Error::Busy => "another process holds the database; nothing was done",
             engine::Error::Overloaded => "too many requests are waiting; nothing was done",
+            engine::Error::JournalFull => {
+                "the journal has reached journal-bytes-max; nothing was done"
+            }
             engine::Error::Stopping => "the server is stopping; nothing was done",
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)

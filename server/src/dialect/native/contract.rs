@@ -1,9 +1,9 @@
 //! What this dialect answers, for the contract.
 
 use leasehold_api::{
-    AcquireRequest, Acquired, Event, Failure, FenceCheck, FenceVerdict, Gap, KeptAlive, LockList,
-    LockState, NotAcquired, NotReleased, NotRenewed, OpenSessionRequest, ReleaseRequest, Released,
-    RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
+    AcquireRequest, Acquired, BackupTaken, Event, Failure, FenceCheck, FenceVerdict, Gap,
+    KeptAlive, LockList, LockState, NotAcquired, NotReleased, NotRenewed, OpenSessionRequest,
+    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
 };
 use leasehold_core::Limits;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         .with(in_namespaces(locks(limits), limits))
         .with(in_namespaces(vec![events()], limits))
         .with(sessions())
-        .with([fence()])
+        .with([fence(), backup()])
 }
 
 fn locks(limits: &Limits) -> Vec<Operation> {
@@ -94,6 +94,16 @@ fn events() -> Operation {
         .header("Last-Event-ID", json!({"type": "string"}), "The id of the last event seen.")
         .answer_events::<Event, Gap>(200, "Server-Sent Events.")
         .refuse::<Failure>(&[400])
+}
+
+fn backup() -> Operation {
+    Operation::new("post", "/v1/admin/backup", "takeBackup", "Take a backup")
+        .about(
+            "It goes below the server's `backup-dir`; the oldest beyond `backup-keep` are removed.",
+        )
+        .answer::<BackupTaken>(201, "It was taken, and checked.")
+        .answer::<Failure>(409, "The server has no `backup-dir`.")
+        .refuse::<Failure>(&[500, 503])
 }
 
 fn sessions() -> Vec<Operation> {

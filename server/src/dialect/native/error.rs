@@ -56,6 +56,7 @@ impl From<engine::Error> for Refusal {
         let code = match error {
             engine::Error::Busy => Code::Busy,
             engine::Error::Overloaded => Code::Overloaded,
+            engine::Error::JournalFull => Code::JournalFull,
             engine::Error::Stopping => Code::ShuttingDown,
             engine::Error::Unknown => Code::Unknown,
         };

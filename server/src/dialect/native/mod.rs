@@ -1,5 +1,7 @@
-//! The native dialect: `/v1/locks`, `/v1/namespaces/{ns}/locks`, `/v1/sessions`, `/v1/fence`, `/v1/events`.
+//! The native dialect: `/v1/locks`, `/v1/namespaces/{ns}/locks`, `/v1/sessions`, `/v1/fence`, `/v1/events` and
+//! `/v1/admin`.
 
+mod admin;
 pub(super) mod contract;
 mod direct;
 mod error;
@@ -31,6 +33,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/sessions", post(session::open))
         .route("/v1/sessions/{session}", get(session::look).delete(session::close))
         .route("/v1/sessions/{session}/keepalive", post(session::keep))
+        .route("/v1/admin/backup", post(admin::backup))
         .route("/v1/fence/check", post(fence::check))
         .route("/v1/events", get(event::watch))
         .route("/v1/namespaces/{namespace}/events", get(event::watch))

@@ -54,9 +54,7 @@ impl From<engine::Error> for Refusal {
         let why = match error {
             // There are no request ids here, and none are needed: asking again renews what was granted.
             engine::Error::Unknown => "it is not known whether this was done; ask again".into(),
-            engine::Error::Busy | engine::Error::Overloaded | engine::Error::Stopping => {
-                error.to_string()
-            }
+            known => known.to_string(),
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
     }

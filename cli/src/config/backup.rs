@@ -1,0 +1,48 @@
+//! Settings of the backups a server takes of itself.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use leasehold_server::backup::Options;
+
+use crate::duration::DurationArg;
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Backups")]
+pub(super) struct BackupArgs {
+    /// The folder for backups: on a schedule, and those asked for with `leasehold backup --url`.
+    #[arg(long, env = "LEASEHOLD_BACKUP_DIR")]
+    backup_dir: Option<PathBuf>,
+    /// How often to take a backup (default: only when asked).
+    #[arg(long, env = "LEASEHOLD_BACKUP_EVERY")]
+    backup_every: Option<DurationArg>,
+    /// How many backups to keep; the oldest are removed.
+    #[arg(long, env = "LEASEHOLD_BACKUP_KEEP", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    backup_keep: u32,
+}
+
+impl BackupArgs {
+    /// Says what does not go together.
+    pub(super) fn check(&self, is_ephemeral: bool) -> Result<(), String> {
+        let Self { backup_dir, backup_every, .. } = self;
+        if backup_dir.is_none() && backup_every.is_some() {
+            return Err(
+                "--backup-every: --backup-dir is missing, so there is no place for backups".into(),
+            );
+        }
+        if backup_every.is_some_and(|every| every.0.is_zero()) {
+            return Err("--backup-every: must be longer than 0s".into());
+        }
+        if backup_dir.is_some() && is_ephemeral {
+            return Err("--backup-dir: with --ephemeral there is nothing to back up".into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn options(&self) -> Option<Options> {
+        let every = self.backup_every.map(|every| every.0);
+        let n_keep = self.backup_keep as usize;
+        self.backup_dir.clone().map(|dir| Options { dir, every, n_keep })
+    }
+}

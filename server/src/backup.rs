@@ -1,0 +1,186 @@
+//! Backups of a server at work: on a schedule, or because somebody asks for one.
+//!
+//! They all go below one folder, which no request can choose. The oldest are removed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use crate::clock::Clock;
+use crate::dialect::calendar;
+use crate::store::{self, sqlite};
+
+/// How the name of a backup begins. What comes then is when it was taken.
+const PREFIX: &str = "leasehold-";
+/// A backup that failed is tried again after this time at most.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Where backups go and how many.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder they go to. Each server needs one of its own.
+    pub dir: PathBuf,
+    /// How often one is taken; `None`: only when somebody asks.
+    pub every: Option<Duration>,
+    /// How many are kept.
+    pub n_keep: usize,
+}
+
+/// A backup that was taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// Its name in the folder of backups.
+    pub name: String,
+    /// How large it is.
+    pub n_bytes: u64,
+}
+
+/// Why there is none.
+#[derive(Debug)]
+pub enum Error {
+    /// Another one is being taken.
+    Running,
+    /// It could not be made.
+    Failed(store::Error),
+}
+
+/// The backups of one server.
+pub struct Backups {
+    data: PathBuf,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    /// Taken by whoever takes one.
+    turn: Mutex<()>,
+    latest: Mutex<Latest>,
+}
+
+/// How old the latest one was at some moment.
+struct Latest {
+    age: Duration,
+    at: Instant,
+}
+
+impl Backups {
+    /// Looks for what earlier servers have taken.
+    pub fn new(data: PathBuf, options: Options, clock: Arc<dyn Clock>) -> Self {
+        // While there is none, its age is that of the server.
+        let age = newest(&options.dir, clock.wall_ms()).unwrap_or_default();
+        let latest = Mutex::new(Latest { age, at: Instant::now() });
+        Self { data, options, clock, turn: Mutex::default(), latest }
+    }
+
+    /// How old the latest one is; if there is none, for how long there could have been.
+    pub fn age(&self) -> Duration {
+        let latest = lock(&self.latest);
+        latest.age + latest.at.elapsed()
+    }
+
+    /// Takes one, and removes those that are too many. Takes as long as the disk does.
+    pub fn take(&self) -> Result<Taken, Error> {
+        let _turn = match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Error::Running),
+        };
+        let name = name(self.clock.wall_ms());
+        let copied = sqlite::backup(&self.data, &self.options.dir.join(&name));
+        let n_bytes = copied.map_err(Error::Failed)?.n_bytes;
+        *lock(&self.latest) = Latest { age: Duration::ZERO, at: Instant::now() };
+        tracing::info!(name, n_bytes, "a backup was taken");
+        if let Err(error) = self.prune() {
+            tracing::warn!(%error, "an old backup could not be removed");
+        }
+        Ok(Taken { name, n_bytes })
+    }
+
+    /// Takes one whenever it is time, for ever.
+    pub(crate) async fn keep_up(self: Arc<Self>, every: Duration) {
+        let mut wait = every.saturating_sub(self.age());
+        loop {
+            tokio::time::sleep(wait).await;
+            let this = self.clone();
+            wait = match tokio::task::spawn_blocking(move || this.take()).await {
+                Ok(Ok(_)) => every,
+                Ok(Err(Error::Running)) | Err(_) => every.min(RETRY_MAX),
+                Ok(Err(Error::Failed(error))) => {
+                    tracing::error!(%error, "no backup could be taken");
+                    every.min(RETRY_MAX)
+                }
+            };
+        }
+    }
+
+    /// Returns when none is being taken.
+    pub(crate) fn finish(&self) {
+        drop(lock(&self.turn));
+    }
+
+    /// Removes what is too old, and what was interrupted.
+    fn prune(&self) -> io::Result<()> {
+        let (mut complete, interrupted): (Vec<_>, Vec<_>) =
+            list(&self.options.dir)?.into_iter().partition(|path| sqlite::is_complete(path));
+        complete.sort();
+        let n_old = complete.len().saturating_sub(self.options.n_keep);
+        complete[..n_old].iter().chain(&interrupted).try_for_each(fs::remove_dir_all)
+    }
+}
+
+/// Everything of ours in a folder.
+fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let is_ours = entry.file_name().to_str().is_some_and(|name| taken_at(name).is_some());
+        if is_ours && entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// How old the newest is.
+fn newest(dir: &Path, wall_ms: i64) -> Option<Duration> {
+    let complete = list(dir).ok()?.into_iter().filter(|path| sqlite::is_complete(path));
+    let newest = complete.filter_map(|path| path.metadata().ok()?.modified().ok()).max()?;
+    let since_epoch = newest.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let age_ms = wall_ms.saturating_sub(i64::try_from(since_epoch.as_millis()).ok()?);
+    Some(Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)))
+}
+
+/// Names are in the order in which they were taken: `leasehold-20240115T103000.000Z`.
+fn name(wall_ms: i64) -> String {
+    let at = calendar::to_millis(wall_ms).replace(['-', ':'], "");
+    format!("{PREFIX}{at}")
+}
+
+/// The time in a name of ours, also of one that is not complete.
+fn taken_at(name: &str) -> Option<&str> {
+    let at = name.strip_prefix(PREFIX)?;
+    let at = at.strip_suffix(".incomplete").unwrap_or(at);
+    let is_like = |c: char| c.is_ascii_digit() || matches!(c, 'T' | '.' | 'Z');
+    (at.len() == "20240115T103000.000Z".len() && at.chars().all(is_like)).then_some(at)
+}
+
+/// Nothing behind these is ever left half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_when_and_nothing_else_is_taken_for_one() {
+        let at = name(1_705_314_600_123);
+        assert_eq!(at, "leasehold-20240115T103000.123Z");
+        assert!(name(1_705_314_600_124) > at);
+        assert!(taken_at(&at).is_some());
+        assert!(taken_at("leasehold-20240115T103000.123Z.incomplete").is_some());
+        for other in ["leasehold-data", "monday", "leasehold-", "leasehold-20240115T103000.123Y"] {
+            assert!(taken_at(other).is_none(), "{other}");
+        }
+    }
+}
