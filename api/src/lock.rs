@@ -205,6 +205,9 @@ pub struct LockState {
     pub version: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
+    /// All who have it, also those not listed because they are too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_holders: usize,
     /// There whenever it is held or waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Vec<Waiter>>,

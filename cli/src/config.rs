@@ -6,6 +6,7 @@
 
 mod backup;
 mod files;
+mod limits;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args as ClapArgs, CommandFactory};
-use leasehold_core::{Limits, RetryHint};
+use leasehold_core::RetryHint;
 use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::engine;
 use leasehold_server::http;
@@ -23,6 +24,7 @@ use leasehold_server::serve::Settings;
 use crate::duration::DurationArg;
 use backup::BackupArgs;
 use files::FilesArgs;
+use limits::LimitArgs;
 
 /// Every setting of a server. Its defaults need no file.
 #[derive(ClapArgs, Clone, Debug)]
@@ -142,128 +144,15 @@ struct HttpArgs {
     /// Largest request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
     body_bytes_max: usize,
+    /// Most bytes of long answers that are being sent at once; more are refused with 503.
+    #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
+    answers_bytes_max: usize,
+    /// Most streams of events at once; more are refused with 503.
+    #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
+    event_streams_max: usize,
     /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed.
     #[arg(long, env = "LEASEHOLD_TRUSTED_PROXIES", value_delimiter = ',', value_parser = http::parse_network)]
     trusted_proxies: Vec<http::IpNet>,
-}
-
-/// One flag and one variable for each field of [`Limits`], whose defaults they are.
-macro_rules! limits {
-    ($($(#[doc = $doc:literal])+ $field:ident: $kind:ident, $env:literal;)*) => {
-        #[derive(ClapArgs, Clone, Debug)]
-        #[command(next_help_heading = "Limits")]
-        struct LimitArgs {
-            $($(#[doc = $doc])+
-            #[arg(long, env = $env, default_value_t = default::$kind(Limits::default().$field))]
-            $field: default::types::$kind,)*
-        }
-
-        impl LimitArgs {
-            fn limits(&self) -> Limits {
-                Limits { $($field: default::back::$kind(self.$field),)* }
-            }
-        }
-    };
-}
-
-/// Between what the core counts in and what a setting is written in.
-mod default {
-    use leasehold_core::Span;
-
-    use crate::duration::DurationArg;
-
-    pub(super) mod types {
-        #![expect(non_camel_case_types, reason = "named after what the core calls them")]
-        pub(in crate::config) type bytes = usize;
-        pub(in crate::config) type number = usize;
-        pub(in crate::config) type small = u32;
-        pub(in crate::config) type span = crate::duration::DurationArg;
-    }
-
-    pub(super) mod back {
-        use super::{DurationArg, Span};
-
-        pub(in crate::config) fn bytes(n: usize) -> usize {
-            n
-        }
-        pub(in crate::config) fn number(n: usize) -> usize {
-            n
-        }
-        pub(in crate::config) fn small(n: u32) -> u32 {
-            n
-        }
-        pub(in crate::config) fn span(duration: DurationArg) -> Span {
-            duration.span()
-        }
-    }
-
-    pub(super) fn bytes(n: usize) -> usize {
-        n
-    }
-    pub(super) fn number(n: usize) -> usize {
-        n
-    }
-    pub(super) fn small(n: u32) -> u32 {
-        n
-    }
-    pub(super) fn span(span: Span) -> DurationArg {
-        DurationArg(std::time::Duration::from_nanos(span.as_nanos()))
-    }
-}
-
-limits! {
-    /// Longest namespace, in bytes.
-    namespace_bytes_max: bytes, "LEASEHOLD_NAMESPACE_BYTES_MAX";
-    /// Longest lock name, in bytes.
-    name_bytes_max: bytes, "LEASEHOLD_NAME_BYTES_MAX";
-    /// Longest owner, in bytes.
-    owner_bytes_max: bytes, "LEASEHOLD_OWNER_BYTES_MAX";
-    /// Longest request id, in bytes.
-    request_id_bytes_max: bytes, "LEASEHOLD_REQUEST_ID_BYTES_MAX";
-    /// Largest metadata, in bytes.
-    metadata_bytes_max: bytes, "LEASEHOLD_METADATA_BYTES_MAX";
-    /// Longest reason of a revocation, in bytes.
-    reason_bytes_max: bytes, "LEASEHOLD_REASON_BYTES_MAX";
-    /// Longest ttl of a lease.
-    ttl_max: span, "LEASEHOLD_TTL_MAX";
-    /// Longest ttl of a session.
-    session_ttl_max: span, "LEASEHOLD_SESSION_TTL_MAX";
-    /// Longest grace period.
-    grace_max: span, "LEASEHOLD_GRACE_MAX";
-    /// Longest wait in a queue.
-    wait_max: span, "LEASEHOLD_WAIT_MAX";
-    /// How long a waiter whose connection broke keeps its place.
-    park_max: span, "LEASEHOLD_PARK_MAX";
-    /// Most namespaces.
-    namespaces_max: number, "LEASEHOLD_NAMESPACES_MAX";
-    /// Most locks held, waited for or remembered.
-    locks_max: number, "LEASEHOLD_LOCKS_MAX";
-    /// Most leases of one owner.
-    owner_leases_max: small, "LEASEHOLD_OWNER_LEASES_MAX";
-    /// Most sessions of one owner.
-    owner_sessions_max: small, "LEASEHOLD_OWNER_SESSIONS_MAX";
-    /// Most sessions.
-    sessions_max: number, "LEASEHOLD_SESSIONS_MAX";
-    /// Most waiters for one lock.
-    queue_max: number, "LEASEHOLD_QUEUE_MAX";
-    /// Most holders of one lock.
-    holders_max: small, "LEASEHOLD_HOLDERS_MAX";
-    /// Most request ids remembered with one lease.
-    lease_requests_max: number, "LEASEHOLD_LEASE_REQUESTS_MAX";
-    /// How long an ended lease answers repeated request ids.
-    request_retention: span, "LEASEHOLD_REQUEST_RETENTION";
-    /// Most ended leases kept only to answer repeated request ids.
-    answered_max: number, "LEASEHOLD_ANSWERED_MAX";
-    /// How long an ended lease stays readable where a dialect shows it.
-    ended_retention: span, "LEASEHOLD_ENDED_RETENTION";
-    /// Most ended leases kept readable.
-    ended_max: number, "LEASEHOLD_ENDED_MAX";
-    /// How long a lock nobody uses is remembered by name.
-    idle_retention: span, "LEASEHOLD_IDLE_RETENTION";
-    /// Most locks nobody uses that are remembered by name.
-    idle_max: number, "LEASEHOLD_IDLE_MAX";
-    /// Most waiters one command grants or gives up.
-    promote_steps_max: number, "LEASEHOLD_PROMOTE_STEPS_MAX";
 }
 
 impl Args {
@@ -327,6 +216,8 @@ impl Args {
                 idle_timeout: self.http.idle_timeout.0,
                 body_timeout: self.http.body_timeout.0,
                 body_bytes_max: self.http.body_bytes_max,
+                answers_bytes_max: self.http.answers_bytes_max,
+                event_streams_max: self.http.event_streams_max,
                 trusted_proxies: self.http.trusted_proxies.as_slice().into(),
             },
             retry: RetryHint {
@@ -347,6 +238,8 @@ impl Args {
                 files_session_ttl: self.files.session_ttl(&self.limits.limits()),
                 files_bytes_max: self.files.files_bytes_max,
                 files_public: self.files.is_public(self.listen),
+                files_quota: self.files.files_quota,
+                free_space_min: self.files.free_space_min,
             },
             shutdown_timeout: self.shutdown_timeout.0,
         }

@@ -149,10 +149,7 @@ async fn a_disk_that_is_full_loses_nothing_that_was_acknowledged_and_room_is_all
     let (data, kept) = (folder.path().join("data"), folder.path().join("kept"));
     std::fs::create_dir(&data).unwrap();
     // A mount of its own in a namespace of its own: nothing is left of it at the end.
-    let namespace = match rustix::process::geteuid().is_root() {
-        true => "unshare --mount",
-        false => "unshare --mount --user --map-root-user",
-    };
+    let namespace = mount_namespace();
     let script = format!(
         "mount -t tmpfs -o size=600k none {data} && cp -r {used}/. {data} || exit\n\"$@\" & pid=$!\n\
          trap \"kill $pid\" TERM; wait $pid; wait $pid; cp -r {data} {kept}",
@@ -179,4 +176,45 @@ async fn a_disk_that_is_full_loses_nothing_that_was_acknowledged_and_room_is_all
     assert!(n > 3 && n < 400, "either nothing fits or it was never full: {n}");
     check(&kept, &told).await;
     println!("{n} acknowledged before the disk was full, all true");
+}
+
+/// What begins a program that may mount what nobody else sees.
+fn mount_namespace() -> &'static str {
+    match rustix::process::geteuid().is_root() {
+        true => "unshare --mount",
+        false => "unshare --mount --user --map-root-user",
+    }
+}
+
+/// A file system in memory with room for a few files beside what must be left free. Uploads used to end with the server.
+#[tokio::test]
+async fn uploads_end_before_the_disk_of_the_journal_is_full() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let script = format!("mount -t tmpfs -o size=300m none {} && exec \"$@\"", data.display());
+    let before = format!("exec {} sh -c '{script}' sh", mount_namespace());
+    let server = Process::start(&wrapped(folder.path(), &before, BINARY), &data, &[]);
+    let opened = server.client.post("/auth/session", json!({})).await.unwrap();
+    let session = format!("Bearer {}", opened.text_of("sessionId"));
+    let headers = [("authorization", session.as_str())];
+    let mut n_stored = 0;
+    let refused = loop {
+        let (path, bytes) = (format!("/file-{n_stored}"), vec![7; 8 << 20]);
+        let answer =
+            server.client.send_with(hyper::Method::PUT, &path, &headers, bytes).await.unwrap();
+        if answer.status != 201 {
+            break answer;
+        }
+        n_stored += 1;
+    };
+    assert_eq!(refused.status, 507, "{refused:?}");
+    assert!(refused.text_of("message").contains("(free-space-min)"), "{refused:?}");
+    assert!((1..8).contains(&n_stored), "300 MiB less 256 that stay free: {n_stored} files of 8");
+    for n in 0..100 {
+        let more = json!({"metadata": "x".repeat(8_000)});
+        let held = server.client.acquire(&format!("lock-{n}"), "a", 600_000, more).await;
+        assert_eq!(held.status, 200, "the journal has room: {held:?}");
+    }
+    assert!(server.terminate().success());
 }

@@ -117,7 +117,8 @@ impl World {
         let mut world = Self::new();
         let session = SessionDigest([1; 32]);
         let ttl = Span::from_secs(60);
-        let open = OpenSession { digest: session, owner: owner(), dialect: DIALECT, ttl };
+        let open =
+            OpenSession { digest: session, owner: owner(), dialect: DIALECT, ttl, peer: None };
         world.machine.apply(world.now, open);
         for n in 1..=n_leases {
             let acquire = Acquire { session: Some(session), ttl: None, ..acquire(n) };

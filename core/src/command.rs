@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::lease::{LeaseId, LeaseNumber, Mode, Secret};
-use crate::name::{Dialect, LockKey, Owner};
+use crate::name::{Dialect, LockKey, Owner, Peer};
 use crate::session::SessionDigest;
 use crate::time::Span;
 use crate::token::Token;
@@ -40,6 +40,8 @@ pub struct Acquire {
     pub request_id: Option<Box<str>>,
     /// Unguessable; drawn by the caller.
     pub secret: Secret,
+    /// Where it comes from, if nobody vouches for its principal: then it is counted with all that comes from there.
+    pub peer: Option<Peer>,
 }
 
 impl Acquire {
@@ -60,6 +62,7 @@ impl Acquire {
             metadata: None,
             request_id: None,
             secret,
+            peer: None,
         }
     }
 }
@@ -205,6 +208,8 @@ pub struct OpenSession {
     pub dialect: Dialect,
     /// How long it lasts without a keep-alive.
     pub ttl: Span,
+    /// Where it comes from, if nobody vouches for its principal.
+    pub peer: Option<Peer>,
 }
 
 /// Let a session last its ttl from now.

@@ -17,6 +17,11 @@ impl IdleLocks {
         self.first.map(|slot| (slot, idle(&locks[slot]).since))
     }
 
+    /// All of them, longest idle first.
+    pub(crate) fn iter<'a>(&self, locks: &'a Arena<Lock>) -> impl Iterator<Item = Slot<Lock>> + 'a {
+        std::iter::successors(self.first, |slot| idle(&locks[*slot]).after)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

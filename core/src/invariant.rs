@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use crate::account::Account;
 use crate::arena::Slot;
+use crate::footprint::Footprint;
 use crate::lease::{Lease, Mode, Phase};
 use crate::lock::{Lock, Usage};
 use crate::machine::Machine;
-use crate::owner::Known;
+use crate::name::Dialect;
+use crate::namespace;
+use crate::owner::{self, Known};
 use crate::state::State;
 
 /// The first invariant that does not hold, in words.
@@ -26,6 +30,7 @@ pub fn check(machine: &Machine) -> Result<(), String> {
     check_sessions(state)?;
     check_owners(state)?;
     check_namespaces(state)?;
+    check_footprint(state)?;
     check_indexes(state)
 }
 
@@ -156,41 +161,82 @@ fn check_sessions(state: &State) -> Result<(), String> {
 }
 
 fn check_owners(state: &State) -> Result<(), String> {
-    let mut expected: BTreeMap<Slot<Known>, (u32, u32, u32)> = BTreeMap::new();
-    for (_, lease) in state.leases.iter() {
-        let counts = expected.entry(lease.owner).or_default();
-        counts.0 += 1;
-        counts.1 += u32::from(!matches!(lease.phase, Phase::Ended(_)));
-    }
-    for (_, session) in state.sessions.iter() {
-        let counts = expected.entry(session.owner).or_default();
-        counts.0 += 1;
-        counts.2 += u32::from(session.ended.is_none());
-    }
-    for (_, lock) in state.locks.iter() {
-        if let Some(lapse) = &lock.lapse {
-            expected.entry(lapse.owner).or_default().0 += 1;
-        }
+    let mut n_refs: BTreeMap<Slot<Known>, u32> = BTreeMap::new();
+    let leases = state.leases.iter().map(|(_, lease)| lease.owner);
+    let sessions = state.sessions.iter().map(|(_, session)| session.owner);
+    let lapses = state.locks.iter().filter_map(|(_, lock)| lock.lapse.as_ref());
+    for owner in leases.chain(sessions).chain(lapses.map(|lapse| lapse.owner)) {
+        *n_refs.entry(owner).or_default() += 1;
     }
     for (slot, known) in state.owners.iter() {
-        let counts = (state.owners.n_refs(slot), known.n_leases, known.n_sessions);
+        let expected = n_refs.get(&slot).copied().unwrap_or_default();
+        same(&known.owner, "references", state.owners.n_refs(slot), expected)?;
+    }
+    check_accounts(state)
+}
+
+/// References, leases, namespaces and sessions: what an account is counted by.
+fn check_accounts(state: &State) -> Result<(), String> {
+    let mut expected: BTreeMap<Slot<Account>, (u32, u32, u32)> = BTreeMap::new();
+    let mut sessions: BTreeMap<(Slot<Account>, Dialect), u32> = BTreeMap::new();
+    for (_, known) in state.owners.iter() {
+        expected.entry(known.account).or_default().0 += 1;
+    }
+    for (_, lease) in state.leases.iter() {
+        let own = lease.extra.as_ref().and_then(|extra| extra.account);
+        let counts = expected.entry(state.account_of(lease)).or_default();
+        counts.0 += u32::from(own.is_some());
+        counts.1 += u32::from(!matches!(lease.phase, Phase::Ended(_)));
+    }
+    for account in state.namespaces.iter().filter_map(|namespace| namespace.account) {
+        let counts = expected.entry(account).or_default();
+        (counts.0, counts.2) = (counts.0 + 1, counts.2 + 1);
+    }
+    for (_, session) in state.sessions.iter() {
+        expected.entry(session.account).or_default().0 += 1;
+        let is_live = u32::from(session.ended.is_none());
+        *sessions.entry((session.account, session.dialect)).or_default() += is_live;
+    }
+    let accounts = &state.owners.accounts;
+    for (slot, account) in accounts.iter() {
+        let counts = (accounts.n_refs(slot), account.n_leases, account.n_namespaces);
         let expected = expected.get(&slot).copied().unwrap_or_default();
-        same(&known.owner, "references, leases, sessions", counts, expected)?;
+        let name = (&account.principal, account.peer);
+        same(&name, "references, leases, namespaces", counts, expected)?;
+    }
+    for ((slot, dialect), n) in sessions {
+        let account = accounts.get(slot);
+        same(&account.principal, "sessions", account.n_sessions(dialect), n)?;
     }
     Ok(())
 }
 
 fn check_namespaces(state: &State) -> Result<(), String> {
-    let mut n_locks: BTreeMap<_, usize> = BTreeMap::new();
+    let mut expected: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for (_, lock) in state.locks.iter() {
-        *n_locks.entry(lock.namespace).or_default() += 1;
+        let counts = expected.entry(lock.namespace).or_default();
+        counts.0 += 1;
+        counts.1 += usize::from(lock.busy().is_none());
     }
+    let empty: BTreeSet<_> = state.namespaces.empty().collect();
     for slot in state.namespaces.slots() {
         let namespace = state.namespaces.get(slot);
-        let expected = n_locks.get(&slot).copied().unwrap_or_default();
-        same(&namespace.name, "locks", namespace.n_locks, expected)?;
+        let expected = expected.get(&slot).copied().unwrap_or_default();
+        let counts = (namespace.n_locks, namespace.n_idle);
+        same(&namespace.name, "locks, idle ones", counts, expected)?;
+        same(&namespace.name, "empty", empty.contains(&slot), namespace.n_locks == 0)?;
     }
     Ok(())
+}
+
+fn check_footprint(state: &State) -> Result<(), String> {
+    let mut expected = Footprint::default();
+    state.leases.iter().for_each(|(_, lease)| expected += Footprint::of(lease));
+    expected.names = state.locks.iter().map(|(_, lock)| lock.name.len()).sum();
+    let namespaces = state.namespaces.iter().map(|namespace| namespace::bytes(&namespace.name));
+    let owners = state.owners.iter().map(|(_, known)| owner::bytes(&known.owner));
+    expected.names += namespaces.chain(owners).sum::<usize>();
+    same(&"bytes", "counted", state.footprint(), expected)
 }
 
 fn check_indexes(state: &State) -> Result<(), String> {

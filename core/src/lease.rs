@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::account::Account;
 use crate::arena::Slot;
 use crate::lock::Lock;
-use crate::name::{Dialect, LockKey, Owner};
+use crate::name::{Dialect, LockKey, Owner, Peer};
 use crate::owner::Known;
 use crate::request::Request;
 use crate::session::{Session, SessionNumber};
@@ -153,9 +154,31 @@ pub(crate) struct Extra {
     pub(crate) created_at: Option<Timestamp>,
     /// The leases it was asked for with.
     pub(crate) group: Option<Group>,
+    /// Whom it is counted with, if that is not who its owner usually is counted with.
+    pub(crate) account: Option<Slot<Account>>,
     /// A replay told another connection of it than the one it was granted to. Never journaled, because no
     /// connection outlives a restart.
     pub(crate) was_replayed: bool,
+}
+
+impl Extra {
+    /// All that is left of an ended lease nobody wants to read: what answers a repeated request.
+    pub(crate) fn slim(&mut self) {
+        self.metadata = None;
+        self.reason = None;
+        self.created_at = None;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { metadata, requests, reason, created_at, group, account, was_replayed } = self;
+        metadata.is_none()
+            && requests.is_empty()
+            && reason.is_none()
+            && created_at.is_none()
+            && group.is_none()
+            && account.is_none()
+            && !was_replayed
+    }
 }
 
 impl Lease {
@@ -272,4 +295,5 @@ pub struct LeaseRecord {
     pub metadata: Option<Arc<[u8]>>,
     pub requests: Vec<Request>,
     pub reason: Option<Arc<str>>,
+    pub peer: Option<Peer>,
 }

@@ -10,6 +10,7 @@
 //! `apply/acquire.rs`.
 
 mod absorb;
+mod account;
 mod apply;
 mod arena;
 mod ask;
@@ -18,6 +19,7 @@ mod change;
 mod command;
 mod deadline;
 mod fact;
+mod footprint;
 mod idle;
 mod index;
 pub mod invariant;
@@ -69,16 +71,19 @@ pub use command::{
     Renew, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
+pub use footprint::Footprint;
 pub use lease::{Ending, Group, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
 pub use limits::Limits;
 pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;
-pub use name::{Dialect, LockKey, Owner};
-pub use outcome::{Acquired, Applied, Grant, GrantKind, Holding, Limit, Rejection, Swept};
+pub use name::{Dialect, LockKey, Owner, Peer};
+pub use outcome::{
+    Acquired, Applied, Exceeded, Grant, GrantKind, Holding, Limit, Rejection, Swept,
+};
 pub use request::{Operation, Request};
 pub use retry::RetryHint;
 pub use session::{Credential, SessionDigest, SessionNumber, SessionRecord};
 pub use snapshot::{Importer, Row};
 pub use time::{Span, Timestamp};
 pub use token::Token;
-pub use view::{Counts, LeaseView, LockView};
+pub use view::{Counts, Detail, LeaseView, LockView};

@@ -2,7 +2,7 @@
 
 use crate::command::{Acquire, OpenSession};
 use crate::name::{LockKey, Owner};
-use crate::outcome::{Limit, Rejection};
+use crate::outcome::{Exceeded, Limit, Rejection};
 use crate::time::Span;
 
 /// What a machine allows. [`Limits::default`] suits a server that strangers may talk to.
@@ -18,6 +18,8 @@ pub struct Limits {
     pub request_id_bytes_max: usize,
     /// Largest metadata, in bytes.
     pub metadata_bytes_max: usize,
+    /// Deepest nesting of metadata. The core does not look into it: whoever knows its format keeps this.
+    pub metadata_depth_max: usize,
     /// Longest reason of a revocation, in bytes.
     pub reason_bytes_max: usize,
     /// Longest ttl of a lease.
@@ -34,12 +36,22 @@ pub struct Limits {
     pub namespaces_max: usize,
     /// Most locks that are held, waited for or remembered.
     pub locks_max: usize,
-    /// Most leases waiting or active of one owner.
-    pub owner_leases_max: u32,
-    /// Most sessions of one owner.
-    pub owner_sessions_max: u32,
-    /// Most sessions.
+    /// Most leases waiting or active of one principal; of those nobody vouches for, from one peer.
+    pub principal_leases_max: u32,
+    /// Most namespaces one principal, or peer, brought up.
+    pub principal_namespaces_max: u32,
+    /// Most sessions of one principal, or peer, in one dialect.
+    pub principal_sessions_max: u32,
+    /// Most sessions in one dialect: none takes the room of another.
     pub sessions_max: usize,
+    /// Most bytes of metadata of all waiting and active leases.
+    pub metadata_total_bytes_max: usize,
+    /// Most bytes of names of locks, namespaces and owners.
+    pub names_total_bytes_max: usize,
+    /// Most bytes of request ids and of the ended leases that answer for them; the oldest of these make room.
+    pub requests_total_bytes_max: usize,
+    /// Most bytes of waiting leases.
+    pub queues_total_bytes_max: usize,
     /// Most waiters for one lock.
     pub queue_max: usize,
     /// Most holders of one lock, and so the largest count of a counted one.
@@ -54,6 +66,8 @@ pub struct Limits {
     pub ended_retention: Span,
     /// Most ended leases kept readable.
     pub ended_max: usize,
+    /// Most bytes of ended leases kept readable; the oldest make room.
+    pub ended_total_bytes_max: usize,
     /// How long a lock nobody uses is remembered by name.
     pub idle_retention: Span,
     /// Most locks nobody uses that are remembered by name.
@@ -66,12 +80,14 @@ impl Default for Limits {
     fn default() -> Self {
         const HOUR: Span = Span::from_secs(3600);
         const DAY: Span = Span::from_secs(24 * 3600);
+        const MIB: usize = 1 << 20;
         Self {
             namespace_bytes_max: 128,
             name_bytes_max: 512,
             owner_bytes_max: 256,
             request_id_bytes_max: 128,
             metadata_bytes_max: 16 * 1024,
+            metadata_depth_max: 64,
             reason_bytes_max: 1024,
             ttl_max: DAY,
             session_ttl_max: Span::from_secs(30 * 24 * 3600),
@@ -80,9 +96,14 @@ impl Default for Limits {
             park_max: Span::from_secs(10),
             namespaces_max: 10_000,
             locks_max: 10_000_000,
-            owner_leases_max: 2_000_000,
-            owner_sessions_max: 10_000,
-            sessions_max: 1_000_000,
+            principal_leases_max: 2_000_000,
+            principal_namespaces_max: 1_000,
+            principal_sessions_max: 10_000,
+            sessions_max: 250_000,
+            metadata_total_bytes_max: 256 * MIB,
+            names_total_bytes_max: 512 * MIB,
+            requests_total_bytes_max: 256 * MIB,
+            queues_total_bytes_max: 128 * MIB,
             queue_max: 100_000,
             holders_max: 10_000,
             lease_requests_max: 64,
@@ -90,6 +111,7 @@ impl Default for Limits {
             answered_max: 1_000_000,
             ended_retention: HOUR,
             ended_max: 100_000,
+            ended_total_bytes_max: 64 * MIB,
             idle_retention: DAY,
             idle_max: 100_000,
             promote_steps_max: 256,
@@ -98,19 +120,56 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// What a limit allows: bytes, milliseconds, or how many.
+    pub fn allowed(&self, limit: Limit) -> u64 {
+        let number = |n: usize| n as u64;
+        match limit {
+            Limit::Namespace => number(self.namespace_bytes_max),
+            Limit::Name => number(self.name_bytes_max),
+            Limit::Owner => number(self.owner_bytes_max),
+            Limit::RequestId => number(self.request_id_bytes_max),
+            Limit::Metadata => number(self.metadata_bytes_max),
+            Limit::Reason => number(self.reason_bytes_max),
+            Limit::Ttl => self.ttl_max.as_millis(),
+            Limit::SessionTtl => self.session_ttl_max.as_millis(),
+            Limit::Grace => self.grace_max.as_millis(),
+            Limit::Wait => self.wait_max.as_millis(),
+            Limit::Holders => self.holders_max.into(),
+            Limit::Namespaces => number(self.namespaces_max),
+            Limit::Locks => number(self.locks_max),
+            Limit::PrincipalLeases => self.principal_leases_max.into(),
+            Limit::PrincipalNamespaces => self.principal_namespaces_max.into(),
+            Limit::PrincipalSessions => self.principal_sessions_max.into(),
+            Limit::Sessions => number(self.sessions_max),
+            Limit::MetadataTotal => number(self.metadata_total_bytes_max),
+            Limit::NamesTotal => number(self.names_total_bytes_max),
+            Limit::RequestsTotal => number(self.requests_total_bytes_max),
+            Limit::QueuesTotal => number(self.queues_total_bytes_max),
+        }
+    }
+
+    /// That a limit was met.
+    pub fn exceeded(&self, limit: Limit) -> Rejection {
+        Rejection::Limit(Exceeded { limit, allowed: self.allowed(limit) })
+    }
+
+    pub(crate) fn within(&self, limit: Limit, holds: bool) -> Result<(), Rejection> {
+        if holds { Ok(()) } else { Err(self.exceeded(limit)) }
+    }
+
     pub(crate) fn check_acquire(&self, acquire: &Acquire) -> Result<(), Rejection> {
         self.check_key(&acquire.lock)?;
         self.check_owner(&acquire.owner)?;
-        within(Limit::Ttl, acquire.ttl.unwrap_or_default() <= self.ttl_max)?;
+        self.within(Limit::Ttl, acquire.ttl.unwrap_or_default() <= self.ttl_max)?;
         let grace_ms = u32::try_from(acquire.grace.as_millis());
-        within(Limit::Grace, acquire.grace <= self.grace_max && grace_ms.is_ok())?;
-        within(Limit::Wait, acquire.wait.span() <= self.wait_max)?;
+        self.within(Limit::Grace, acquire.grace <= self.grace_max && grace_ms.is_ok())?;
+        self.within(Limit::Wait, acquire.wait.span() <= self.wait_max)?;
         let metadata_bytes = acquire.metadata.as_ref().map_or(0, |metadata| metadata.len());
-        within(Limit::Metadata, metadata_bytes <= self.metadata_bytes_max)?;
+        self.within(Limit::Metadata, metadata_bytes <= self.metadata_bytes_max)?;
         self.check_request_id(acquire.request_id.as_deref())?;
         match acquire.mode {
             crate::lease::Mode::Counted(n) => {
-                within(Limit::Holders, (1..=self.holders_max).contains(&n))
+                self.within(Limit::Holders, (1..=self.holders_max).contains(&n))
             }
             _ => Ok(()),
         }
@@ -118,26 +177,51 @@ impl Limits {
 
     pub(crate) fn check_session(&self, open: &OpenSession) -> Result<(), Rejection> {
         self.check_owner(&open.owner)?;
-        within(Limit::SessionTtl, open.ttl > Span::ZERO && open.ttl <= self.session_ttl_max)
+        self.within(Limit::SessionTtl, open.ttl > Span::ZERO && open.ttl <= self.session_ttl_max)
     }
 
     pub(crate) fn check_request_id(&self, id: Option<&str>) -> Result<(), Rejection> {
-        within(Limit::RequestId, id.is_none_or(|id| fits(id, self.request_id_bytes_max)))
+        self.within(Limit::RequestId, id.is_none_or(|id| fits(id, self.request_id_bytes_max)))
     }
 
     pub(crate) fn check_key(&self, key: &LockKey) -> Result<(), Rejection> {
-        within(Limit::Namespace, fits(&key.namespace, self.namespace_bytes_max))?;
-        within(Limit::Name, fits(&key.name, self.name_bytes_max))
+        self.within(Limit::Namespace, fits(&key.namespace, self.namespace_bytes_max))?;
+        self.within(Limit::Name, fits(&key.name, self.name_bytes_max))
     }
 
     fn check_owner(&self, owner: &Owner) -> Result<(), Rejection> {
         let fits = |name| fits(name, self.owner_bytes_max);
-        within(Limit::Owner, fits(&owner.principal) && fits(&owner.instance))
+        self.within(Limit::Owner, fits(&owner.principal) && fits(&owner.instance))
     }
 }
 
-pub(crate) fn within(limit: Limit, holds: bool) -> Result<(), Rejection> {
-    if holds { Ok(()) } else { Err(Rejection::Limit(limit)) }
+impl Limit {
+    /// What the setting is called that says how much is allowed.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Limit::Namespace => "namespace-bytes-max",
+            Limit::Name => "name-bytes-max",
+            Limit::Owner => "owner-bytes-max",
+            Limit::RequestId => "request-id-bytes-max",
+            Limit::Metadata => "metadata-bytes-max",
+            Limit::Reason => "reason-bytes-max",
+            Limit::Ttl => "ttl-max",
+            Limit::SessionTtl => "session-ttl-max",
+            Limit::Grace => "grace-max",
+            Limit::Wait => "wait-max",
+            Limit::Holders => "holders-max",
+            Limit::Namespaces => "namespaces-max",
+            Limit::Locks => "locks-max",
+            Limit::PrincipalLeases => "principal-leases-max",
+            Limit::PrincipalNamespaces => "principal-namespaces-max",
+            Limit::PrincipalSessions => "principal-sessions-max",
+            Limit::Sessions => "sessions-max",
+            Limit::MetadataTotal => "metadata-total-bytes-max",
+            Limit::NamesTotal => "names-total-bytes-max",
+            Limit::RequestsTotal => "requests-total-bytes-max",
+            Limit::QueuesTotal => "queues-total-bytes-max",
+        }
+    }
 }
 
 fn fits(text: &str, bytes_max: usize) -> bool {

@@ -16,7 +16,7 @@ use crate::session::{SessionDigest, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
 use crate::transition::Transition;
-use crate::view::{self, Counts, LeaseView, LockView};
+use crate::view::{self, Counts, Detail, LeaseView, LockView};
 
 /// All locks, leases, queues and sessions of one store.
 pub struct Machine {
@@ -57,6 +57,8 @@ impl Machine {
             facts: Vec::new(),
         };
         let outcome = ask.decide(&mut transition);
+        // Not before: whoever decides must be able to rely on what it has found.
+        apply::sweep::trim(&mut transition);
         let Transition { mut changes, wakeups, facts, .. } = transition;
         if let Some(asker) = asker.filter(|_| !changes.is_empty()) {
             let n_changes = changes.len() as u32;
@@ -107,11 +109,17 @@ impl Machine {
     /// What is true of a lock at the latest time, with at most `n_queue_max` of its queue. Nothing overdue is
     /// shown; [`crate::Settle`] first also shows who is next instead.
     pub fn lock(&self, key: &LockKey, n_queue_max: usize) -> LockView {
+        self.lock_in_part(key, Detail::queue(n_queue_max))
+    }
+
+    /// The same, without more of its holders and its queue than `detail` says.
+    pub fn lock_in_part(&self, key: &LockKey, detail: Detail) -> LockView {
         match self.state.find_lock(key) {
-            Some(slot) => view::lock(&self.state, slot, self.state.now, n_queue_max),
+            Some(slot) => view::lock(&self.state, slot, self.state.now, detail),
             None => LockView {
                 last_token: self.state.namespaces.floor_of(&key.namespace),
                 holders: Vec::new(),
+                n_holders: 0,
                 queue: Vec::new(),
                 n_waiting: 0,
                 lapse: None,

@@ -49,10 +49,12 @@ pub enum Mutant {
     GiveBackWhatIsKnownElsewhere,
     /// Server: lock time follows the wall clock.
     LockTimeFromWall,
+    /// Core: a namespace is forgotten and its tokens with it.
+    ForgetWithoutRaising,
 }
 
 /// All of them.
-pub const ALL: [Mutant; 20] = [
+pub const ALL: [Mutant; 21] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -73,6 +75,7 @@ pub const ALL: [Mutant; 20] = [
     Mutant::SessionIgnored,
     Mutant::GiveBackWhatIsKnownElsewhere,
     Mutant::LockTimeFromWall,
+    Mutant::ForgetWithoutRaising,
 ];
 
 /// From here on this thread has this bug, or none.

@@ -48,6 +48,11 @@ impl fmt::Debug for Owner {
     }
 }
 
+/// Where somebody nobody vouches for speaks from. The core knows it only as a number: what they have is counted
+/// together, whatever names they go by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Peer(pub u64);
+
 /// Which protocol a lease came through. The core knows dialects only as different numbers: a lease is
 /// renewed and released through the one that granted it, and to all others it is held by somebody else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,10 +1,15 @@
 //! Namespaces and the token floors that let their locks be forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::account::Account;
 use crate::arena::{Arena, Slot};
+use crate::mutant;
 use crate::token::Token;
+
+/// What a namespace takes up beside its name, about.
+const NAMESPACE_BYTES: usize = 128;
 
 /// A tenant.
 pub(crate) struct Namespace {
@@ -12,6 +17,17 @@ pub(crate) struct Namespace {
     /// At least the last token of every lock of this namespace that was forgotten.
     pub(crate) floor: Token,
     pub(crate) n_locks: usize,
+    /// Of these, the ones nobody uses.
+    pub(crate) n_idle: usize,
+    /// Whom it is counted with: whoever had the first lease in it that is known of.
+    pub(crate) account: Option<Slot<Account>>,
+}
+
+impl Namespace {
+    /// Nobody has to do with any of its locks.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.n_idle == self.n_locks
+    }
 }
 
 /// Namespaces are few. One that is forgotten leaves its floor to all that are not known.
@@ -20,11 +36,21 @@ pub(crate) struct Namespaces {
     floor: Token,
     arena: Arena<Namespace>,
     by_name: BTreeMap<Arc<str>, Slot<Namespace>>,
+    /// Those without a lock, to be forgotten.
+    empty: BTreeSet<Slot<Namespace>>,
+    /// What all of them take up.
+    n_bytes: usize,
 }
 
 impl Namespaces {
     pub(crate) const fn new() -> Self {
-        Self { floor: Token::ZERO, arena: Arena::new(), by_name: BTreeMap::new() }
+        Self {
+            floor: Token::ZERO,
+            arena: Arena::new(),
+            by_name: BTreeMap::new(),
+            empty: BTreeSet::new(),
+            n_bytes: 0,
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Slot<Namespace>> {
@@ -36,8 +62,13 @@ impl Namespaces {
     }
 
     pub(crate) fn add(&mut self, name: &Arc<str>, floor: Token) -> Slot<Namespace> {
-        let slot = self.arena.insert(Namespace { name: name.clone(), floor, n_locks: 0 });
-        self.by_name.insert(name.clone(), slot);
+        self.n_bytes += bytes(name);
+        let name = name.clone();
+        let namespace =
+            Namespace { name: name.clone(), floor, n_locks: 0, n_idle: 0, account: None };
+        let slot = self.arena.insert(namespace);
+        self.by_name.insert(name, slot);
+        self.empty.insert(slot);
         slot
     }
 
@@ -45,19 +76,51 @@ impl Namespaces {
     pub(crate) fn forget(&mut self, slot: Slot<Namespace>) {
         let Namespace { name, floor, .. } = self.arena.remove(slot);
         self.by_name.remove(&name);
-        self.floor = self.floor.max(floor);
+        self.empty.remove(&slot);
+        self.n_bytes -= bytes(&name);
+        if !mutant!(ForgetWithoutRaising) {
+            self.floor = self.floor.max(floor);
+        }
     }
 
     /// There is one more lock in it, or one less.
     pub(crate) fn count_lock(&mut self, slot: Slot<Namespace>, is_new: bool) {
         let n_locks = &mut self.arena[slot].n_locks;
+        if is_new && *n_locks == 0 {
+            self.empty.remove(&slot);
+        }
         *n_locks = if is_new { *n_locks + 1 } else { *n_locks - 1 };
+        if *n_locks == 0 {
+            self.empty.insert(slot);
+        }
+    }
+
+    /// One of its locks is used no more, or is used again.
+    pub(crate) fn count_idle(&mut self, slot: Slot<Namespace>, is_idle: bool) {
+        let n_idle = &mut self.arena[slot].n_idle;
+        *n_idle = if is_idle { *n_idle + 1 } else { *n_idle - 1 };
+    }
+
+    pub(crate) fn set_account(&mut self, slot: Slot<Namespace>, account: Slot<Account>) {
+        self.arena[slot].account = Some(account);
+    }
+
+    /// Those without a lock.
+    pub(crate) fn empty(&self) -> impl Iterator<Item = Slot<Namespace>> + '_ {
+        self.empty.iter().copied()
+    }
+
+    /// What all of them take up.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.n_bytes
     }
 
     /// No lock is left in any of them.
     pub(crate) fn clear(&mut self) {
         for slot in self.slots().collect::<Vec<_>>() {
-            self.arena[slot].n_locks = 0;
+            let namespace = &mut self.arena[slot];
+            (namespace.n_locks, namespace.n_idle, namespace.account) = (0, 0, None);
+            self.empty.insert(slot);
         }
     }
 
@@ -95,4 +158,9 @@ impl Namespaces {
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot<Namespace>> {
         self.by_name.values().copied()
     }
+}
+
+/// What a namespace takes up.
+pub(crate) fn bytes(name: &str) -> usize {
+    NAMESPACE_BYTES + name.len()
 }

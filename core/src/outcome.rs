@@ -97,7 +97,7 @@ pub enum Rejection {
     /// No such session, or none any more, or somebody else's.
     NoSuchSession,
     /// Too much, too many, too long.
-    Limit(Limit),
+    Limit(Exceeded),
     /// This lock has had all the tokens there are.
     TokensExhausted,
 }
@@ -119,6 +119,15 @@ pub struct Holding {
     pub n_waiting: usize,
 }
 
+/// A limit that was met, and what it allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exceeded {
+    /// Which.
+    pub limit: Limit,
+    /// As much as this: bytes, milliseconds, or how many.
+    pub allowed: u64,
+}
+
 /// Which limit was met. Each is a field of [`crate::Limits`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each is the limit of its name")]
@@ -136,7 +145,12 @@ pub enum Limit {
     Holders,
     Namespaces,
     Locks,
-    OwnerLeases,
-    OwnerSessions,
+    PrincipalLeases,
+    PrincipalNamespaces,
+    PrincipalSessions,
     Sessions,
+    MetadataTotal,
+    NamesTotal,
+    RequestsTotal,
+    QueuesTotal,
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::account::Account;
 use crate::arena::Slot;
 use crate::lease::{Ending, Lease};
-use crate::name::{Dialect, Owner};
+use crate::name::{Dialect, Owner, Peer};
 use crate::owner::Known;
 use crate::time::{Span, Timestamp};
 
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     pub(crate) number: SessionNumber,
     pub(crate) digest: SessionDigest,
     pub(crate) owner: Slot<Known>,
+    /// Whom it is counted with.
+    pub(crate) account: Slot<Account>,
     pub(crate) dialect: Dialect,
     pub(crate) ttl: Span,
     pub(crate) opened_at: Timestamp,
@@ -78,4 +81,5 @@ pub struct SessionRecord {
     pub deadline: Timestamp,
     pub ended: Option<Ending>,
     pub credential: Option<Arc<Credential>>,
+    pub peer: Option<Peer>,
 }

@@ -152,7 +152,8 @@ impl State {
             self.locks[slot].last_token = record.last_token;
         }
         if let Some(LapseRecord { owner, dialect, expired_at, grace_until }) = record.lapse {
-            let owner = self.owners.retain(&owner);
+            // Whom its owner is counted with is not known of a lapse, and nothing is counted by one.
+            let owner = self.owners.retain(&owner, None);
             self.set_lapse(slot, Lapse { owner, dialect, expired_at, grace_until });
         }
         Ok(())

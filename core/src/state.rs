@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::account::Account;
 use crate::arena::{Arena, Slot};
 use crate::deadline::Deadlines;
+use crate::footprint::Footprint;
 use crate::idle::IdleLocks;
 use crate::index::{Filed, Index, NameHash, number_hash};
 use crate::lease::{Ending, Lease, LeaseNumber, Mode};
@@ -52,6 +54,10 @@ pub(crate) struct State {
     pub(crate) next_session: SessionNumber,
     pub(crate) n_active: usize,
     pub(crate) n_queued: usize,
+    /// Sessions of each dialect.
+    pub(crate) n_sessions: BTreeMap<Dialect, usize>,
+    /// What leases and the names of locks take up.
+    pub(crate) footprint: Footprint,
     pub(crate) maintenance: bool,
 }
 
@@ -83,6 +89,8 @@ impl State {
             next_session: SessionNumber(1),
             n_active: 0,
             n_queued: 0,
+            n_sessions: BTreeMap::new(),
+            footprint: Footprint::default(),
             maintenance: false,
         }
     }
@@ -123,6 +131,18 @@ impl State {
 
     pub(crate) fn owner(&self, slot: Slot<Known>) -> &Owner {
         &self.owners.get(slot).owner
+    }
+
+    /// Whom a lease is counted with.
+    pub(crate) fn account_of(&self, lease: &Lease) -> Slot<Account> {
+        let own = lease.extra.as_ref().and_then(|extra| extra.account);
+        own.unwrap_or_else(|| self.owners.get(lease.owner).account)
+    }
+
+    /// What everything takes up.
+    pub(crate) fn footprint(&self) -> Footprint {
+        let names = self.footprint.names + self.owners.n_bytes() + self.namespaces.n_bytes();
+        Footprint { names, ..self.footprint }
     }
 
     /// The lease that remembers a request with this id of this owner.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::arena::Slot;
+use crate::footprint::Footprint;
 use crate::lease::{Ending, Lease, LeaseId, LeaseRecord, Mode, Phase};
 use crate::lock::{LapseRecord, Lock, LockRecord};
 use crate::name::{Dialect, Owner};
@@ -45,6 +46,9 @@ pub struct LeaseView {
 }
 
 impl LeaseView {
+    /// About what one takes up beside its metadata.
+    pub const BYTES: usize = 256;
+
     /// How long it still lasts at `now`; `None` if forever.
     pub fn remaining(&self, now: Timestamp) -> Option<Span> {
         self.deadline.map(|deadline| deadline.since(now))
@@ -63,14 +67,27 @@ impl LeaseView {
 pub struct LockView {
     /// The token of its latest grant.
     pub last_token: Token,
-    /// Who has it, latest grant first.
+    /// Who has it, latest grant first; no more than were asked for.
     pub holders: Vec<LeaseView>,
+    /// How many have it.
+    pub n_holders: usize,
     /// Who waits, in order; no more than were asked for.
     pub queue: Vec<LeaseView>,
     /// How many wait.
     pub n_waiting: usize,
     /// Who let it expire last, if nobody got it since.
     pub lapse: Option<LapseRecord>,
+}
+
+impl LockView {
+    /// About how much there is to show.
+    pub fn n_bytes(&self) -> usize {
+        let leases = self.holders.iter().chain(&self.queue);
+        let bytes = |lease: &LeaseView| {
+            LeaseView::BYTES + lease.metadata.as_ref().map_or(0, |metadata| metadata.len())
+        };
+        LeaseView::BYTES + leases.map(bytes).sum::<usize>()
+    }
 }
 
 /// How much there is.
@@ -90,6 +107,10 @@ pub struct Counts {
     pub n_sessions: usize,
     /// Request ids remembered.
     pub n_requests: usize,
+    /// Namespaces.
+    pub n_namespaces: usize,
+    /// Bytes, by what they are for.
+    pub bytes: Footprint,
 }
 
 pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
@@ -111,13 +132,34 @@ pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
     }
 }
 
+/// How much of a lock is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Detail {
+    /// Most of its queue.
+    pub n_queue_max: usize,
+    /// About how many bytes its holders may have, and its queue; the first holder is always shown.
+    pub n_bytes_max: usize,
+}
+
+impl Detail {
+    /// All of its holders, and this many of its queue.
+    pub fn queue(n_queue_max: usize) -> Self {
+        Self { n_queue_max, n_bytes_max: usize::MAX }
+    }
+
+    /// As many of these as may be shown.
+    fn some<'a>(self, leases: impl Iterator<Item = &'a Lease>) -> impl Iterator<Item = &'a Lease> {
+        let mut n_bytes = 0;
+        leases.take_while(move |lease| {
+            let is_shown = n_bytes < self.n_bytes_max;
+            n_bytes += LeaseView::BYTES + Footprint::of(lease).metadata;
+            is_shown
+        })
+    }
+}
+
 /// What is true of a lock at `now`: nothing overdue is shown.
-pub(crate) fn lock(
-    state: &State,
-    slot: Slot<Lock>,
-    now: Timestamp,
-    n_queue_max: usize,
-) -> LockView {
+pub(crate) fn lock(state: &State, slot: Slot<Lock>, now: Timestamp, detail: Detail) -> LockView {
     let is_true = |lease: &&Lease| state.overdue(lease, now).is_none();
     let lock = &state.locks[slot];
     let holders = state.holders(slot).map(|slot| &state.leases[slot]).filter(is_true);
@@ -125,8 +167,12 @@ pub(crate) fn lock(
     let waiters = waiters.map(|slot| &state.leases[slot]).filter(is_true);
     LockView {
         last_token: lock.last_token,
-        holders: holders.map(|holder| lease(state, holder)).collect(),
-        queue: waiters.take(n_queue_max).map(|waiter| lease(state, waiter)).collect(),
+        holders: detail.some(holders).map(|holder| lease(state, holder)).collect(),
+        n_holders: lock.n_holders() as usize,
+        queue: detail
+            .some(waiters.take(detail.n_queue_max))
+            .map(|waiter| lease(state, waiter))
+            .collect(),
         n_waiting: lock.queue().map_or(0, |queue| queue.len()),
         lapse: lapse_record(state, lock),
     }
@@ -157,6 +203,7 @@ pub(crate) fn lease_record(state: &State, lease: &Lease) -> LeaseRecord {
         requests: lease.requests().to_vec(),
         reason: extra.and_then(|extra| extra.reason.clone()),
         group: lease.group(),
+        peer: state.owners.accounts.get(state.account_of(lease)).peer,
     }
 }
 
@@ -180,6 +227,7 @@ pub(crate) fn session_record(state: &State, session: &Session) -> SessionRecord 
         deadline: session.deadline,
         ended: session.ended,
         credential: session.credential.clone(),
+        peer: state.owners.accounts.get(session.account).peer,
     }
 }
 
@@ -201,5 +249,7 @@ pub(crate) fn counts(state: &State) -> Counts {
         n_ended: state.kept.len() + state.answered.len(),
         n_sessions: state.sessions.len(),
         n_requests: state.requests.len(),
+        n_namespaces: state.namespaces.len(),
+        bytes: state.footprint(),
     }
 }

@@ -107,6 +107,7 @@ fn a_group_and_a_credential_are_part_of_what_is_kept() {
         deadline: Timestamp::ZERO + Span::from_secs(60),
         ended: None,
         credential: Some(Arc::new(credential)),
+        peer: None,
     };
     let digest = session.digest;
     absorb(&mut machine, Change::SessionOpened(Box::new(session.clone()))).expect("new");

@@ -52,6 +52,7 @@ proptest! {
             prop_assert_eq!(&machine.export()[1..], &follower.export()[1..], "after {:?}", command);
             prop_assert_eq!(invariant::check(&machine), Ok(()), "after {:?}", command);
             check_tokens_grow(&mut granted, &applied.changes, &machine)?;
+            check_budgets(&machine)?;
         }
         let mut imported = Machine::import(limits, 4, machine.export()).expect("its own export");
         prop_assert_eq!(imported.export(), machine.export());
@@ -86,6 +87,19 @@ fn check_tokens_grow(
         let last = granted.insert(lock.clone(), token);
         prop_assert!(last < Some(token), "{lock:?}: {last:?} then {token:?}");
     }
+    Ok(())
+}
+
+/// Nothing takes up more than it may. Renewals and releases are never refused for want of room, so a lease can have two
+/// request ids more than there was room for.
+fn check_budgets(machine: &Machine) -> Result<(), TestCaseError> {
+    let (limits, bytes) = (machine.limits(), machine.counts().bytes);
+    prop_assert!(bytes.metadata <= limits.metadata_total_bytes_max, "{bytes:?}");
+    prop_assert!(bytes.names <= limits.names_total_bytes_max, "{bytes:?}");
+    prop_assert!(bytes.queues <= limits.queues_total_bytes_max, "{bytes:?}");
+    prop_assert!(bytes.ended <= limits.ended_total_bytes_max, "{bytes:?}");
+    let spare = 2 * 70 * machine.counts().n_active;
+    prop_assert!(bytes.requests <= limits.requests_total_bytes_max + spare, "{bytes:?}");
     Ok(())
 }
 

@@ -20,10 +20,11 @@ use tower::ServiceExt;
 
 use crate::backup::Backups;
 use crate::contract::{self, Health};
-use crate::dialect::files::{self, content::Content, content::Local};
+use crate::dialect::files::{self, content};
 use crate::dialect::{self, Dialect, native};
 use crate::engine::{EngineHandle, Mailbox, Probe};
 use crate::http;
+use crate::http::answers::Answers;
 use crate::http::forwarded::Peer;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
@@ -51,8 +52,10 @@ pub struct Parts {
     pub limits: Arc<Limits>,
     /// Its backups, if it takes any.
     pub backups: Option<Arc<Backups>>,
+    /// How much is being answered.
+    pub answers: Arc<Answers>,
     /// Where files are, if anywhere.
-    pub(crate) content: Option<Arc<dyn Content>>,
+    pub(crate) content: Option<Arc<dyn content::Content>>,
 }
 
 impl App {
@@ -66,6 +69,7 @@ impl App {
         limits: Limits,
     ) -> Self {
         let (dialect, limits) = (Arc::new(dialect), Arc::new(limits));
+        let answers = Arc::new(Answers::new(&http));
         Self(Arc::new(Parts {
             engine,
             metrics,
@@ -74,6 +78,7 @@ impl App {
             dialect,
             limits,
             backups: None,
+            answers,
             content: None,
         }))
     }
@@ -85,8 +90,13 @@ impl App {
 
     /// Keeps files in `folder`, or in one that is gone at the end.
     pub fn keep_files(self, folder: Option<&Path>) -> std::io::Result<Self> {
-        let local = folder.map_or_else(Local::temporary, Local::open)?;
-        let content: Option<Arc<dyn Content>> = Some(Arc::new(local));
+        let dialect::Options { files_quota, free_space_min, .. } = *self.dialect;
+        let quota = content::Quota { bytes_max: files_quota, free_min: free_space_min };
+        let local = match folder {
+            Some(folder) => content::Local::open(folder, quota)?,
+            None => content::Local::temporary(quota)?,
+        };
+        let content: Option<Arc<dyn content::Content>> = Some(Arc::new(local));
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 
@@ -123,7 +133,7 @@ impl Service {
         if self.speaks_native
             && let Some(direct) = native::Direct::of(&request)
         {
-            return direct.answer(self.app, request).await;
+            return direct.answer(self.app, peer, request).await;
         }
         request.extensions_mut().insert(peer);
         let Ok(response) = self.router.oneshot(request.map(Body::new)).await;
@@ -199,6 +209,11 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
 
 async fn metrics(State(app): State<App>) -> Response {
     app.metrics.observe_health(app.engine.health());
+    app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
+    app.metrics.event_streams.set(app.answers.n_streams() as i64);
+    if let Some(content) = &app.content {
+        app.metrics.files_bytes.set(content.n_bytes() as i64);
+    }
     if let Some(backups) = &app.backups {
         app.metrics.observe_backup_age(backups.age());
     }

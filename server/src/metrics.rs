@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Command, Counts, Ending};
+use leasehold_core::{Command, Counts, Ending, Footprint};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -28,6 +28,15 @@ pub enum Op {
 
 const OPS: [(Op, &str); 3] =
     [(Op::Acquire, "acquire"), (Op::Renew, "renew"), (Op::Release, "release")];
+
+/// What has a budget in bytes.
+const BYTES: [(&str, &str); 5] = [
+    ("metadata", "Bytes of metadata of waiting and active leases"),
+    ("names", "Bytes of names of locks, namespaces and owners"),
+    ("requests", "Bytes of request ids and of ended leases that answer for them"),
+    ("queues", "Bytes of waiting leases"),
+    ("ended", "Bytes of ended leases that stay readable"),
+];
 
 impl Op {
     pub(crate) fn of_command(command: &Command) -> Option<Self> {
@@ -70,6 +79,8 @@ pub struct Metrics {
     expired: Counter,
     n_waiting: Gauge,
     n_sessions: Gauge,
+    n_namespaces: Gauge,
+    bytes: [Gauge; 5],
     queue_depth: Gauge<i64, AtomicI64>,
     journal_records: Gauge,
     journal_written: Counter<u64, AtomicU64>,
@@ -83,6 +94,12 @@ pub struct Metrics {
     pub batch_size: Histogram,
     /// Connections open.
     pub connections: Gauge,
+    /// Bytes of all files.
+    pub files_bytes: Gauge,
+    /// Bytes of long answers that are being sent.
+    pub answers_bytes: Gauge,
+    /// Streams of events.
+    pub event_streams: Gauge,
 }
 
 impl Metrics {
@@ -120,6 +137,8 @@ impl Metrics {
             expired: Counter::default(),
             n_waiting: Gauge::default(),
             n_sessions: Gauge::default(),
+            n_namespaces: Gauge::default(),
+            bytes: Default::default(),
             queue_depth: Gauge::default(),
             journal_records: Gauge::default(),
             journal_written: Counter::default(),
@@ -129,6 +148,9 @@ impl Metrics {
             commit_latency: millis(0.02),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
+            files_bytes: Gauge::default(),
+            answers_bytes: Gauge::default(),
+            event_streams: Gauge::default(),
             registry,
         };
         metrics.registered()
@@ -159,6 +181,14 @@ impl Metrics {
         r.register("leasehold_commit_latency_ms", "Making one record durable", commit);
         r.register("leasehold_batch_size", "Requests per record", self.batch_size.clone());
         r.register("leasehold_connections", "Connections open", self.connections.clone());
+        r.register("leasehold_namespaces", "Namespaces", self.n_namespaces.clone());
+        r.register("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
+        let help = "Bytes of long answers that are being sent";
+        r.register("leasehold_answers_bytes", help, self.answers_bytes.clone());
+        r.register("leasehold_event_streams", "Streams of events", self.event_streams.clone());
+        for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
+            r.register(format!("leasehold_{name}_bytes"), help, gauge.clone());
+        }
         self
     }
 
@@ -203,6 +233,11 @@ impl Metrics {
         self.locks_held.set(counts.n_active as i64);
         self.n_waiting.set(counts.n_waiting as i64);
         self.n_sessions.set(counts.n_sessions as i64);
+        self.n_namespaces.set(counts.n_namespaces as i64);
+        let Footprint { metadata, names, requests, queues, ended } = counts.bytes;
+        for (gauge, n) in self.bytes.iter().zip([metadata, names, requests, queues, ended]) {
+            gauge.set(n as i64);
+        }
         self.queue_depth.set(n_asked as i64);
         self.journal_records.set(journal.n_records as i64);
         let known = self.journal_written.get();

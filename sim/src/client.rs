@@ -84,7 +84,7 @@ impl Client {
                 gives_back: chance.permille(800),
                 is_blind: chance.permille(300),
                 uses_sessions: chance.permille(250),
-                names_requests: chance.permille(700),
+                names_requests: chance.permille(if plan.names_requests { 700 } else { 0 }),
                 vanishes: chance.permille(150),
                 is_hasty: chance.permille(250),
             },

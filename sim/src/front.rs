@@ -110,7 +110,7 @@ impl Front {
                 digest[..8].copy_from_slice(&self.secrets.draw().to_le_bytes());
                 let (session, expires_in_ms) = (SessionDigest(digest), *ttl_ms);
                 let (owner, ttl) = (owner(client), Span::from_millis(*ttl_ms));
-                let ask = OpenSession { digest: session, owner, dialect, ttl };
+                let ask = OpenSession { digest: session, owner, dialect, ttl, peer: None };
                 self.call(ask, move |_| Answer::SessionOpened { session, expires_in_ms })
             }
             Request::KeepSession(session) => {
@@ -168,8 +168,9 @@ pub fn name(lock: Lock) -> String {
     format!("lock-{lock}")
 }
 
+/// Each in a namespace of its own: one that nobody uses for a while is forgotten with it.
 fn key(lock: Lock) -> LockKey {
-    LockKey::new("default", name(lock))
+    LockKey::new(format!("tenant-{lock}"), name(lock))
 }
 
 fn owner(client: usize) -> Owner {

@@ -43,6 +43,8 @@ pub struct Plan {
     pub client_fault_every: Time,
     /// Clients ask for grace periods now and then.
     pub uses_grace: bool,
+    /// Some clients name their requests. What they did is then remembered for long, and nothing forgotten early.
+    pub names_requests: bool,
     /// Somebody revokes now and then.
     pub revokes: bool,
     /// The server is once put back to a backup.
@@ -83,6 +85,7 @@ impl Plan {
             fault_every: if calm { 60 * SECOND } else { chance.within(1, 10) * SECOND },
             client_fault_every: chance.within(1, 8) * SECOND,
             uses_grace: chance.permille(500),
+            names_requests: chance.permille(900),
             revokes: chance.permille(150),
             restores: chance.permille(150),
             fold_every: chance.within(200, 5_000) * MS,

@@ -26,6 +26,12 @@ pub(super) struct FilesArgs {
     /// Largest file, in bytes.
     #[arg(long, env = "LEASEHOLD_FILES_BYTES_MAX", default_value_t = 16 << 30)]
     pub(super) files_bytes_max: u64,
+    /// Most bytes of all files together.
+    #[arg(long, env = "LEASEHOLD_FILES_QUOTA", default_value_t = 64 << 30)]
+    pub(super) files_quota: u64,
+    /// Bytes of the disk that uploads leave free. Unless said: 5 % of it, and at least 256 MiB.
+    #[arg(long, env = "LEASEHOLD_FREE_SPACE_MIN")]
+    pub(super) free_space_min: Option<u64>,
     /// May anybody read files, without a session? Unless said: if only this machine can reach the server.
     #[arg(long, env = "LEASEHOLD_FILES_PUBLIC", num_args = 0..=1, default_missing_value = "true",
           require_equals = true)]

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use super::Incoherent;
+use crate::account::Account;
 use crate::arena::Slot;
+use crate::footprint::Footprint;
 use crate::index::{Filed, number_hash};
 use crate::lease::{Ending, Extra, Lease, LeaseNumber, LeaseRecord, Links, Mode, Phase, Ttl};
 use crate::lock::{Lapse, Lock};
+use crate::name::Owner;
+use crate::owner::Known;
 use crate::request::{Operation, Request};
 use crate::session::Session;
 use crate::state::{Scope, State};
@@ -34,6 +38,7 @@ impl State {
         };
         let lock = self.use_lock(&record.lock);
         let slot = self.insert_lease(record, lock);
+        self.weigh(slot);
         match record.phase {
             Phase::Active => {
                 self.n_active += 1;
@@ -52,7 +57,9 @@ impl State {
     }
 
     fn insert_lease(&mut self, record: &LeaseRecord, lock: Slot<Lock>) -> Slot<Lease> {
-        let owner = self.owners.retain(&record.owner);
+        let owner = self.owners.retain(&record.owner, record.peer);
+        let extra = self.counted(owner, record, extra(record));
+        self.found(lock, extra.as_ref().and_then(|extra| extra.account), owner);
         let slot = self.leases.insert(Lease {
             number: record.number,
             secret: record.secret,
@@ -72,7 +79,7 @@ impl State {
             ttl: Ttl::new(record.ttl),
             grace_ms: record.grace.as_millis() as u32,
             membership: None,
-            extra: extra(record),
+            extra,
         });
         let Self { leases, lease_index, .. } = self;
         let hash_of = |slot: &Slot<Lease>| number_hash(leases[*slot].number.0);
@@ -84,10 +91,38 @@ impl State {
         slot
     }
 
-    /// From here on the lease counts: for its owner, its session, its lock's count and its deadline.
+    /// Has a lease say whom it is counted with, if that is not who its owner usually is.
+    fn counted(
+        &mut self,
+        owner: Slot<Known>,
+        record: &LeaseRecord,
+        mut extra: Option<Box<Extra>>,
+    ) -> Option<Box<Extra>> {
+        let usual = self.owners.get(owner).account;
+        let LeaseRecord { owner: Owner { principal, .. }, peer, .. } = record;
+        if !self.owners.accounts.get(usual).is(principal, *peer) {
+            let account = self.owners.accounts.retain(principal, *peer);
+            extra.get_or_insert_default().account = Some(account);
+        }
+        extra
+    }
+
+    /// A namespace that belongs to nobody belongs to whoever has a lease in it.
+    fn found(&mut self, lock: Slot<Lock>, other: Option<Slot<Account>>, owner: Slot<Known>) {
+        let namespace = self.locks[lock].namespace;
+        if self.namespaces.get(namespace).account.is_none() {
+            let account = other.unwrap_or(self.owners.get(owner).account);
+            self.owners.accounts.retain_known(account);
+            self.owners.accounts.get_mut(account).n_namespaces += 1;
+            self.namespaces.set_account(namespace, account);
+        }
+    }
+
+    /// From here on the lease counts: for its account, its session, its lock's count and its deadline.
     fn begin(&mut self, slot: Slot<Lease>, session: Option<Slot<Session>>) {
-        let Lease { owner, deadline, .. } = self.leases[slot];
-        self.owners.get_mut(owner).n_leases += 1;
+        let deadline = self.leases[slot].deadline;
+        let account = self.account_of(&self.leases[slot]);
+        self.owners.accounts.get_mut(account).n_leases += 1;
         if let Some(session) = session {
             self.join_session(session, slot);
         }
@@ -119,6 +154,7 @@ impl State {
         deadline: Timestamp,
     ) {
         self.dequeue(slot);
+        self.unweigh(slot);
         self.n_active += 1;
         let lease = &mut self.leases[slot];
         lease.phase = Phase::Active;
@@ -130,6 +166,7 @@ impl State {
         lease.renewed_at = at;
         lease.deadline = deadline;
         let lock = lease.lock;
+        self.weigh(slot);
         self.add_holder(lock, slot);
         self.lease_deadlines.set(slot, deadline);
     }
@@ -150,7 +187,11 @@ impl State {
         if deadline < before || deadline == Timestamp::NEVER {
             self.lease_deadlines.set(slot, deadline);
         }
-        self.remember(slot, request);
+        if request.is_some() {
+            self.unweigh(slot);
+            self.remember(slot, request);
+            self.weigh(slot);
+        }
     }
 
     pub(super) fn amend(&mut self, slot: Slot<Lease>, ttl: Option<Span>) {
@@ -179,7 +220,8 @@ impl State {
     }
 
     pub(super) fn end_lease(&mut self, slot: Slot<Lease>, ended: Ended) {
-        let Lease { lock, owner, phase, mode, keep, number, .. } = self.leases[slot];
+        let Lease { lock, phase, mode, keep, number, .. } = self.leases[slot];
+        self.unweigh(slot);
         if phase == Phase::Active {
             self.n_active -= 1;
             self.remove_holder(lock, slot);
@@ -192,26 +234,40 @@ impl State {
         }
         self.leave_session(slot);
         self.lease_deadlines.remove(slot);
-        self.owners.get_mut(owner).n_leases -= 1;
+        let account = self.account_of(&self.leases[slot]);
+        self.owners.accounts.get_mut(account).n_leases -= 1;
         self.locks[lock].busy_mut().n_ended += 1;
         let lease = &mut self.leases[slot];
         lease.phase = Phase::Ended(ended.how);
         lease.deadline = ended.at;
         lease.version += 1;
-        if ended.reason.is_some() {
+        if keep && ended.reason.is_some() {
             lease.extra().reason = ended.reason;
         }
         self.remember(slot, ended.request);
         if ended.kept {
+            self.slim(slot);
+            self.weigh(slot);
             self.memory_of(keep).insert((ended.at, number));
         } else {
             self.discard_lease(slot);
         }
     }
 
+    /// An ended lease nobody wants to read keeps only what answers a repeated request.
+    fn slim(&mut self, slot: Slot<Lease>) {
+        let lease = &mut self.leases[slot];
+        if let Some(extra) = &mut lease.extra
+            && !lease.keep
+        {
+            extra.slim();
+            lease.extra = lease.extra.take().filter(|extra| !extra.is_empty());
+        }
+    }
+
     fn lapse(&mut self, slot: Slot<Lease>, expired_at: Timestamp) {
         let Lease { lock, owner, dialect, .. } = self.leases[slot];
-        let owner = self.owners.retain(&self.owner(owner).clone());
+        self.owners.retain_known(owner);
         let grace_until = expired_at + self.leases[slot].grace();
         self.set_lapse(lock, Lapse { owner, dialect, expired_at, grace_until });
     }
@@ -219,6 +275,7 @@ impl State {
     pub(super) fn forget_lease(&mut self, slot: Slot<Lease>) {
         let Lease { number, deadline, keep, .. } = self.leases[slot];
         self.memory_of(keep).remove(&(deadline, number));
+        self.unweigh(slot);
         self.discard_lease(slot);
     }
 
@@ -227,7 +284,10 @@ impl State {
         self.forget_requests(slot);
         let Lease { number, lock, owner, .. } = self.leases[slot];
         self.lease_index.remove(number_hash(number.0), |other| *other == slot);
-        self.leases.remove(slot);
+        let extra = self.leases.remove(slot).extra;
+        if let Some(account) = extra.and_then(|extra| extra.account) {
+            self.owners.accounts.release(account);
+        }
         self.owners.release(owner);
         self.locks[lock].busy_mut().n_ended -= 1;
         self.rest(lock);
@@ -253,7 +313,18 @@ impl State {
         }
     }
 
+    /// What a lease takes up counts.
+    fn weigh(&mut self, slot: Slot<Lease>) {
+        self.footprint += Footprint::of(&self.leases[slot]);
+    }
+
+    /// What a lease takes up counts no more, or is about to be something else.
+    fn unweigh(&mut self, slot: Slot<Lease>) {
+        self.footprint -= Footprint::of(&self.leases[slot]);
+    }
+
     pub(super) fn forget_request(&mut self, slot: Slot<Lease>, operation: Operation, id: &str) {
+        self.unweigh(slot);
         let requests = &mut self.leases[slot].extra().requests;
         let is_it = |request: &Request| request.operation == operation && *request.id == *id;
         if let Some(at) = requests.iter().position(is_it) {
@@ -261,6 +332,7 @@ impl State {
             let hash = self.hash_of_request(slot, &request);
             self.requests.remove(hash, |filed| *filed == Filed { hash, lease: slot });
         }
+        self.weigh(slot);
     }
 
     fn hash_of_request(&self, slot: Slot<Lease>, request: &Request) -> u64 {
@@ -280,16 +352,22 @@ fn extra(record: &LeaseRecord) -> Option<Box<Extra>> {
     let has_any = record.metadata.is_some()
         || !record.requests.is_empty()
         || record.reason.is_some()
-        || record.group.is_some()
-        || created_at.is_some();
-    has_any.then(|| {
-        Box::new(Extra {
-            metadata: record.metadata.clone(),
-            requests: record.requests.clone(),
-            reason: record.reason.clone(),
-            created_at,
-            group: record.group,
-            was_replayed: false,
-        })
-    })
+        || created_at.is_some()
+        || record.group.is_some();
+    if !has_any {
+        return None;
+    }
+    let mut extra = Extra {
+        metadata: record.metadata.clone(),
+        requests: record.requests.clone(),
+        reason: record.reason.clone(),
+        created_at,
+        group: record.group,
+        account: None,
+        was_replayed: false,
+    };
+    if matches!(record.phase, Phase::Ended(_)) && !record.keep {
+        extra.slim();
+    }
+    Some(Box::new(extra)).filter(|extra| !extra.is_empty())
 }

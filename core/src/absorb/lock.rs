@@ -18,6 +18,7 @@ impl State {
     pub(crate) fn add_lock(&mut self, key: &LockKey) -> Slot<Lock> {
         let namespace = self.namespaces.find_or_add(&key.namespace);
         self.namespaces.count_lock(namespace, true);
+        self.footprint.names += key.name.len();
         let slot = self.locks.insert(Lock {
             namespace,
             name: key.name.clone(),
@@ -38,6 +39,7 @@ impl State {
     fn wake(&mut self, slot: Slot<Lock>) {
         if self.locks[slot].busy().is_none() {
             self.idle.remove(&mut self.locks, slot);
+            self.namespaces.count_idle(self.locks[slot].namespace, false);
         }
     }
 
@@ -45,6 +47,7 @@ impl State {
     pub(crate) fn rest(&mut self, slot: Slot<Lock>) {
         if self.locks[slot].busy().is_some_and(Busy::is_over) {
             self.idle.push(&mut self.locks, slot, self.now);
+            self.namespaces.count_idle(self.locks[slot].namespace, true);
         }
     }
 
@@ -55,6 +58,7 @@ impl State {
         let hash = self.lock_hash(slot);
         self.lock_index.remove(hash, |other| *other == slot);
         let lock = self.locks.remove(slot);
+        self.footprint.names -= lock.name.len();
         self.namespaces.count_lock(lock.namespace, false);
         self.namespaces.raise_floor(lock.namespace, lock.last_token);
     }

@@ -90,6 +90,10 @@ impl State {
         if self.namespaces.get(slot).n_locks > 0 {
             return Err(Incoherent(format!("namespace {name:?} is forgotten, but has locks")));
         }
+        if let Some(account) = self.namespaces.get(slot).account {
+            self.owners.accounts.get_mut(account).n_namespaces -= 1;
+            self.owners.accounts.release(account);
+        }
         self.namespaces.forget(slot);
         Ok(())
     }

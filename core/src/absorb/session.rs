@@ -8,11 +8,14 @@ use crate::time::Timestamp;
 
 impl State {
     pub(crate) fn add_session(&mut self, record: &SessionRecord) {
-        let owner = self.owners.retain(&record.owner);
+        let owner = self.owners.retain(&record.owner, record.peer);
+        let account = self.owners.accounts.retain(&record.owner.principal, record.peer);
+        *self.n_sessions.entry(record.dialect).or_default() += 1;
         let slot = self.sessions.insert(Session {
             number: record.number,
             digest: record.digest,
             owner,
+            account,
             dialect: record.dialect,
             ttl: record.ttl,
             opened_at: record.opened_at,
@@ -28,7 +31,7 @@ impl State {
         if record.ended.is_some() {
             self.ending.push_back(slot);
         } else {
-            self.owners.get_mut(owner).n_sessions += 1;
+            self.owners.accounts.get_mut(account).add_session(record.dialect);
             self.session_deadlines.set(slot, record.deadline);
         }
     }
@@ -42,7 +45,7 @@ impl State {
         let session = &mut self.sessions[slot];
         session.ended = Some(how);
         session.deadline = at;
-        self.owners.get_mut(session.owner).n_sessions -= 1;
+        self.owners.accounts.get_mut(session.account).remove_session(session.dialect);
         self.session_deadlines.remove(slot);
         self.ending.push_back(slot);
     }
@@ -52,6 +55,11 @@ impl State {
         self.session_numbers.remove(&session.number);
         self.session_digests.remove(&session.digest);
         self.owners.release(session.owner);
+        self.owners.accounts.release(session.account);
+        if let Some(n) = self.n_sessions.get_mut(&session.dialect) {
+            *n -= 1;
+        }
+        self.n_sessions.retain(|_, n| *n > 0);
         // It is the first unless a journal is being replayed beside a sweep that never ran.
         self.ending.retain(|other| *other != slot);
     }

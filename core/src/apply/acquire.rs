@@ -1,15 +1,15 @@
 //! Take a lock, or queue for it.
 
 use super::replay::{self, Replay};
+use super::room::{self, Need};
 use crate::arena::Slot;
 use crate::change::Change;
 use crate::command::{Acquire, Wait};
 use crate::lease::{Lease, LeaseRecord, Mode, Phase};
-use crate::limits::within;
 use crate::lock::Lock;
 use crate::mutant;
 use crate::name::Owner;
-use crate::outcome::{Acquired, Grant, GrantKind, Holding, Limit, Rejection};
+use crate::outcome::{Acquired, Grant, GrantKind, Holding, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::session::SessionNumber;
 use crate::state::Scope;
@@ -17,7 +17,7 @@ use crate::time::{Span, Timestamp};
 use crate::token::Token;
 use crate::transition::Transition;
 
-pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Acquired, Rejection> {
+pub(crate) fn acquire(t: &mut Transition<'_>, mut acquire: Acquire) -> Result<Acquired, Rejection> {
     t.limits.check_acquire(&acquire)?;
     let request = request(&acquire).filter(|_| !mutant!(RequestIdNotStored));
     if let Some(request) = &request {
@@ -39,7 +39,7 @@ pub(crate) fn acquire(t: &mut Transition<'_>, acquire: Acquire) -> Result<Acquir
             None => {}
         }
     }
-    let session = session(t, &acquire)?;
+    let session = session(t, &mut acquire)?;
     let lock = t.state.find_lock(&acquire.lock);
     if let Some(lock) = lock {
         t.settle(lock);
@@ -132,7 +132,8 @@ fn take(
     session: Option<SessionNumber>,
     lock: Option<Slot<Lock>>,
 ) -> Result<Acquired, Rejection> {
-    check_room(t, &acquire)?;
+    let (asked, waits) = (request.as_ref(), false);
+    room::check(t, &Need { acquire: &acquire, request: asked, lock, waits })?;
     let token = t.state.next_token(lock, &acquire.lock.namespace);
     let token = token.ok_or(Rejection::TokensExhausted)?;
     let previous = lock.and_then(|lock| previous(t, lock, &acquire.owner));
@@ -156,8 +157,9 @@ fn queue(
     if acquire.wait.span() == Span::ZERO {
         return Err(obstacle);
     }
-    check_room(t, &acquire)?;
     let lock = t.state.find_lock(&acquire.lock);
+    let (asked, waits) = (request.as_ref(), true);
+    room::check(t, &Need { acquire: &acquire, request: asked, lock, waits })?;
     let n_waiting = lock.and_then(|lock| t.state.locks[lock].queue()).map_or(0, |q| q.len());
     if n_waiting >= t.limits.queue_max {
         return Err(Rejection::QueueFull);
@@ -206,6 +208,7 @@ fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
         metadata: acquire.metadata,
         requests: fresh.request.into_iter().collect(),
         reason: None,
+        peer: acquire.peer,
     })));
     let Some(slot) = t.state.find_lease(number) else { panic!("a lease was just added") };
     slot
@@ -235,32 +238,16 @@ fn previous(t: &Transition<'_>, lock: Slot<Lock>, owner: &Owner) -> Option<Owner
     Some(t.state.owner(lapse.owner)).filter(|last| *last != owner).cloned()
 }
 
-fn session(t: &Transition<'_>, acquire: &Acquire) -> Result<Option<SessionNumber>, Rejection> {
+/// The session a lease is to belong to. The lease is counted with whoever the session is.
+fn session(t: &Transition<'_>, acquire: &mut Acquire) -> Result<Option<SessionNumber>, Rejection> {
     let Some(digest) = &acquire.session else { return Ok(None) };
     let slot = super::session::live(t, digest, acquire.dialect)?;
     let session = &t.state.sessions[slot];
     if *t.state.owner(session.owner) != acquire.owner {
         return Err(Rejection::NoSuchSession);
     }
+    acquire.peer = t.state.owners.accounts.get(session.account).peer;
     Ok(Some(session.number))
-}
-
-/// Is there room for one more lease, and for its lock if that is new?
-fn check_room(t: &mut Transition<'_>, acquire: &Acquire) -> Result<(), Rejection> {
-    let owner = t.state.owners.find(&acquire.owner);
-    let n_leases = owner.map_or(0, |owner| t.state.owners.get(owner).n_leases);
-    within(Limit::OwnerLeases, n_leases < t.limits.owner_leases_max)?;
-    if t.state.find_lock(&acquire.lock).is_some() {
-        return Ok(());
-    }
-    let is_known = t.state.namespaces.find(&acquire.lock.namespace).is_some();
-    within(Limit::Namespaces, is_known || t.state.namespaces.len() < t.limits.namespaces_max)?;
-    if t.state.locks.len() >= t.limits.locks_max {
-        // A name nobody uses makes room for one that somebody does.
-        let idle = t.state.idle.first(&t.state.locks).ok_or(Rejection::Limit(Limit::Locks))?;
-        super::sweep::forget_lock(t, idle.0);
-    }
-    Ok(())
 }
 
 fn request(acquire: &Acquire) -> Option<Request> {

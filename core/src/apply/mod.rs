@@ -8,6 +8,7 @@ pub(crate) mod renew;
 pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod revoke;
+pub(crate) mod room;
 pub(crate) mod session;
 pub(crate) mod settle;
 pub(crate) mod sweep;

@@ -6,7 +6,6 @@ use crate::arena::Slot;
 use crate::change::Change;
 use crate::command::{Amend, Extend, Renew};
 use crate::lease::{Lease, Phase};
-use crate::limits::within;
 use crate::outcome::{Limit, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::state::Scope;
@@ -15,7 +14,7 @@ use crate::view::LeaseView;
 
 pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Box<LeaseView>, Rejection> {
     let (Extend::AtLeast(by) | Extend::Exactly(by)) = renew.extend;
-    within(Limit::Ttl, by <= t.limits.ttl_max)?;
+    t.limits.within(Limit::Ttl, by <= t.limits.ttl_max)?;
     t.limits.check_request_id(renew.request_id.as_deref())?;
     let slot = prove(t, &renew.proof, renew.dialect)?;
     let request = renew.request_id.as_ref().map(|id| request(t, slot, renew.extend, id));
@@ -39,7 +38,7 @@ pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Box<LeaseVi
 
 /// Change what a later grant lasts. A lease that has its grant keeps the deadline it has.
 pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Box<LeaseView>, Rejection> {
-    within(Limit::Ttl, amend.ttl <= t.limits.ttl_max)?;
+    t.limits.within(Limit::Ttl, amend.ttl <= t.limits.ttl_max)?;
     let slot = prove(t, &amend.proof, amend.dialect)?;
     if let Phase::Ended(how) = t.phase(slot) {
         return Err(Rejection::Ended(how));
@@ -78,10 +77,12 @@ pub(crate) fn find(
     replay::find(t, &scope, request.fingerprint)
 }
 
-/// A lease that lives long is renewed often: its oldest renewals are forgotten.
+/// A lease that lives long is renewed often: its oldest renewals are forgotten. A renewal is never refused for want of
+/// room: if all request ids together take up too much, it takes the place of the one before.
 fn make_room(t: &mut Transition<'_>, slot: Slot<Lease>, is_needed: bool) {
     let requests = t.state.leases[slot].requests();
-    if !is_needed || requests.len() < t.limits.lease_requests_max {
+    let is_room = t.state.footprint.requests < t.limits.requests_total_bytes_max;
+    if !is_needed || (is_room && requests.len() < t.limits.lease_requests_max) {
         return;
     }
     let Some(oldest) = requests.iter().find(|request| request.operation == Operation::Renew) else {

@@ -4,13 +4,12 @@ use super::proof::prove;
 use crate::arena::Slot;
 use crate::command::{Revoke, Target};
 use crate::lease::{Ending, Lease, Phase};
-use crate::limits::within;
 use crate::outcome::{Limit, Rejection};
 use crate::transition::{End, Transition};
 use crate::view::LeaseView;
 
 pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<LeaseView>, Rejection> {
-    within(Limit::Reason, revoke.reason.len() <= t.limits.reason_bytes_max)?;
+    t.limits.within(Limit::Reason, revoke.reason.len() <= t.limits.reason_bytes_max)?;
     let (lock, leases) = match &revoke.target {
         Target::Lock(key) => {
             t.limits.check_key(key)?;

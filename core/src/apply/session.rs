@@ -4,7 +4,6 @@ use crate::arena::Slot;
 use crate::change::Change;
 use crate::command::{CloseSession, KeepSession, OpenSession};
 use crate::lease::Ending;
-use crate::limits::within;
 use crate::name::Dialect;
 use crate::outcome::{Limit, Rejection};
 use crate::session::{Session, SessionDigest, SessionNumber, SessionRecord};
@@ -13,10 +12,13 @@ use crate::transition::Transition;
 
 pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionNumber, Rejection> {
     t.limits.check_session(&open)?;
-    within(Limit::Sessions, t.state.sessions.len() < t.limits.sessions_max)?;
-    let owner = t.state.owners.find(&open.owner);
-    let n_sessions = owner.map_or(0, |owner| t.state.owners.get(owner).n_sessions);
-    within(Limit::OwnerSessions, n_sessions < t.limits.owner_sessions_max)?;
+    let n_sessions = t.state.n_sessions.get(&open.dialect).copied().unwrap_or_default();
+    t.limits.within(Limit::Sessions, n_sessions < t.limits.sessions_max)?;
+    let accounts = &t.state.owners.accounts;
+    let account = accounts.find(&open.owner.principal, open.peer);
+    let n_sessions = account.map_or(0, |slot| accounts.get(slot).n_sessions(open.dialect));
+    let is_room = n_sessions < t.limits.principal_sessions_max;
+    t.limits.within(Limit::PrincipalSessions, is_room)?;
     if t.state.find_session(&open.digest).is_some() {
         // Secrets are drawn at random; the same one twice means the caller draws them badly.
         return Err(Rejection::RequestConflict);
@@ -32,6 +34,7 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionN
         deadline: t.now + open.ttl,
         ended: None,
         credential: None,
+        peer: open.peer,
     })));
     Ok(number)
 }

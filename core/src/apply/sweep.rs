@@ -8,13 +8,18 @@ use std::collections::BTreeSet;
 use crate::arena::Slot;
 use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber};
+use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::mutant;
+use crate::namespace::Namespace;
 use crate::outcome::Swept;
 use crate::session::Session;
 use crate::state::State;
 use crate::time::{Span, Timestamp};
 use crate::transition::Transition;
+
+/// Ended leases, by the time of their end.
+type Ended = BTreeSet<(Timestamp, LeaseNumber)>;
 
 pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
     let mut n_done = 0;
@@ -25,7 +30,7 @@ pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
 }
 
 /// The earliest instant at which a sweep has something to do.
-pub(crate) fn next_deadline(state: &State, limits: &crate::Limits) -> Option<Timestamp> {
+pub(crate) fn next_deadline(state: &State, limits: &Limits) -> Option<Timestamp> {
     if !state.pending.is_empty() || !state.ending.is_empty() {
         return Some(Timestamp::ZERO);
     }
@@ -33,9 +38,10 @@ pub(crate) fn next_deadline(state: &State, limits: &crate::Limits) -> Option<Tim
         state.session_deadlines.first().map(|(at, _)| at),
         state.lease_deadlines.first().map(|(at, _)| at),
         state.grace_deadlines.first().map(|(at, _)| at),
-        forget_at(&state.kept, limits.ended_max, limits.ended_retention),
-        forget_at(&state.answered, limits.answered_max, limits.request_retention),
+        kept_until(state, limits),
+        answered_until(state, limits),
         idle_until(state, limits),
+        state.namespaces.empty().next().map(|_| Timestamp::ZERO),
     ];
     deadlines.into_iter().flatten().min()
 }
@@ -49,6 +55,7 @@ fn step(t: &mut Transition<'_>) -> bool {
         || look_again(t)
         || forget_ended(t)
         || forget_idle(t)
+        || forget_empty(t)
 }
 
 fn expire_session(t: &mut Transition<'_>) -> bool {
@@ -110,15 +117,35 @@ fn look_again(t: &mut Transition<'_>) -> bool {
 
 fn forget_ended(t: &mut Transition<'_>) -> bool {
     let (state, limits) = (&*t.state, t.limits);
-    let due = |memory: &BTreeSet<_>, n_max, retention| {
-        let is_due = forget_at(memory, n_max, retention).is_some_and(|at| at <= t.now);
+    let due = |memory: &Ended, until: Option<Timestamp>| {
+        let is_due = until.is_some_and(|at| at <= t.now);
         memory.first().filter(|_| is_due).map(|(_, lease)| *lease)
     };
-    let lease = due(&state.kept, limits.ended_max, limits.ended_retention)
-        .or_else(|| due(&state.answered, limits.answered_max, limits.request_retention));
+    let lease = due(&state.kept, kept_until(state, limits))
+        .or_else(|| due(&state.answered, answered_until(state, limits)));
     let Some(lease) = lease else { return false };
     t.record(Change::LeaseForgotten { lease });
     true
+}
+
+/// Of ended leases that together take up too much, the oldest are forgotten: at least as many as the command added, so
+/// that a sweep never has to catch up.
+pub(crate) fn trim(t: &mut Transition<'_>) {
+    /// More than one lease's worth for each change: what takes little makes room for what takes much.
+    const PER_CHANGE: usize = 4;
+    let n_max = PER_CHANGE * t.changes.len().max(1);
+    for _ in 0..n_max {
+        let (state, limits) = (&*t.state, t.limits);
+        let memory = if is_kept_too_much(state, limits) {
+            &state.kept
+        } else if is_answered_too_much(state, limits) {
+            &state.answered
+        } else {
+            return;
+        };
+        let Some((_, lease)) = memory.first().copied() else { return };
+        t.record(Change::LeaseForgotten { lease });
+    }
 }
 
 fn forget_idle(t: &mut Transition<'_>) -> bool {
@@ -136,17 +163,45 @@ pub(crate) fn forget_lock(t: &mut Transition<'_>, lock: Slot<Lock>) {
     t.record(Change::LockForgotten { lock });
 }
 
-/// When the first of these ended leases is to be forgotten: at once if they are too many.
-fn forget_at(
-    memory: &BTreeSet<(Timestamp, LeaseNumber)>,
-    n_max: usize,
-    retention: Span,
-) -> Option<Timestamp> {
-    let (ended_at, _) = memory.first()?;
-    Some(if memory.len() > n_max { Timestamp::ZERO } else { *ended_at + retention })
+/// A namespace without a lock goes; its tokens stay in the floor of all that are not known.
+fn forget_empty(t: &mut Transition<'_>) -> bool {
+    let Some(empty) = t.state.namespaces.empty().next() else { return false };
+    forget_namespace(t, empty);
+    true
 }
 
-fn idle_until(state: &State, limits: &crate::Limits) -> Option<Timestamp> {
+pub(crate) fn forget_namespace(t: &mut Transition<'_>, slot: Slot<Namespace>) {
+    let namespace = t.state.namespaces.get(slot).name.clone();
+    t.record(Change::NamespaceForgotten { namespace });
+}
+
+/// When the first ended lease that stays readable is to be forgotten: at once if they are too many or too large.
+fn kept_until(state: &State, limits: &Limits) -> Option<Timestamp> {
+    let is_too_much = state.kept.len() > limits.ended_max || is_kept_too_much(state, limits);
+    forget_at(&state.kept, is_too_much, limits.ended_retention)
+}
+
+/// The same of those that only answer for what was asked of them.
+fn answered_until(state: &State, limits: &Limits) -> Option<Timestamp> {
+    let too_many = state.answered.len() > limits.answered_max;
+    let is_too_much = too_many || is_answered_too_much(state, limits);
+    forget_at(&state.answered, is_too_much, limits.request_retention)
+}
+
+fn is_kept_too_much(state: &State, limits: &Limits) -> bool {
+    state.footprint.ended > limits.ended_total_bytes_max
+}
+
+fn is_answered_too_much(state: &State, limits: &Limits) -> bool {
+    state.footprint.requests > limits.requests_total_bytes_max
+}
+
+fn forget_at(memory: &Ended, is_too_much: bool, retention: Span) -> Option<Timestamp> {
+    let (ended_at, _) = memory.first()?;
+    Some(if is_too_much { Timestamp::ZERO } else { *ended_at + retention })
+}
+
+fn idle_until(state: &State, limits: &Limits) -> Option<Timestamp> {
     let (_, since) = state.idle.first(&state.locks)?;
     let too_many = state.idle.len() > limits.idle_max;
     Some(if too_many { Timestamp::ZERO } else { since + limits.idle_retention })

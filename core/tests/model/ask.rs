@@ -7,8 +7,7 @@ use super::{Lapse, Lease, Model, Session};
 impl Model {
     pub(super) fn acquire(&mut self, asked: &Acquire) -> Result<String, String> {
         if let Some(id) = &asked.request_id
-            && let Some(found) =
-                self.replay(asked.dialect, &asked.owner, Operation::Acquire, id, &body(asked))?
+            && let Some(found) = self.replay(asked, Operation::Acquire, id, &body(asked))?
         {
             match self.leases[found].phase {
                 Phase::Active => {
@@ -129,11 +128,11 @@ impl Model {
         )
     }
 
-    /// The lease an earlier request had its effect on, on a settled lock.
+    /// The lease an earlier request had its effect on, on a settled lock: one of the same owner, in the same dialect and
+    /// namespace as what was asked for.
     fn replay(
         &mut self,
-        dialect: Dialect,
-        owner: &Owner,
+        asked: &Acquire,
         op: Operation,
         id: &str,
         body: &str,
@@ -142,8 +141,9 @@ impl Model {
             (0..model.leases.len()).find(|n| {
                 let lease = &model.leases[*n];
                 !lease.is_gone
-                    && lease.asked.owner == *owner
-                    && lease.asked.dialect == dialect
+                    && lease.asked.owner == asked.owner
+                    && lease.asked.dialect == asked.dialect
+                    && lease.asked.lock.namespace == asked.lock.namespace
                     && lease.requests.iter().any(|(o, i, _)| *o == op && **i == *id)
             })
         };
@@ -226,9 +226,9 @@ impl Model {
     pub(super) fn renew(&mut self, renew: &Renew) -> Result<String, String> {
         let n = self.prove(&renew.proof, renew.dialect)?;
         let body = format!("{} {:?}", self.leases[n].number, renew.extend);
-        let owner = self.leases[n].asked.owner.clone();
+        let asked = self.leases[n].asked.clone();
         if let Some(id) = &renew.request_id
-            && let Some(found) = self.replay(renew.dialect, &owner, Operation::Renew, id, &body)?
+            && let Some(found) = self.replay(&asked, Operation::Renew, id, &body)?
         {
             match self.leases[found].phase {
                 Phase::Active => return Ok(self.renewed(found)),
@@ -258,10 +258,10 @@ impl Model {
     pub(super) fn release(&mut self, release: &Release) -> Result<String, String> {
         let n = self.prove(&release.proof, release.dialect)?;
         let body = self.leases[n].number.to_string();
-        let owner = self.leases[n].asked.owner.clone();
+        let asked = self.leases[n].asked.clone();
         let told = format!("released {:?}", LeaseNumber(self.leases[n].number));
         if let Some(id) = &release.request_id
-            && self.replay(release.dialect, &owner, Operation::Release, id, &body)?.is_some()
+            && self.replay(&asked, Operation::Release, id, &body)?.is_some()
         {
             return Ok(told);
         }

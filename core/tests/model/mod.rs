@@ -32,8 +32,14 @@ pub(crate) fn tight() -> Limits {
         promote_steps_max: 1,
         queue_max: 3,
         holders_max: 2,
-        owner_leases_max: 4,
+        principal_leases_max: 6,
+        principal_namespaces_max: 1,
         locks_max: 2,
+        metadata_total_bytes_max: 2,
+        names_total_bytes_max: 1000,
+        requests_total_bytes_max: 900,
+        queues_total_bytes_max: 3 * 256,
+        ended_total_bytes_max: 600,
         ..Limits::default()
     }
 }
@@ -76,6 +82,9 @@ pub(crate) struct Model {
     sessions: Vec<Session>,
     last_tokens: BTreeMap<LockKey, u64>,
     lapses: BTreeMap<LockKey, Lapse>,
+    /// Of every namespace that is known.
+    floors: BTreeMap<String, u64>,
+    /// Of all others.
     floor: u64,
     /// How far numbers were moved by restores.
     leases_before: u64,
@@ -134,6 +143,7 @@ impl Model {
             sessions: vec![],
             last_tokens: BTreeMap::new(),
             lapses: BTreeMap::new(),
+            floors: BTreeMap::new(),
             floor: 0,
             leases_before: 0,
             sessions_before: 0,
@@ -154,7 +164,8 @@ impl Model {
             let queue: Vec<_> = waiting.map(|l| (l.number, l.phase, l.deadline.finite())).collect();
             let lapse = self.lapses.get(&key);
             let lapse = lapse.map(|l| (l.owner.clone(), l.dialect, l.expired_at, l.until));
-            let last_token = self.last_tokens.get(&key).copied().unwrap_or(self.floor);
+            let last_token = self.last_tokens.get(&key).copied();
+            let last_token = last_token.unwrap_or_else(|| self.floor_of(&key));
             format!("{key:?} {holders:?} {queue:?} {last_token:?} {lapse:?}")
         });
         let leases = self
@@ -184,6 +195,7 @@ impl Model {
             }
             Command::Sweep(_) => {
                 self.sweep();
+                self.forget_namespaces();
                 Ok("done".into())
             }
             Command::Resume(_) => {
@@ -291,9 +303,25 @@ impl Model {
 
     fn mint(&mut self, lock: &LockKey) -> u64 {
         self.lapses.remove(lock);
-        let last = self.last_tokens.entry(lock.clone()).or_insert(self.floor);
+        let floor = self.floor_of(lock);
+        self.floors.insert(lock.namespace.to_string(), floor);
+        let last = self.last_tokens.entry(lock.clone()).or_insert(floor);
         *last += 1;
         *last
+    }
+
+    fn floor_of(&self, lock: &LockKey) -> u64 {
+        self.floors.get(&*lock.namespace).copied().unwrap_or(self.floor)
+    }
+
+    /// Namespaces without a lock leave their floors to all that are not known.
+    fn forget_namespaces(&mut self) {
+        let has_lock = |name: &str| self.last_tokens.keys().any(|lock| *lock.namespace == *name);
+        let empty: Vec<_> = self.floors.keys().filter(|name| !has_lock(name)).cloned().collect();
+        for name in empty {
+            let floor = self.floors.remove(&name).unwrap_or_default();
+            self.floor = self.floor.max(floor);
+        }
     }
 
     fn end(&mut self, n: usize, how: Ending, at: Timestamp) {
@@ -341,8 +369,12 @@ impl Model {
     }
 
     fn restore(&mut self) {
-        let highest = self.last_tokens.values().copied().max().unwrap_or(0);
-        self.floor = highest.max(self.floor) + (1 << 40);
+        for (lock, last) in &self.last_tokens {
+            let floor = self.floors.entry(lock.namespace.to_string()).or_default();
+            *floor = (*floor).max(*last);
+        }
+        self.floors.values_mut().for_each(|floor| *floor += 1 << 40);
+        self.floor += 1 << 40;
         self.leases_before += self.leases.len() as u64 + (1 << 40);
         self.sessions_before += self.sessions.len() as u64 + (1 << 40);
         self.leases.clear();

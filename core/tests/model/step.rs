@@ -237,6 +237,7 @@ impl Step {
             metadata: n.is_multiple_of(7).then(|| b"m".as_slice().into()),
             request_id: request_id(id),
             secret: secret(number),
+            peer: peer(who),
         })
     }
 }
@@ -265,6 +266,7 @@ fn of_session(what: &What) -> Command {
             owner: owner(who),
             dialect: Dialect(who.dialect),
             ttl: Span::from_secs(ttl),
+            peer: peer(who),
         }),
         What::Keep { session, dialect } => {
             let (session, dialect) = (digest(session), Dialect(dialect));
@@ -287,11 +289,16 @@ fn request_id(id: Option<u8>) -> Option<Box<str>> {
 }
 
 pub(crate) fn key(lock: u8) -> LockKey {
-    LockKey::new("default", format!("lock{lock}"))
+    LockKey::new(if lock == 0 { "other" } else { "default" }, format!("lock{lock}"))
 }
 
 fn owner(who: Who) -> Owner {
     Owner::new("anonymous", format!("owner{}", who.owner))
+}
+
+/// One owner speaks from different peers now and then.
+fn peer(who: Who) -> Option<Peer> {
+    (who.owner > 0).then_some(Peer(u64::from(who.owner == who.dialect)))
 }
 
 fn digest(session: u8) -> SessionDigest {

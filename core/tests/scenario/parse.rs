@@ -58,9 +58,17 @@ impl<'a> Line<'a> {
                 "namespace_bytes_max" => limits.namespace_bytes_max = number()?,
                 "reason_bytes_max" => limits.reason_bytes_max = number()?,
                 "holders_max" => limits.holders_max = number()? as u32,
-                "owner_leases_max" => limits.owner_leases_max = number()? as u32,
+                "principal_leases_max" => limits.principal_leases_max = number()? as u32,
+                "principal_namespaces_max" => {
+                    limits.principal_namespaces_max = number()? as u32;
+                }
                 "sessions_max" => limits.sessions_max = number()?,
-                "owner_sessions_max" => limits.owner_sessions_max = number()? as u32,
+                "principal_sessions_max" => limits.principal_sessions_max = number()? as u32,
+                "metadata_total_bytes_max" => limits.metadata_total_bytes_max = number()?,
+                "names_total_bytes_max" => limits.names_total_bytes_max = number()?,
+                "requests_total_bytes_max" => limits.requests_total_bytes_max = number()?,
+                "queues_total_bytes_max" => limits.queues_total_bytes_max = number()?,
+                "ended_total_bytes_max" => limits.ended_total_bytes_max = number()?,
                 "ttl_max" => limits.ttl_max = span(value)?,
                 "grace_max" => limits.grace_max = span(value)?,
                 "wait_max" => limits.wait_max = span(value)?,
@@ -115,6 +123,7 @@ impl<'a> Line<'a> {
                 owner: self.owner()?,
                 dialect,
                 ttl: self.span("ttl")?.ok_or("open ttl=?")?,
+                peer: self.number("peer")?.map(Peer),
             }),
             "keep" => {
                 Command::KeepSession(KeepSession { session: digest(self.target()?), dialect })
@@ -158,6 +167,7 @@ impl<'a> Line<'a> {
             metadata: self.value("metadata").map(|text| text.as_bytes().into()),
             request_id: self.value("id").map(Box::from),
             secret,
+            peer: self.number("peer")?.map(Peer),
         })
     }
 

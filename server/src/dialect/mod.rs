@@ -2,9 +2,12 @@
 
 pub(crate) mod calendar;
 mod claims;
+mod counted;
 pub(crate) mod files;
 mod lease_id;
 mod leases;
+mod limit;
+mod metadata;
 pub mod native;
 mod owner;
 mod path;
@@ -69,6 +72,10 @@ pub struct Options {
     pub files_bytes_max: u64,
     /// May anybody read files, without a session?
     pub files_public: bool,
+    /// Most bytes of all files together.
+    pub files_quota: u64,
+    /// Bytes of the disk that uploads leave free; `None`: a twentieth of it, and at least 256 MiB.
+    pub free_space_min: Option<u64>,
 }
 
 impl Default for Options {
@@ -88,6 +95,8 @@ impl Default for Options {
             files_session_ttl: Span::from_secs(7 * 24 * 3600),
             files_bytes_max: 16 << 30,
             files_public: true,
+            files_quota: 64 << 30,
+            free_space_min: None,
         }
     }
 }

@@ -29,8 +29,8 @@ pub use handle::{Call, EngineHandle};
 pub use mailbox::Mailbox;
 pub use message::Error;
 pub use read::{
-    Filter, LeasePage, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLock, ReadSession,
-    Standing,
+    Filter, LeasePage, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases, ReadLock,
+    ReadSession, Standing,
 };
 #[doc(hidden)]
 pub use stepped::Stepped;

@@ -1,14 +1,18 @@
 //! Reads: what is shown is durable, and each takes a bounded part of a turn.
 
 use leasehold_core::{
-    Dialect, LeaseNumber, LeaseRecord, LockKey, LockView, Rejection, SessionDigest, SessionRecord,
-    Settle,
+    Detail, Dialect, LeaseNumber, LeaseRecord, LeaseView, LockKey, LockView, Rejection,
+    SessionDigest, SessionRecord, Settle,
 };
 
 use super::writer::{Batch, Writer};
 
 /// Locks or leases looked at for one page of a list before others get their turn.
 const SCAN_MAX: usize = 1024;
+/// About how much of one lock is shown, however many hold it or wait for it.
+const LOCK_BYTES_MAX: usize = 64 * 1024;
+/// About how much one page of a list has; more is another page.
+const PAGE_BYTES: usize = 64 * 1024;
 
 /// Something that can be looked up. It changes nothing, except that what has fallen due is written down first.
 pub trait Look {
@@ -46,7 +50,7 @@ macro_rules! reads {
     };
 }
 
-reads!(ReadLock, ListLocks, ReadSession, ReadLease, ListLeases, Probe);
+reads!(ReadLock, ListLocks, ReadSession, ReadLease, ReadLeases, ListLeases, Probe);
 
 /// One lock.
 #[derive(Clone, Debug)]
@@ -76,6 +80,15 @@ pub struct ReadLease {
     /// Which lease.
     pub number: LeaseNumber,
     /// The dialect that granted it.
+    pub dialect: Dialect,
+}
+
+/// These leases of a dialect: as many as fit a page. The page goes on at the place in the list of the first that does not.
+#[derive(Clone, Debug)]
+pub struct ReadLeases {
+    /// Which leases.
+    pub numbers: Vec<LeaseNumber>,
+    /// The dialect that granted them.
     pub dialect: Dialect,
 }
 
@@ -125,6 +138,8 @@ pub enum Standing {
 pub struct LockPage {
     /// These.
     pub locks: Vec<(LockKey, LockView)>,
+    /// About how much there is to show of them.
+    pub n_bytes: usize,
     /// Where to go on. There may be more even if there was nothing on this page.
     pub next: Option<usize>,
 }
@@ -144,7 +159,8 @@ impl Look for ReadLock {
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
         let ReadLock { key, n_queue_max } = self;
         writer.apply(Settle(key.clone()), batch)?;
-        Ok(Box::new(writer.machine.lock(&key, n_queue_max)))
+        let detail = Detail { n_queue_max, n_bytes_max: LOCK_BYTES_MAX };
+        Ok(Box::new(writer.machine.lock_in_part(&key, detail)))
     }
 }
 
@@ -164,15 +180,17 @@ impl Look for ListLocks {
                 candidates.push((place, LockKey::new(namespace, name)));
             }
         }
+        let detail = Detail { n_queue_max: SCAN_MAX, n_bytes_max: LOCK_BYTES_MAX };
         for (place, key) in candidates {
-            if page.locks.len() == filter.n_max {
+            if page.locks.len() == filter.n_max || page.n_bytes >= PAGE_BYTES {
                 page.next = Some(place);
                 break;
             }
             // Nothing is shown as over that is not durably over.
             let _ = writer.apply(Settle(key.clone()), batch);
-            let view = writer.machine.lock(&key, SCAN_MAX);
+            let view = writer.machine.lock_in_part(&key, detail);
             if matches(&view, &filter) {
+                page.n_bytes += view.n_bytes();
                 page.locks.push((key, view));
             }
         }
@@ -197,6 +215,14 @@ impl Look for ReadLease {
     }
 }
 
+impl Look for ReadLeases {
+    type Found = LeasePage;
+
+    fn look(self, writer: &mut Writer, batch: &mut Batch) -> LeasePage {
+        page(writer, self.numbers.into_iter().enumerate(), self.dialect, batch)
+    }
+}
+
 impl Look for ListLeases {
     type Found = LeasePage;
 
@@ -209,10 +235,10 @@ impl Look for ListLeases {
                 next = Some(place);
                 break;
             }
-            numbers.extend((of == dialect).then_some(number));
+            numbers.extend((of == dialect).then_some((place, number)));
         }
-        let leases = numbers.into_iter().filter_map(|n| settled_lease(writer, n, dialect, batch));
-        LeasePage { leases: leases.collect(), next }
+        let page = page(writer, numbers.into_iter(), dialect, batch);
+        LeasePage { next: page.next.or(next), ..page }
     }
 }
 
@@ -220,6 +246,27 @@ impl Look for Probe {
     type Found = ();
 
     fn look(self, _: &mut Writer, _: &mut Batch) {}
+}
+
+/// As many of these leases as fit a page. It goes on at the place of the first that does not.
+fn page(
+    writer: &mut Writer,
+    numbers: impl Iterator<Item = (usize, LeaseNumber)>,
+    dialect: Dialect,
+    batch: &mut Batch,
+) -> LeasePage {
+    let (mut leases, mut n_bytes) = (Vec::new(), 0);
+    for (place, number) in numbers {
+        if n_bytes >= PAGE_BYTES {
+            return LeasePage { leases, next: Some(place) };
+        }
+        if let Some(lease) = settled_lease(writer, number, dialect, batch) {
+            let metadata = lease.metadata.as_ref().map_or(0, |metadata| metadata.len());
+            n_bytes += LeaseView::BYTES + metadata;
+            leases.push(lease);
+        }
+    }
+    LeasePage { leases, next: None }
 }
 
 /// A lease as it durably is. Nothing overdue is shown as if it were not.

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Acquired, Applied, Ask, Change, Command, Ending, Fact, Grant, GrantKind, LeaseNumber, Leave,
-    LockKey, Machine, Outcome, Phase, Rejection, Span, Sweep, Timestamp, Wait, What, mutant,
+    Acquired, Applied, Ask, Change, Command, Detail, Ending, Fact, Grant, GrantKind, LeaseNumber,
+    Leave, LockKey, Machine, Outcome, Phase, Rejection, Span, Sweep, Timestamp, Wait, What, mutant,
 };
 
 use super::Options;
@@ -394,7 +394,11 @@ impl Writer {
                 let grant = Grant { lease: view, kind, previous: None };
                 Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(Box::new(grant)))))
             }
-            _ => Reply::WaitOver(Box::new(self.machine.lock(key, 0))),
+            _ => {
+                // Who is in the way is enough to know.
+                let detail = Detail { n_queue_max: 0, n_bytes_max: 1 };
+                Reply::WaitOver(Box::new(self.machine.lock_in_part(key, detail)))
+            }
         }
     }
 

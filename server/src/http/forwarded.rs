@@ -45,6 +45,35 @@ pub(crate) fn base(parts: &Parts, trusted: &[IpNet]) -> String {
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
+/// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them names.
+pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
+    let named = |hops: Vec<Hop>| {
+        let mut from = peer.0;
+        for hop in hops.into_iter().rev() {
+            match hop.from.filter(|_| is_trusted(from, trusted)) {
+                Some(before) => from = before,
+                None => break,
+            }
+        }
+        from
+    };
+    if !is_trusted(peer.0, trusted) {
+        return peer.0;
+    }
+    let mut said = [forwarded(headers), x_forwarded(headers)].into_iter();
+    let mut said = said.by_ref().filter(|hops| !hops.is_empty()).map(named);
+    match (said.next(), said.next()) {
+        (Some(one), Some(other)) if one != other => peer.0,
+        (one, _) => one.unwrap_or(peer.0),
+    }
+}
+
+/// A server that listens on IPv6 sees IPv4 clients by such an address too.
+fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    trusted.iter().any(|network| network.contains(&address))
+}
+
 /// How a request came to somebody.
 #[derive(Clone, PartialEq)]
 struct Reached {
@@ -55,14 +84,9 @@ struct Reached {
 impl Reached {
     /// How it came to the first of those who are trusted.
     fn through(mut self, hops: Vec<Hop>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
-        // A server that listens on IPv6 sees IPv4 clients by such an address too.
-        let is_trusted = |address: IpAddr| {
-            let address = address.to_canonical();
-            trusted.iter().any(|network| network.contains(&address))
-        };
         let mut from = peer;
         for hop in hops.into_iter().rev() {
-            if !from.is_some_and(is_trusted) {
+            if !from.is_some_and(|from| is_trusted(from, trusted)) {
                 break;
             }
             self.scheme = hop.scheme.unwrap_or(self.scheme);
@@ -250,6 +274,32 @@ mod tests {
         assert_eq!(kinds("host=evil.example", "a.example"), "http://inside");
         assert_eq!(kinds("proto=https", "a.example"), "http://inside");
         assert_eq!(kinds("for=192.0.2.1;host=a.example", "a.example"), "http://a.example");
+    }
+
+    #[test]
+    fn the_client_is_whom_the_first_trusted_proxy_names() {
+        for (peer, headers, expected) in [
+            ("192.0.2.1", &[("x-forwarded-for", "6.6.6.6")][..], "192.0.2.1"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &[("x-forwarded-for", "6.6.6.6, 192.0.2.9")], "192.0.2.9"),
+            ("10.0.0.1", &[("x-forwarded-for", "192.0.2.9, 10.0.0.2")], "192.0.2.9"),
+            ("10.0.0.1", &[("forwarded", "for=\"[2001:db8::1]:47\"")], "2001:db8::1"),
+            ("10.0.0.1", &[("forwarded", "for=_hidden")], "10.0.0.1"),
+            (
+                "10.0.0.1",
+                &[("forwarded", "for=1.1.1.1"), ("x-forwarded-for", "2.2.2.2")],
+                "10.0.0.1",
+            ),
+        ] {
+            let mut request = Request::builder();
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let trusted = [parse_network("10.0.0.0/8").unwrap()];
+            let headers = request.body(()).unwrap().into_parts().0.headers;
+            let client = client(&headers, Peer(peer.parse().unwrap()), &trusted);
+            assert_eq!(client.to_string(), expected, "{headers:?}");
+        }
     }
 
     #[test]

@@ -3,10 +3,12 @@
 pub(crate) mod accept;
 mod activity;
 mod answer;
+pub(crate) mod answers;
 pub(crate) mod body;
 mod connection;
 pub(crate) mod forwarded;
 mod options;
+pub(crate) mod pieces;
 mod request_id;
 pub(crate) mod worker;
 

@@ -21,6 +21,10 @@ pub struct Options {
     pub body_timeout: Duration,
     /// Largest request body.
     pub body_bytes_max: usize,
+    /// Most bytes of long answers that are being sent, over all connections.
+    pub answers_bytes_max: usize,
+    /// Most streams of events, over all connections.
+    pub event_streams_max: usize,
     /// Who is believed when it says how a client reached it.
     pub trusted_proxies: Arc<[IpNet]>,
 }
@@ -34,6 +38,8 @@ impl Default for Options {
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),
             body_bytes_max: 64 * 1024,
+            answers_bytes_max: 64 << 20,
+            event_streams_max: 10_000,
             trusted_proxies: Arc::default(),
         }
     }

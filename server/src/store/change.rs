@@ -8,7 +8,10 @@ use super::codec::{Damaged, Reader, Writer};
 
 pub(super) fn write(w: &mut Writer, change: &Change) {
     match change {
-        Change::LeaseAdded(record) => write_lease_added(w, record),
+        Change::LeaseAdded(record) => {
+            write_peer(w, record.peer);
+            write_lease_added(w, record);
+        }
         Change::Granted { lease, token, at, deadline } => tagged(w, 2, |w| {
             w.number(lease.0);
             w.number(token.get());
@@ -49,7 +52,10 @@ pub(super) fn write(w: &mut Writer, change: &Change) {
         Change::LeaseForgotten { lease } => tagged(w, 9, |w| w.number(lease.0)),
         Change::GraceForgone { lock } => tagged(w, 10, |w| write_key(w, lock)),
         Change::LockForgotten { lock } => tagged(w, 11, |w| write_key(w, lock)),
-        Change::SessionOpened(record) => write_session_opened(w, record),
+        Change::SessionOpened(record) => {
+            write_peer(w, record.peer);
+            write_session_opened(w, record);
+        }
         Change::SessionKept { session, deadline } => tagged(w, 13, |w| {
             w.number(session.0);
             write_time(w, *deadline);
@@ -140,6 +146,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
             what: note_of(r.byte()?)?,
             at: Timestamp::from_nanos(r.number()?),
         },
+        23 => read_of_peer(r)?,
         _ => return Err(Damaged("it has a change of a kind that is not known")),
     })
 }
@@ -187,6 +194,30 @@ pub(crate) fn bytes_at_most(change: &Change) -> usize {
 fn tagged(w: &mut Writer, tag: u8, rest: impl FnOnce(&mut Writer)) {
     w.byte(tag);
     rest(w);
+}
+
+/// Goes before a lease or a session of somebody nobody vouches for.
+fn write_peer(w: &mut Writer, peer: Option<Peer>) {
+    if let Some(Peer(peer)) = peer {
+        tagged(w, 23, |w| w.number(peer));
+    }
+}
+
+fn read_of_peer(r: &mut Reader<'_>) -> Result<Change, Damaged> {
+    const MISPLACED: Damaged = Damaged("it has a peer where none belongs");
+    let peer = Some(Peer(r.number()?));
+    if r.0.first() == Some(&23) {
+        return Err(MISPLACED);
+    }
+    match read(r)? {
+        Change::LeaseAdded(record) => {
+            Ok(Change::LeaseAdded(Box::new(LeaseRecord { peer, ..*record })))
+        }
+        Change::SessionOpened(record) => {
+            Ok(Change::SessionOpened(Box::new(SessionRecord { peer, ..*record })))
+        }
+        _ => Err(MISPLACED),
+    }
 }
 
 /// Most leases are alone.
@@ -281,6 +312,7 @@ fn read_lease(r: &mut Reader<'_>) -> Result<LeaseRecord, Damaged> {
         requests: (0..r.number()?).map(|_| read_request(r)).collect::<Result<_, _>>()?,
         reason: r.option(Reader::shared)?,
         group: None,
+        peer: None,
     })
 }
 
@@ -306,6 +338,7 @@ fn read_session(r: &mut Reader<'_>) -> Result<SessionRecord, Damaged> {
         deadline: read_time(r)?,
         ended: r.option(read_ending)?,
         credential: None,
+        peer: None,
     })
 }
 

@@ -174,6 +174,7 @@ mod tests {
             requests: vec![request.clone()],
             reason: Some("because".into()),
             group: None,
+            peer: None,
         };
         let opened = SessionRecord {
             number: session,
@@ -185,12 +186,15 @@ mod tests {
             deadline: at,
             ended: Some(Ending::Expired),
             credential: None,
+            peer: None,
         };
         let grouped =
             LeaseRecord { group: Some(Group { first: LeaseNumber(6), size: 3 }), ..added.clone() };
+        let anonymous = LeaseRecord { peer: Some(Peer(u64::MAX)), ..grouped.clone() };
         let credential =
             Credential { id: "key-1".into(), groups: vec!["a".into(), "b".into()], not_after: at };
         let proven = SessionRecord { credential: Some(Arc::new(credential)), ..opened.clone() };
+        let of_peer = SessionRecord { peer: Some(Peer(0)), ..proven.clone() };
         let asker = Asker {
             principal: "ann".into(),
             credential: "key-1".into(),
@@ -200,6 +204,8 @@ mod tests {
         let (how, reason) = (Ending::Expired, Some("why".into()));
         vec![
             Change::LeaseAdded(Box::new(added)),
+            Change::LeaseAdded(Box::new(anonymous)),
+            Change::SessionOpened(Box::new(of_peer)),
             Change::Granted { lease, token: Token::MAX, at, deadline: Timestamp::NEVER },
             Change::Renewed { lease, at, deadline: at, request: Some(request.clone()) },
             Change::Amended { lease, ttl: None },

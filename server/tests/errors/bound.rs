@@ -141,10 +141,10 @@ async fn one_more_than_there_may_be_is_refused() {
     let namespace = ("/v1/namespaces/other/locks/x/acquire", lock.1.clone());
     let session = ("/v1/sessions", json!({"owner_id": "a", "ttl_ms": 1000}));
     let cases = [
-        (Limits { owner_leases_max: 1, ..default() }, lock.clone(), "leases"),
+        (Limits { principal_leases_max: 1, ..default() }, lock.clone(), "leases"),
         (Limits { locks_max: 1, ..default() }, lock, "locks"),
         (Limits { namespaces_max: 1, ..default() }, namespace, "namespaces"),
-        (Limits { owner_sessions_max: 1, ..default() }, session.clone(), "sessions"),
+        (Limits { principal_sessions_max: 1, ..default() }, session.clone(), "sessions"),
         (Limits { sessions_max: 1, ..default() }, session, "sessions"),
     ];
     for (limits, (path, body), word) in cases {
@@ -154,8 +154,8 @@ async fn one_more_than_there_may_be_is_refused() {
 }
 
 #[tokio::test]
-async fn a_waiter_counts_as_a_lease_of_its_owner() {
-    let limits = Limits { owner_leases_max: 1, ..Limits::default() };
+async fn a_waiter_counts_as_a_lease_of_its_principal() {
+    let limits = Limits { principal_leases_max: 2, ..Limits::default() };
     let scene = Scene::of(Local::start(with_limits(limits)).await).await;
     let body = json!({"owner_id": "b", "ttl_ms": 1000, "wait_ms": 5000});
     let waiting = scene.waits("job", body, 1).await;

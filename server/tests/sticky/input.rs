@@ -183,11 +183,12 @@ async fn a_busy_database_is_503_with_retry_after_and_nothing_is_done() {
 #[tokio::test]
 async fn too_many_locks_are_429_with_retry_after() {
     let mut settings = settings(None);
-    settings.engine.limits.owner_leases_max = 1;
+    settings.engine.limits.principal_leases_max = 1;
     let lab = Homelab::with(settings).await;
     check_granted(&lab.post("client=laptop1").await, "acquired", 1);
     let full = lab.post("client=laptop1&job=other").await;
-    check(&full, 429, json!({"error": "this client has too many locks"}));
+    assert_eq!(full.status, 429);
+    assert!(full.text_of("error").contains("1 allowed (principal-leases-max)"), "{full:?}");
     assert_eq!(full.headers["retry-after"], "1");
     check_granted(&lab.post("client=laptop1").await, "renewed", 1);
 }

@@ -16,6 +16,7 @@ use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
 use crate::dialect::Dialect;
+use crate::dialect::counted::Counted;
 use crate::engine::{Enqueue, ReadLease};
 
 /// Longest a look may wait for a claim to stop waiting.
@@ -26,6 +27,7 @@ pub(super) type Answer = Result<Response, Refusal>;
 pub(super) async fn create(
     State(app): State<App>,
     Base(base): Base,
+    Counted(peer): Counted,
     Body(parameters): Body,
 ) -> Answer {
     let now = app.engine.now();
@@ -37,6 +39,7 @@ pub(super) async fn create(
         ttl: Some(timeout),
         keep: true,
         metadata: metadata.clone(),
+        peer,
         ..Acquire::new(lock.clone(), wire::owner(), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims_wait_max.min(app.limits.wait_max);

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Ending, Limit, Rejection};
+use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::dialect::Dialect;
+use crate::dialect::limit::{self, Met};
 use crate::engine;
+use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
 /// An error answer of this dialect.
@@ -101,6 +103,12 @@ impl From<BadBody> for Refusal {
     }
 }
 
+impl From<TooMuch> for Refusal {
+    fn from(too_much: TooMuch) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, too_much.to_string())
+    }
+}
+
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let message = match error {
@@ -123,7 +131,7 @@ impl From<Rejection> for Refusal {
             // Whose claim it is, is nobody else's business.
             Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
             Rejection::QueueFull => full("Too many claims wait for this resource"),
-            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::Ended(how) => Self::conflict(ended(how), None),
             Rejection::StillWaiting => Self::conflict(STILL_WAITING, None),
             Rejection::Held(holding) => {
@@ -155,24 +163,12 @@ pub(super) fn ended(how: Ending) -> &'static str {
     }
 }
 
-fn of_limit(limit: Limit) -> Refusal {
-    let full = |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, why);
-    match limit {
-        Limit::Name => Refusal::parameter("resource", "Is empty or too long"),
-        Limit::Metadata => Refusal::parameter("metadata", "Is too large"),
-        Limit::Ttl => Refusal::parameter("timeout", "Is longer than the server allows"),
-        Limit::Namespaces => full("There are too many namespaces"),
-        Limit::Locks => full("There are too many resources"),
-        Limit::OwnerLeases | Limit::OwnerSessions | Limit::Sessions => {
-            full("There are too many claims")
-        }
-        Limit::Namespace
-        | Limit::Owner
-        | Limit::RequestId
-        | Limit::Reason
-        | Limit::SessionTtl
-        | Limit::Grace
-        | Limit::Wait
-        | Limit::Holders => Refusal::invalid(format!("{limit:?} is out of bounds")),
+fn of_limit(exceeded: Exceeded) -> Refusal {
+    match (exceeded.limit, limit::met(exceeded)) {
+        (Limit::Name, Met::Request(why)) => Refusal::parameter("resource", why),
+        (Limit::Metadata, Met::Request(why)) => Refusal::parameter("metadata", why),
+        (Limit::Ttl, Met::Request(why)) => Refusal::parameter("timeout", why),
+        (limit, Met::Request(why)) => Refusal::invalid(format!("{limit:?}: {why}")),
+        (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),
     }
 }

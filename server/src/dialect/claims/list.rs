@@ -4,14 +4,17 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
 use axum::response::IntoResponse;
+use leasehold_core::{LeaseNumber, Timestamp};
 
 use super::claim::Answer;
+use super::error::Refusal;
 use super::extract::{Base, Pairs};
 use super::filter::Filter;
-use super::wire::Claim;
+use super::wire::{Claim, ClaimBody};
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::engine::{LeasePage, ListLeases};
+use crate::engine::{LeasePage, ListLeases, ReadLeases};
+use crate::http::pieces::{BrokenOff, Pieces};
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -21,30 +24,84 @@ pub(super) async fn list(
 ) -> Answer {
     let filter = Filter::parse(&pairs)?;
     let now = app.engine.now();
-    let mut claims = Vec::new();
+    let numbers = find(&app, &filter, now).await?;
+    let end = filter.offset.saturating_add(filter.limit);
+    let has_more = numbers.len() > end;
+    let wanted: Vec<_> = numbers.into_iter().skip(filter.offset).take(filter.limit).collect();
+    let mut list = Listing { app, base, now, filter, left: wanted };
+    let first = list.next().await?;
+    let link = has_more
+        .then(|| next_link(&list.base, query.as_deref().unwrap_or_default(), end))
+        .and_then(|link| HeaderValue::from_bytes(link.as_bytes()).ok());
+    let mut response = if list.left.is_empty() {
+        Json(list.shown(&first)).into_response()
+    } else {
+        let sending = list.app.answers.long()?;
+        Pieces::answer(sending, "[", |pieces| list.send(first, pieces))
+    };
+    if let Some(link) = link {
+        response.headers_mut().insert(header::LINK, link);
+    }
+    Ok(response)
+}
+
+/// The numbers of all claims that are asked for, in order.
+async fn find(app: &App, filter: &Filter, now: Timestamp) -> Result<Vec<LeaseNumber>, Refusal> {
+    let mut numbers = Vec::new();
     let mut from = Some(0);
     while let Some(place) = from {
         // One turn of the engine looks at a bounded number of leases, so a list can take several.
         let read = ListLeases { dialect: Dialect::Claims.number(), from: place };
         let LeasePage { leases, next } = app.engine.ask(read).await?;
         let found = leases.into_iter().map(Claim::from);
-        claims.extend(found.filter(|claim| filter.admits(&app, claim, now)));
+        let found = found.filter(|claim| filter.admits(app, claim, now));
+        numbers.extend(found.map(|claim| claim.number));
         from = next;
     }
-    claims.sort_unstable_by_key(|claim| claim.number);
+    numbers.sort_unstable();
     // A place that was left and taken again between two pages shows nothing twice, but to be sure of it:
-    claims.dedup_by_key(|claim| claim.number);
-    let end = filter.offset.saturating_add(filter.limit);
-    let shown = claims.iter().skip(filter.offset).take(filter.limit);
-    let shown: Vec<_> = shown.map(|claim| claim.show(&app, &base, now)).collect();
-    let mut response = Json(shown).into_response();
-    if claims.len() > end {
-        let link = next_link(&base, query.as_deref().unwrap_or_default(), end);
-        if let Ok(link) = HeaderValue::from_bytes(link.as_bytes()) {
-            response.headers_mut().insert(header::LINK, link);
+    numbers.dedup();
+    Ok(numbers)
+}
+
+/// A list on its way.
+struct Listing {
+    app: App,
+    base: String,
+    now: Timestamp,
+    filter: Filter,
+    /// What was not shown yet.
+    left: Vec<LeaseNumber>,
+}
+
+impl Listing {
+    /// Some more of it. What has changed meanwhile is shown only if it still is what was asked for.
+    async fn next(&mut self) -> Result<Vec<Claim>, Refusal> {
+        let (numbers, dialect) = (self.left.clone(), Dialect::Claims.number());
+        let LeasePage { leases, next } =
+            self.app.engine.ask(ReadLeases { numbers, dialect }).await?;
+        self.left.drain(..next.unwrap_or(self.left.len()));
+        let claims = leases.into_iter().map(Claim::from);
+        Ok(claims.filter(|claim| self.filter.admits(&self.app, claim, self.now)).collect())
+    }
+
+    fn shown<'a>(&self, claims: &'a [Claim]) -> Vec<ClaimBody<'a>> {
+        claims.iter().map(|claim| claim.show(&self.app, &self.base, self.now)).collect()
+    }
+
+    /// The rest of it, after what was read already.
+    async fn send(mut self, first: Vec<Claim>, mut pieces: Pieces) -> Result<(), BrokenOff> {
+        let mut claims = first;
+        loop {
+            for shown in self.shown(&claims) {
+                pieces.item(&shown).await?;
+            }
+            if self.left.is_empty() {
+                return pieces.end("]").await;
+            }
+            claims = self.next().await.map_err(|_| BrokenOff)?;
         }
     }
-    Ok(response)
 }
 
 /// The same question, from another offset on.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::error::Refusal;
+use crate::dialect::metadata;
 
 /// Metadata is shown inside a claim inside a list: nobody who reads that may meet more nesting than JSON
 /// readers commonly allow.
@@ -47,8 +48,7 @@ impl Parameters {
         }
         let timeout = timeout.and_then(|(name, raw)| self.seconds(name, &raw, limits.ttl_max));
         let metadata = self.take_either("metadata", "user_data");
-        let metadata =
-            metadata.and_then(|(name, raw)| self.metadata(name, &raw, limits.metadata_bytes_max));
+        let metadata = metadata.and_then(|(name, raw)| self.metadata(name, &raw, limits));
         self.finish()?;
         let missing = || Refusal::invalid("A parameter is missing");
         let (resource, timeout) = (resource.ok_or_else(missing)?, timeout.ok_or_else(missing)?);
@@ -111,10 +111,13 @@ impl Parameters {
     }
 
     /// Kept as it was written, down to the digits of its numbers; `null` is none.
-    fn metadata(&mut self, name: &str, raw: &RawValue, bytes_max: usize) -> Option<Arc<[u8]>> {
+    fn metadata(&mut self, name: &str, raw: &RawValue, limits: &Limits) -> Option<Arc<[u8]>> {
+        let Limits { metadata_bytes_max: bytes_max, metadata_depth_max: depth_max, .. } = *limits;
         let text = raw.get();
         if text.len() > bytes_max {
             self.fault(name, format!("Must be at most {bytes_max} bytes long"));
+        } else if metadata::depth(text.as_bytes()) > depth_max {
+            self.fault(name, metadata::too_deep(depth_max));
         } else if let Err(error) = serde_json::from_str::<Value>(&nested(text)) {
             self.fault(name, format!("Cannot be read back: {error}"));
         }

@@ -11,6 +11,7 @@ use super::path::FilePath;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
 use crate::engine::{Filter, ListLocks, Standing};
+use crate::http::pieces::PIECE_BYTES;
 
 type Answer = Result<Response, Refusal>;
 
@@ -30,12 +31,15 @@ pub(super) async fn list(State(files): State<Files>, uri: Uri) -> Answer {
         Some(Ok(place)) => Some(place),
         Some(Err(_)) => return Err(Refusal::invalid("cursor: is not one of ours")),
     };
-    let mut locks = Vec::new();
+    let (mut locks, mut n_bytes) = (Vec::new(), 0);
+    // A page that is full ends here, whatever was asked for: the cursor leads on.
     while let Some(place) = from
         && locks.len() < limit
+        && n_bytes < PIECE_BYTES
     {
         let filter = filter(&files, limit - locks.len(), place);
         let page = files.app.engine.ask(ListLocks(filter)).await?;
+        n_bytes += page.n_bytes;
         locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
         from = page.next;
     }

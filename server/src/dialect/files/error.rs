@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Limit, Rejection};
+use leasehold_core::{Exceeded, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::content;
 use super::path::NoPath;
 use super::wire::Locked;
+use crate::dialect::limit::{self, Met};
 use crate::engine;
 
 /// An error answer of this dialect.
@@ -71,6 +72,11 @@ impl Refusal {
     pub(super) fn too_large(bytes_max: u64) -> Self {
         let message = format!("a file may have at most {bytes_max} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", message)
+    }
+
+    /// What was sent cannot be kept.
+    fn no_room(message: String) -> Self {
+        Self::new(StatusCode::INSUFFICIENT_STORAGE, "Insufficient storage", message)
     }
 
     /// The lock is another's, or in another's way.
@@ -135,10 +141,15 @@ impl From<content::Error> for Refusal {
             content::Error::IsFolder => Self::conflict("there is a folder of this name"),
             content::Error::NotFolder => Self::conflict("a part of the path is not a folder"),
             content::Error::NotEmpty => Self::conflict("the folder is not empty"),
-            content::Error::Full => {
-                let message = "there is no room left; nothing was changed";
-                Self::new(StatusCode::INSUFFICIENT_STORAGE, "Insufficient storage", message)
-            }
+            content::Error::Full => Self::no_room("the disk is full; nothing was changed".into()),
+            content::Error::OverQuota { used, allowed } => Self::no_room(format!(
+                "all files together may take {allowed} bytes (files-quota) and take {used}; nothing was changed. \
+                 Delete some, or raise the setting"
+            )),
+            content::Error::DiskLow { free, min } => Self::no_room(format!(
+                "the disk has {free} bytes left, and files leave at least {min} of it free (free-space-min); nothing \
+                 was changed. Make room on the disk"
+            )),
             content::Error::Broken(error) => {
                 tracing::error!(%error, "a file could not be used");
                 let message = "the file could not be read or written";
@@ -154,22 +165,15 @@ impl From<Rejection> for Refusal {
         match rejection {
             Rejection::NoSuchSession => Self::bad_session(),
             Rejection::NotOwner | Rejection::NoSuchLease | Rejection::Ended(_) => Self::no_lock(),
-            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::Limit(exceeded) => of_limit(exceeded),
             other => Self::conflict(&format!("this cannot be done now: {other:?}")),
         }
     }
 }
 
-fn of_limit(limit: Limit) -> Refusal {
-    let many = |what: &str| {
-        let message = format!("there are too many {what}");
-        Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many", message)
-    };
-    match limit {
-        Limit::Locks => many("locks"),
-        Limit::OwnerLeases => many("locks of this session"),
-        Limit::Sessions | Limit::OwnerSessions => many("sessions"),
-        Limit::Namespaces => many("namespaces"),
-        other => Refusal::invalid(format!("{other:?} is out of bounds")),
+fn of_limit(exceeded: Exceeded) -> Refusal {
+    match limit::met(exceeded) {
+        Met::Request(why) => Refusal::invalid(format!("{:?}: {why}", exceeded.limit)),
+        Met::Room(why) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many", why),
     }
 }

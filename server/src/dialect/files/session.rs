@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
+use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::engine::ReadSession;
 
@@ -86,7 +87,8 @@ fn cookie(value: &HeaderValue) -> Option<&str> {
     pairs.find(|(name, _)| name.trim() == COOKIE).map(|(_, id)| id.trim())
 }
 
-pub(super) async fn open(State(files): State<Files>) -> Answer {
+pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
+    let Counted(peer) = Counted::of(&files.app, &parts);
     let now = files.app.engine.now();
     let id = new_id();
     let ttl = files.app.dialect.files_session_ttl;
@@ -96,6 +98,7 @@ pub(super) async fn open(State(files): State<Files>) -> Answer {
         owner: session.owner(),
         dialect: Dialect::Files.number(),
         ttl,
+        peer,
     };
     files.app.engine.ask(open).await??;
     let cookie = set_cookie(&id, ttl.as_millis() / 1000);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
@@ -39,12 +39,12 @@ pub(super) fn kind(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
 }
 
 /// Refuses what is said to be too large before any of it has come.
-pub(super) fn check_size(files: &Files, body: &Body) -> Result<(), Refusal> {
+pub(super) async fn check_size(files: &Files, n_bytes: u64) -> Result<(), Refusal> {
     let bytes_max = files.app.dialect.files_bytes_max;
-    if body.size_hint().lower() > bytes_max {
+    if n_bytes > bytes_max {
         return Err(Refusal::too_large(bytes_max));
     }
-    Ok(())
+    files.blocking(move |content| content.check_room(n_bytes)).await
 }
 
 /// Takes a body in and makes it durable.

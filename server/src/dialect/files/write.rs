@@ -1,6 +1,6 @@
 //! Writing and removing files. The lock is taken first, and what is published is published under it.
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
@@ -30,7 +30,7 @@ pub(super) async fn put(
         return Err(Refusal::invalid("Content-Range: a file is written as a whole"));
     }
     let kind = upload::kind(&headers)?;
-    upload::check_size(files, &body)?;
+    upload::check_size(files, body.size_hint().lower()).await?;
     let hold = Hold::take(files, session, &path).await?;
     match receive(files, &path, &headers, body, kind).await {
         Ok(upload) => to_completion(publish(files.clone(), hold, path, headers, upload)).await,

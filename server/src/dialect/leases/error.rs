@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Ending, Limit, Rejection};
+use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
+use crate::dialect::limit::{self, Met};
 use crate::engine;
 use crate::http::body::BadBody;
 
@@ -174,7 +175,7 @@ impl From<Rejection> for Refusal {
             Rejection::RequestConflict => {
                 conflict(Code::RequestIdConflict, "request_id was used for another request")
             }
-            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::TokensExhausted => {
                 conflict(Code::LimitReached, "this lock has had all the tokens there are")
             }
@@ -193,26 +194,16 @@ fn not_active(how: Ending, what: &str) -> Refusal {
     Refusal::new(StatusCode::CONFLICT, Code::LeaseNotActive, format!("{what} has {how}"))
 }
 
-fn of_limit(limit: Limit) -> Refusal {
-    let invalid = |field: &str| Refusal::invalid(format!("{field}: is out of bounds"));
-    let full =
-        |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why.to_owned());
-    match limit {
-        Limit::Namespace => invalid("tenant_id"),
-        Limit::Name => invalid("lock_key"),
-        Limit::Owner => invalid("owner_id"),
-        Limit::RequestId => invalid("request_id"),
-        Limit::Reason => invalid("reason"),
-        Limit::Ttl => Refusal::ttl("ttl_seconds: is longer than the server allows"),
-        Limit::Namespaces => full("there are too many tenants"),
-        Limit::Locks => full("there are too many locks"),
-        Limit::OwnerLeases => full("this owner has too many leases"),
-        Limit::Metadata
-        | Limit::SessionTtl
-        | Limit::Grace
-        | Limit::Wait
-        | Limit::Holders
-        | Limit::OwnerSessions
-        | Limit::Sessions => Refusal::internal("a limit of something that is not used here"),
+fn of_limit(exceeded: Exceeded) -> Refusal {
+    let invalid = |field: &str, why: String| Refusal::invalid(format!("{field}: {why}"));
+    match (exceeded.limit, limit::met(exceeded)) {
+        (Limit::Namespace, Met::Request(why)) => invalid("tenant_id", why),
+        (Limit::Name, Met::Request(why)) => invalid("lock_key", why),
+        (Limit::Owner, Met::Request(why)) => invalid("owner_id", why),
+        (Limit::RequestId, Met::Request(why)) => invalid("request_id", why),
+        (Limit::Reason, Met::Request(why)) => invalid("reason", why),
+        (Limit::Ttl, Met::Request(why)) => Refusal::ttl(format!("ttl_seconds: {why}")),
+        (limit, Met::Request(why)) => Refusal::invalid(format!("{limit:?}: {why}")),
+        (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why),
     }
 }

@@ -12,6 +12,7 @@ use super::error::Refusal;
 use super::extract::{Body, Caller, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
+use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{ReadLease, Take};
 
@@ -20,6 +21,7 @@ pub(super) type Answer = Result<Response, Refusal>;
 pub(super) async fn acquire(
     State(app): State<App>,
     caller: Caller,
+    Counted(peer): Counted,
     Body(request): Body<AcquireRequest>,
 ) -> Answer {
     let key = wire::key(&app, &request.tenant_id, &request.lock_key)?;
@@ -32,6 +34,7 @@ pub(super) async fn acquire(
         // Terminal states are answered with 409, so they have to be known for a while.
         keep: true,
         request_id: Some(request.request_id.as_str().into()),
+        peer,
         ..Acquire::new(key.clone(), owner, Dialect::Leases.number(), secret)
     });
     let grant = app.engine.ask(take).await?.map_err(Refusal::of_acquire)?;

@@ -12,7 +12,9 @@ use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::lock;
 use crate::app::App;
+use crate::dialect::counted::Counted;
 use crate::http::X_REQUEST_ID;
+use crate::http::forwarded::Peer;
 
 const PREFIX: &str = "/v1/locks/";
 
@@ -49,14 +51,14 @@ impl Direct {
     }
 
     /// As the router would.
-    pub(crate) async fn answer<B>(self, app: App, request: Request<B>) -> Response
+    pub(crate) async fn answer<B>(self, app: App, peer: Peer, request: Request<B>) -> Response
     where
         B: HttpBody<Data = Bytes>,
     {
-        self.call(app, request).await.into_response()
+        self.call(app, peer, request).await.into_response()
     }
 
-    async fn call<B>(self, app: App, request: Request<B>) -> Result<Response, Refusal>
+    async fn call<B>(self, app: App, peer: Peer, request: Request<B>) -> Result<Response, Refusal>
     where
         B: HttpBody<Data = Bytes>,
     {
@@ -65,8 +67,9 @@ impl Direct {
         let lock = Lock(LockKey { namespace: app.dialect.locks_namespace.clone(), name });
         match self.verb {
             Verb::Acquire => {
+                let counted = Counted::by(&app, Some(peer), request.headers());
                 let body = Body::read(request, &app).await?;
-                lock::acquire(State(app), received, lock, body).await
+                lock::acquire(State(app), received, lock, counted, body).await
             }
             Verb::Renew => {
                 let body = Body::read(request, &app).await?;

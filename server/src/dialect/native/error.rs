@@ -4,9 +4,11 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Failure};
-use leasehold_core::{Ending, Limit, Rejection};
+use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 
+use crate::dialect::limit::{self, Met};
 use crate::engine;
+use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
 /// An error answer of this dialect.
@@ -51,6 +53,12 @@ impl From<BadBody> for Refusal {
     }
 }
 
+impl From<TooMuch> for Refusal {
+    fn from(too_much: TooMuch) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, too_much.to_string())
+    }
+}
+
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let code = match error {
@@ -85,7 +93,7 @@ impl From<Rejection> for Refusal {
                 Code::NoSuchSession,
                 "session_id: there is no such session, or none any more",
             ),
-            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::TokensExhausted => {
                 conflict(Code::LimitReached, "this lock has had all the tokens there are".into())
             }
@@ -110,25 +118,22 @@ fn word(how: Ending) -> &'static str {
     }
 }
 
-fn of_limit(limit: Limit) -> Refusal {
-    let invalid = |field: &str| Refusal::invalid(format!("{field} is out of bounds"));
-    let full = |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why);
-    match limit {
-        Limit::Namespace => Refusal::invalid("the namespace is empty or too long"),
-        Limit::Name => Refusal::invalid("the lock's name is empty or too long"),
-        Limit::Owner => invalid("owner_id"),
-        Limit::RequestId => invalid("request_id"),
-        Limit::Metadata => invalid("metadata"),
-        Limit::Reason => invalid("reason"),
-        Limit::Ttl => Refusal::invalid("ttl_ms or extend_by_ms is longer than the server allows"),
-        Limit::SessionTtl => invalid("ttl_ms"),
-        Limit::Grace => invalid("grace_ms"),
-        Limit::Wait => invalid("wait_ms"),
-        Limit::Holders => invalid("limit"),
-        Limit::Namespaces => full("there are too many namespaces"),
-        Limit::Locks => full("there are too many locks"),
-        Limit::OwnerLeases => full("this owner has too many leases"),
-        Limit::Sessions => full("there are too many sessions"),
-        Limit::OwnerSessions => full("this owner has too many sessions"),
+fn of_limit(exceeded: Exceeded) -> Refusal {
+    let field = match exceeded.limit {
+        Limit::Namespace => "namespace",
+        Limit::Name => "lock name",
+        Limit::Owner => "owner_id",
+        Limit::RequestId => "request_id",
+        Limit::Metadata => "metadata",
+        Limit::Reason => "reason",
+        Limit::Ttl => "ttl_ms or extend_by_ms",
+        Limit::Grace => "grace_ms",
+        Limit::Wait => "wait_ms",
+        Limit::Holders => "limit",
+        _ => "ttl_ms",
+    };
+    match limit::met(exceeded) {
+        Met::Request(why) => Refusal::invalid(format!("{field}: {why}")),
+        Met::Room(why) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why),
     }
 }

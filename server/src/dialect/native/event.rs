@@ -20,6 +20,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use crate::app::App;
 use crate::engine::{self, Since};
+use crate::http::answers::Sending;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +41,7 @@ pub(super) async fn watch(
     // Whatever is no text is no id either.
     let last_seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
     let since = last_seen.or(params.since.as_deref()).map(parse_id).transpose()?;
+    let sending = app.answers.stream()?;
     let generation = app.engine.events().generation();
     let Since { missed, gap, live } = app.engine.events().since(since);
     let gap = tokio_stream::iter(gap.map(|reason| Missed::Gap(reason.into())));
@@ -59,7 +61,7 @@ pub(super) async fn watch(
     });
     let engine = app.engine.clone();
     let stopped = Box::pin(async move { engine.stopped().await });
-    let events = UntilStopped { events: Box::pin(events), stopped };
+    let events = UntilStopped { events: Box::pin(events), stopped, _sending: sending };
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }
 
@@ -74,6 +76,7 @@ type Rendered = Result<SseEvent, axum::Error>;
 struct UntilStopped<S> {
     events: Pin<Box<S>>,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    _sending: Sending,
 }
 
 impl<S: Stream<Item = Rendered>> Stream for UntilStopped<S> {

@@ -7,7 +7,7 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts};
 use axum::http::Request;
 use axum::http::request::Parts;
-use leasehold_core::{Limit, LockKey, Rejection, Timestamp};
+use leasehold_core::{Limit, LockKey, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
@@ -39,7 +39,7 @@ impl FromRequestParts<App> for Namespace {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let named = names(parts, app).await?.remove("namespace");
         if named.as_ref().is_some_and(|name| name.len() > app.limits.namespace_bytes_max) {
-            return Err(Rejection::Limit(Limit::Namespace).into());
+            return Err(app.limits.exceeded(Limit::Namespace).into());
         }
         Ok(Self(named.map_or_else(|| app.dialect.locks_namespace.clone(), Arc::from)))
     }

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use leasehold_api::LockList;
+use leasehold_api::{LockList, LockState};
+use leasehold_core::{LockKey, LockView, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,6 +13,7 @@ use super::extract::{Namespace, Params, Received};
 use super::wire;
 use crate::app::App;
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
+use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -52,7 +54,7 @@ pub(super) async fn list(
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(Refusal::invalid(format!("limit: must be from 1 to {LIMIT_MAX}")));
     }
-    let mut filter = Filter {
+    let filter = Filter {
         namespace: (*namespace).into(),
         prefix: params.prefix.into(),
         owner: params.owner.map(Into::into),
@@ -64,20 +66,66 @@ pub(super) async fn list(
         n_max: limit,
         from: parse_cursor(params.cursor.as_deref())?,
     };
-    let mut locks = Vec::new();
-    let next = loop {
-        filter.n_max = limit - locks.len();
+    let mut list = Listing { app, now, limit, filter, n_shown: 0, is_over: false };
+    let (mut locks, mut n_bytes) = (Vec::new(), 0);
+    while n_bytes < PIECE_BYTES && !list.is_over {
+        let page = list.next().await?;
+        n_bytes += page.n_bytes;
+        locks.extend(page.locks.iter().map(|(key, view)| list.shown(key, view)));
+    }
+    if list.is_over {
+        let next_cursor = list.cursor();
+        return Ok(Json(LockList { locks, next_cursor }).into_response());
+    }
+    let sending = list.app.answers.long()?;
+    Ok(Pieces::answer(sending, r#"{"locks":["#, |pieces| list.send(locks, pieces)))
+}
+
+/// A list on its way: where it is, and how much of it was shown.
+struct Listing {
+    app: App,
+    now: Timestamp,
+    limit: usize,
+    filter: Filter,
+    n_shown: usize,
+    is_over: bool,
+}
+
+impl Listing {
+    /// Some more of it.
+    async fn next(&mut self) -> Result<LockPage, Refusal> {
+        self.filter.n_max = self.limit - self.n_shown;
         // One turn of the engine looks at a bounded number of locks, so a page can take several.
-        let LockPage { locks: found, next } = app.engine.ask(ListLocks(filter.clone())).await?;
-        let shown = found.iter().map(|(key, view)| wire::lock_state(&app, key, view, now));
-        locks.extend(shown);
-        match next {
-            Some(next) if locks.len() < limit => filter.from = next,
-            next => break next,
+        let page = self.app.engine.ask(ListLocks(self.filter.clone())).await?;
+        self.n_shown += page.locks.len();
+        self.is_over = page.next.is_none() || self.n_shown == self.limit;
+        self.filter.from = page.next.unwrap_or(usize::MAX);
+        Ok(page)
+    }
+
+    fn shown(&self, key: &LockKey, view: &LockView) -> LockState {
+        wire::lock_state(&self.app, key, view, self.now)
+    }
+
+    /// Where to go on after it.
+    fn cursor(&self) -> Option<String> {
+        (self.filter.from != usize::MAX).then(|| self.filter.from.to_string())
+    }
+
+    /// The rest of it, after what was shown already.
+    async fn send(mut self, first: Vec<LockState>, mut pieces: Pieces) -> Result<(), BrokenOff> {
+        for lock in first {
+            pieces.item(&lock).await?;
         }
-    };
-    let next_cursor = next.map(|next| next.to_string());
-    Ok(Json(LockList { locks, next_cursor }).into_response())
+        while !self.is_over {
+            let page = self.next().await.map_err(|_| BrokenOff)?;
+            for (key, view) in &page.locks {
+                pieces.item(&self.shown(key, view)).await?;
+            }
+        }
+        let cursor = self.cursor().map_or("null".into(), |cursor| format!("\"{cursor}\""));
+        pieces.end(&format!(r#"],"next_cursor":{cursor}}}"#)).await
+    }
 }
 
 fn parse_cursor(cursor: Option<&str>) -> Result<usize, Refusal> {

@@ -16,6 +16,7 @@ use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::wire;
 use crate::app::App;
+use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{self, ReadLock, WaitFor, Waited};
 use crate::http::json;
@@ -31,9 +32,10 @@ pub(super) async fn acquire(
     State(app): State<App>,
     Received(now): Received,
     Lock(key): Lock,
+    counted: Counted,
     Body(request): Body<AcquireRequest>,
 ) -> Answer {
-    let acquire = to_acquire(&key, &request)?;
+    let acquire = to_acquire(&app, &key, counted, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     match app.engine.ask(WaitFor { acquire, wait }).await {
         Ok(Ok(Waited::Granted(grant))) => Ok(acquired(&app, now, key, *grant)),
@@ -44,7 +46,12 @@ pub(super) async fn acquire(
     }
 }
 
-fn to_acquire(key: &LockKey, request: &AcquireRequest) -> Result<Acquire, Refusal> {
+fn to_acquire(
+    app: &App,
+    key: &LockKey,
+    Counted(peer): Counted,
+    request: &AcquireRequest,
+) -> Result<Acquire, Refusal> {
     let mode = wire::mode(request)?;
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
         return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
@@ -56,8 +63,9 @@ fn to_acquire(key: &LockKey, request: &AcquireRequest) -> Result<Acquire, Refusa
         ttl: wire::ttl(request)?,
         grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
         session: request.session_id.as_deref().map(wire::session_digest),
-        metadata: wire::metadata(request),
+        metadata: wire::metadata(app, request)?,
         request_id: request.request_id.as_deref().map(Into::into),
+        peer,
         ..Acquire::new(key.clone(), owner, Dialect::Native.number(), secret)
     })
 }

@@ -11,6 +11,7 @@ use super::error::Refusal;
 use super::extract::{Body, Received, SessionId};
 use super::wire;
 use crate::app::App;
+use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::engine::ReadSession;
 
@@ -18,6 +19,7 @@ type Answer = Result<Response, Refusal>;
 
 pub(super) async fn open(
     State(app): State<App>,
+    Counted(peer): Counted,
     Body(request): Body<OpenSessionRequest>,
 ) -> Answer {
     let secret: [u8; 32] = crate::random::bytes();
@@ -27,6 +29,7 @@ pub(super) async fn open(
         owner: owner::anonymous(&request.owner_id),
         dialect: Dialect::Native.number(),
         ttl: Span::from_millis(request.ttl_ms),
+        peer,
     };
     app.engine.ask(open).await??;
     let owner_id = request.owner_id;

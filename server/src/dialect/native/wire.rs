@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::Refusal;
 use crate::app::App;
+use crate::dialect::metadata;
 
 /// Only a hash of a session's id is ever kept.
 pub(super) fn session_digest(session_id: &str) -> SessionDigest {
@@ -34,8 +35,13 @@ pub(super) fn ttl(request: &AcquireRequest) -> Result<Option<Span>, Refusal> {
     }
 }
 
-pub(super) fn metadata(request: &AcquireRequest) -> Option<Arc<[u8]>> {
-    request.metadata.as_ref().map(|value| value.to_string().into_bytes().into())
+pub(super) fn metadata(app: &App, request: &AcquireRequest) -> Result<Option<Arc<[u8]>>, Refusal> {
+    let Some(value) = &request.metadata else { return Ok(None) };
+    let (bytes, depth_max) = (value.to_string().into_bytes(), app.limits.metadata_depth_max);
+    if metadata::depth(&bytes) > depth_max {
+        return Err(Refusal::invalid(format!("metadata: {}", metadata::too_deep(depth_max))));
+    }
+    Ok(Some(bytes.into()))
 }
 
 /// Epoch milliseconds, for display.
@@ -56,6 +62,7 @@ pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timesta
         lease_expiry_ms: latest.and_then(|lease| expiry_ms(app, lease.deadline)),
         version: latest.map(|lease| lease.version),
         holders: view.holders.iter().map(|lease| holder(app, lease, now)).collect(),
+        n_holders: view.n_holders,
         queue: (latest.is_some() || !view.queue.is_empty()).then(|| {
             view.queue.iter().enumerate().map(|(n, lease)| waiter(n + 1, lease, now)).collect()
         }),

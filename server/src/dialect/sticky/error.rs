@@ -2,11 +2,12 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Limit, Rejection};
+use leasehold_core::{Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
+use crate::dialect::limit::{self, Met};
 use crate::engine;
 
 /// An error answer of this dialect.
@@ -67,7 +68,7 @@ impl From<Rejection> for Refusal {
             Rejection::NotOwner | Rejection::NoSuchLease | Rejection::Ended(_) => {
                 Self::not_holder()
             }
-            Rejection::Limit(limit) => of_limit(limit),
+            Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::TokensExhausted => {
                 Self::new(StatusCode::CONFLICT, "this lock has had all the tokens there are")
             }
@@ -86,26 +87,16 @@ impl From<Rejection> for Refusal {
     }
 }
 
-fn of_limit(limit: Limit) -> Refusal {
-    let full = |why: &str| Refusal::new(StatusCode::TOO_MANY_REQUESTS, why);
+fn of_limit(exceeded: Exceeded) -> Refusal {
     // Nothing a client says decides these: whoever runs the server has to.
     let misconfigured = |why: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
-    match limit {
-        Limit::Ttl => Refusal::invalid("invalid ttl format"),
-        Limit::Owner => Refusal::invalid("client is too long"),
-        Limit::Name => Refusal::invalid("job is too long"),
-        Limit::Namespaces => full("there are too many namespaces"),
-        Limit::Locks => full("there are too many locks"),
-        Limit::OwnerLeases => full("this client has too many locks"),
-        Limit::Grace => misconfigured("the server's grace is longer than its grace-max"),
-        Limit::Namespace => misconfigured("the server's lock-namespace is empty or too long"),
-        Limit::RequestId
-        | Limit::Metadata
-        | Limit::Reason
-        | Limit::SessionTtl
-        | Limit::Wait
-        | Limit::Holders
-        | Limit::OwnerSessions
-        | Limit::Sessions => Refusal::invalid(format!("{limit:?} is out of bounds")),
+    match (exceeded.limit, limit::met(exceeded)) {
+        (Limit::Ttl, _) => Refusal::invalid("invalid ttl format"),
+        (Limit::Owner, _) => Refusal::invalid("client is too long"),
+        (Limit::Name, _) => Refusal::invalid("job is too long"),
+        (Limit::Grace, _) => misconfigured("the server's grace is longer than its grace-max"),
+        (Limit::Namespace, _) => misconfigured("the server's lock-namespace is empty or too long"),
+        (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),
+        (limit, Met::Request(why)) => Refusal::invalid(format!("{limit:?}: {why}")),
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use leasehold_core::{Limit, LockKey, Owner, Rejection, Span};
+use leasehold_core::{Limit, LockKey, Owner, Span};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -100,7 +100,7 @@ fn owner(app: &App, client: &str) -> Result<Owner, Refusal> {
         return Err(Refusal::invalid("client parameter required"));
     }
     if client.len() > app.limits.owner_bytes_max {
-        return Err(Rejection::Limit(Limit::Owner).into());
+        return Err(app.limits.exceeded(Limit::Owner).into());
     }
     Ok(crate::dialect::owner::anonymous(client))
 }
@@ -114,5 +114,5 @@ fn ttl(app: &App, text: &str) -> Result<Span, Refusal> {
     if text.is_empty() {
         return Ok(DEFAULT_TTL.min(app.limits.ttl_max));
     }
-    duration::parse_positive(text).ok_or_else(|| Rejection::Limit(Limit::Ttl).into())
+    duration::parse_positive(text).ok_or_else(|| app.limits.exceeded(Limit::Ttl).into())
 }

@@ -10,25 +10,31 @@ use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
 use crate::dialect::Dialect;
+use crate::dialect::counted::Counted;
 use crate::engine::{ReadLock, Take};
 
 type Answer = Result<Response, Refusal>;
 
-pub(super) async fn acquire(State(app): State<App>, params: AcquireParams) -> Answer {
+pub(super) async fn acquire(
+    State(app): State<App>,
+    counted: Counted,
+    params: AcquireParams,
+) -> Answer {
     let now = app.engine.now();
     let job = params.lock.name.clone();
-    match app.engine.ask(take(&app, params)).await? {
+    match app.engine.ask(take(&app, counted, params)).await? {
         Ok(grant) => Ok(acquired(&app, now, &job, &grant)),
         Err(rejection) => not_acquired(&app, &job, rejection),
     }
 }
 
-fn take(app: &App, params: AcquireParams) -> Take {
+fn take(app: &App, Counted(peer): Counted, params: AcquireParams) -> Take {
     let secret = Secret(crate::random::bytes());
     Take(Acquire {
         ttl: Some(params.ttl),
         grace: app.dialect.grace,
         sticky: true,
+        peer,
         ..Acquire::new(params.lock, params.owner, Dialect::Sticky.number(), secret)
     })
 }

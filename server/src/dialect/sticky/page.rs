@@ -59,7 +59,7 @@ async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut locks = Vec::new();
     loop {
         filter.n_max = SHOWN_MAX - locks.len();
-        let LockPage { locks: found, next } = app.engine.ask(ListLocks(filter.clone())).await?;
+        let LockPage { locks: found, next, .. } = app.engine.ask(ListLocks(filter.clone())).await?;
         locks.extend(found);
         match next {
             None => return Ok((locks, true)),

@@ -52,6 +52,7 @@ macro_rules! numbers {
 
 numbers! {
     LeaseNumber: |it| it.0, |n| Ok(LeaseNumber(n as u64));
+    Peer: |it| it.0, |n| Ok(Peer(n as u64));
     SessionNumber: |it| it.0, |n| Ok(SessionNumber(n as u64));
     Span: |it| it.as_nanos(), |n| Ok(Span::from_nanos(n as u64));
     Token: |it| it.get(), |n| Token::new(n as u64).ok_or_else(|| damaged("a token is too large"));

@@ -95,6 +95,7 @@ table!(sessions of it: SessionRecord {
     credential_groups: Option<Vec<Arc<str>>>, "TEXT", it.credential.as_ref().map(|it| it.groups.clone());
     credential_not_after: Timestamp, "INTEGER",
         it.credential.as_ref().map_or(Timestamp::NEVER, |it| it.not_after);
+    peer: Option<Peer>, "INTEGER", it.peer;
 } ")" => SessionRecord {
     number,
     digest,
@@ -108,6 +109,7 @@ table!(sessions of it: SessionRecord {
         let groups = credential_groups.unwrap_or_default();
         Arc::new(Credential { id, groups, not_after: credential_not_after })
     }),
+    peer,
 });
 
 table!(leases of it: LeaseRecord {
@@ -135,6 +137,7 @@ table!(leases of it: LeaseRecord {
     secret: Secret, "BLOB NOT NULL", it.secret;
     group_first: Option<LeaseNumber>, "INTEGER", it.group.map(|group| group.first);
     group_size: Option<u32>, "INTEGER", it.group.map(|group| group.size);
+    peer: Option<Peer>, "INTEGER", it.peer;
 } ")" => LeaseRecord {
     number,
     secret,
@@ -158,6 +161,7 @@ table!(leases of it: LeaseRecord {
     requests: Vec::new(),
     reason,
     group: group_first.zip(group_size).map(|(first, size)| Group { first, size }),
+    peer,
 });
 
 const REQUESTS: &str = "CREATE TABLE requests (
@@ -174,7 +178,9 @@ pub(super) const ADDED_IN_LAYOUT_2: &str = "
     ALTER TABLE sessions ADD COLUMN credential_groups TEXT;
     ALTER TABLE sessions ADD COLUMN credential_not_after INTEGER;
     ALTER TABLE leases ADD COLUMN group_first INTEGER;
-    ALTER TABLE leases ADD COLUMN group_size INTEGER;";
+    ALTER TABLE leases ADD COLUMN group_size INTEGER;
+    ALTER TABLE leases ADD COLUMN peer INTEGER;
+    ALTER TABLE sessions ADD COLUMN peer INTEGER;";
 
 /// Calls `each` with every row, in the order an import wants.
 pub(super) fn for_each<E: From<rusqlite::Error>>(

@@ -16,7 +16,8 @@ use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags, XattrFlag
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::{Content, Draft, Entry, Error, Facts, Found, Listing, walk};
+use super::room::{Room, Space, Taken};
+use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, walk};
 use crate::dialect::files::path::{FilePath, OWN_FOLDER};
 
 /// How often publishing begins anew if somebody removes the folders it just made.
@@ -30,31 +31,36 @@ pub(crate) struct Local {
     root: Arc<OwnedFd>,
     incoming: Arc<OwnedFd>,
     n_drafts: AtomicU64,
+    room: Arc<Room>,
     /// Removed with everything in it at the end.
     _temporary: Option<TempDir>,
 }
 
 impl Local {
     /// Makes the folder if need be, and removes what an earlier server left unfinished.
-    pub(crate) fn open(root: &Path) -> std::io::Result<Self> {
+    pub(crate) fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
         let drafts = root.join(OWN_FOLDER).join("incoming");
         DirBuilder::new().recursive(true).create(&drafts)?;
         for entry in std::fs::read_dir(&drafts)? {
             std::fs::remove_file(entry?.path())?;
         }
-        let (root, incoming) = (File::open(root)?.into(), File::open(drafts)?.into());
-        Ok(Self {
-            root: Arc::new(root),
-            incoming: Arc::new(incoming),
-            n_drafts: AtomicU64::new(0),
-            _temporary: None,
-        })
+        let path = root.to_path_buf();
+        let root: Arc<OwnedFd> = Arc::new(File::open(root)?.into());
+        let incoming = Arc::new(File::open(drafts)?.into());
+        let disk = root.clone();
+        let room = Room::new(quota, move || Ok(space(&disk)?));
+        let counted = room.clone();
+        // Whoever has many files should not wait for them to be counted to get a lock.
+        let count = move || counted.counted(walk::n_bytes(&path));
+        std::thread::Builder::new().name("count-files".into()).spawn(count)?;
+        let n_drafts = AtomicU64::new(0);
+        Ok(Self { root, incoming, n_drafts, room, _temporary: None })
     }
 
     /// A folder that is gone with the server.
-    pub(crate) fn temporary() -> std::io::Result<Self> {
+    pub(crate) fn temporary(quota: Quota) -> std::io::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let mut local = Self::open(folder.path())?;
+        let mut local = Self::open(folder.path(), quota)?;
         local._temporary = Some(folder);
         Ok(local)
     }
@@ -104,12 +110,15 @@ impl Content for Local {
         let mode = Mode::from_raw_mode(0o666);
         let file = File::from(fs::openat(&self.incoming, &name, flags, mode)?);
         let (root, incoming) = (self.root.clone(), self.incoming.clone());
-        Ok(Box::new(LocalDraft { root, incoming, name: Some(name), file }))
+        let taken = Taken::none(self.room.clone());
+        Ok(Box::new(LocalDraft { root, incoming, name: Some(name), file, taken }))
     }
 
     fn remove(&self, path: &FilePath) -> Result<(), Error> {
+        self.room.wait();
         let (folder, name) = walk::to_parent(&self.root, path)?;
-        let is_folder = match FileType::from_raw_mode(walk::look(&folder, name)?.st_mode) {
+        let stat = walk::look(&folder, name)?;
+        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
             FileType::RegularFile if path.is_folder() => return Err(Error::NotFolder),
             FileType::RegularFile => false,
@@ -117,12 +126,30 @@ impl Content for Local {
         };
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         fs::unlinkat(&folder, name, flags)?;
+        if !is_folder {
+            self.room.give_back(stat.st_size as u64);
+        }
         Ok(fs::fsync(&folder)?)
     }
 
     fn make_folder(&self, folder: &FilePath) -> Result<bool, Error> {
+        self.room.check(0)?;
         walk::make(&self.root, folder.segments()).map(|(_, is_new)| is_new)
     }
+
+    fn check_room(&self, n_bytes: u64) -> Result<(), Error> {
+        self.room.check(n_bytes)
+    }
+
+    fn n_bytes(&self) -> u64 {
+        self.room.n_bytes()
+    }
+}
+
+/// What is left of the disk for programs without privileges.
+fn space(folder: &OwnedFd) -> Result<Space, Errno> {
+    let disk = fs::fstatvfs(folder)?;
+    Ok(Space { total: disk.f_frsize * disk.f_blocks, free: disk.f_frsize * disk.f_bavail })
 }
 
 struct LocalDraft {
@@ -131,10 +158,12 @@ struct LocalDraft {
     /// `None` once it has become a file.
     name: Option<String>,
     file: File,
+    taken: Taken,
 }
 
 impl Draft for LocalDraft {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.taken.more(bytes.len() as u64)?;
         Ok(self.file.write_all(bytes)?)
     }
 
@@ -161,19 +190,20 @@ impl LocalDraft {
         let names: Vec<_> = path.segments().collect();
         let Some((name, around)) = names.split_last() else { return Err(Error::IsFolder) };
         let (folder, _) = walk::make(&self.root, around.iter().copied())?;
-        let is_new = match walk::look(&folder, name) {
+        let before = match walk::look(&folder, name) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {
                 return Err(Error::IsFolder);
             }
-            Ok(_) => false,
-            Err(Errno::NOENT) => true,
+            Ok(stat) => Some(stat.st_size as u64),
+            Err(Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
         };
         let draft = self.name.as_deref().ok_or(Error::Missing)?;
         fs::renameat(&self.incoming, draft, &folder, *name)?;
         self.name = None;
+        self.taken.keep(before.unwrap_or(0));
         fs::fsync(&folder)?;
-        Ok((facts(&self.file, name)?, is_new))
+        Ok((facts(&self.file, name)?, before.is_none()))
     }
 }
 

@@ -4,11 +4,13 @@
 //! Who may write when is not decided here: the lock is taken before anything is published.
 
 mod local;
+mod room;
 mod walk;
 
 use std::io::{self, Read, Seek};
 
 pub(crate) use local::Local;
+pub(crate) use room::Quota;
 
 use super::path::FilePath;
 
@@ -28,6 +30,12 @@ pub(crate) trait Content: Send + Sync {
 
     /// Makes a folder and those around it, durably. Was it not there before?
     fn make_folder(&self, folder: &FilePath) -> Result<bool, Error>;
+
+    /// Says why there would be no room for a file of this size.
+    fn check_room(&self, n_bytes: u64) -> Result<(), Error>;
+
+    /// Bytes of all files together.
+    fn n_bytes(&self) -> u64;
 }
 
 /// Bytes on their way to becoming a file. Dropped, it leaves nothing behind.
@@ -101,6 +109,20 @@ pub(crate) enum Error {
     NotEmpty,
     /// There is no room.
     Full,
+    /// All files together would take up more than they may.
+    OverQuota {
+        /// What they take up.
+        used: u64,
+        /// What they may.
+        allowed: u64,
+    },
+    /// The rest of the disk is not for files.
+    DiskLow {
+        /// What is left of it.
+        free: u64,
+        /// What must be left of it.
+        min: u64,
+    },
     /// Something else went wrong.
     Broken(io::Error),
 }

@@ -4,6 +4,7 @@
 //! whatever others do to the folders meanwhile; and no file has two paths, which would be two locks.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -67,6 +68,22 @@ pub(super) fn make<'a>(
 /// What a name in a folder is, without following it anywhere.
 pub(super) fn look(folder: &OwnedFd, name: &str) -> Result<fs::Stat, Errno> {
     fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Bytes of all files in a folder and in those inside it. What cannot be looked at is not counted.
+pub(super) fn n_bytes(root: &Path) -> u64 {
+    let mut n_bytes = 0;
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(data) if data.is_dir() => folders.push(entry.path()),
+                Ok(data) if data.is_file() => n_bytes += data.len(),
+                _ => {}
+            }
+        }
+    }
+    n_bytes
 }
 
 impl From<Errno> for Error {

@@ -1,0 +1,137 @@
+//! What the machine allows: a setting for each limit of the core.
+
+use clap::Args as ClapArgs;
+use leasehold_core::Limits;
+
+/// One flag and one variable for each field of [`Limits`], whose defaults they are.
+macro_rules! limits {
+    ($($(#[doc = $doc:literal])+ $field:ident: $kind:ident, $env:literal;)*) => {
+        #[derive(ClapArgs, Clone, Debug)]
+        #[command(next_help_heading = "Limits")]
+        pub(super) struct LimitArgs {
+            $($(#[doc = $doc])+
+            #[arg(long, env = $env, default_value_t = default::$kind(Limits::default().$field))]
+            pub(super) $field: default::types::$kind,)*
+        }
+
+        impl LimitArgs {
+            pub(super) fn limits(&self) -> Limits {
+                Limits { $($field: default::back::$kind(self.$field),)* }
+            }
+        }
+    };
+}
+
+/// Between what the core counts in and what a setting is written in.
+mod default {
+    use leasehold_core::Span;
+
+    use crate::duration::DurationArg;
+
+    pub(super) mod types {
+        #![expect(non_camel_case_types, reason = "named after what the core calls them")]
+        pub(in crate::config) type bytes = usize;
+        pub(in crate::config) type number = usize;
+        pub(in crate::config) type small = u32;
+        pub(in crate::config) type span = crate::duration::DurationArg;
+    }
+
+    pub(super) mod back {
+        use super::{DurationArg, Span};
+
+        pub(in crate::config) fn bytes(n: usize) -> usize {
+            n
+        }
+        pub(in crate::config) fn number(n: usize) -> usize {
+            n
+        }
+        pub(in crate::config) fn small(n: u32) -> u32 {
+            n
+        }
+        pub(in crate::config) fn span(duration: DurationArg) -> Span {
+            duration.span()
+        }
+    }
+
+    pub(super) fn bytes(n: usize) -> usize {
+        n
+    }
+    pub(super) fn number(n: usize) -> usize {
+        n
+    }
+    pub(super) fn small(n: u32) -> u32 {
+        n
+    }
+    pub(super) fn span(span: Span) -> DurationArg {
+        DurationArg(std::time::Duration::from_nanos(span.as_nanos()))
+    }
+}
+
+limits! {
+    /// Longest namespace, in bytes.
+    namespace_bytes_max: bytes, "LEASEHOLD_NAMESPACE_BYTES_MAX";
+    /// Longest lock name, in bytes.
+    name_bytes_max: bytes, "LEASEHOLD_NAME_BYTES_MAX";
+    /// Longest owner, in bytes.
+    owner_bytes_max: bytes, "LEASEHOLD_OWNER_BYTES_MAX";
+    /// Longest request id, in bytes.
+    request_id_bytes_max: bytes, "LEASEHOLD_REQUEST_ID_BYTES_MAX";
+    /// Largest metadata, in bytes.
+    metadata_bytes_max: bytes, "LEASEHOLD_METADATA_BYTES_MAX";
+    /// Deepest nesting of metadata.
+    metadata_depth_max: number, "LEASEHOLD_METADATA_DEPTH_MAX";
+    /// Longest reason of a revocation, in bytes.
+    reason_bytes_max: bytes, "LEASEHOLD_REASON_BYTES_MAX";
+    /// Longest ttl of a lease.
+    ttl_max: span, "LEASEHOLD_TTL_MAX";
+    /// Longest ttl of a session.
+    session_ttl_max: span, "LEASEHOLD_SESSION_TTL_MAX";
+    /// Longest grace period.
+    grace_max: span, "LEASEHOLD_GRACE_MAX";
+    /// Longest wait in a queue.
+    wait_max: span, "LEASEHOLD_WAIT_MAX";
+    /// How long a waiter whose connection broke keeps its place.
+    park_max: span, "LEASEHOLD_PARK_MAX";
+    /// Most namespaces.
+    namespaces_max: number, "LEASEHOLD_NAMESPACES_MAX";
+    /// Most locks held, waited for or remembered.
+    locks_max: number, "LEASEHOLD_LOCKS_MAX";
+    /// Most leases of one principal; of anonymous clients, from one address (IPv6: one /64).
+    principal_leases_max: small, "LEASEHOLD_PRINCIPAL_LEASES_MAX";
+    /// Most namespaces one principal, or anonymous address, is using first.
+    principal_namespaces_max: small, "LEASEHOLD_PRINCIPAL_NAMESPACES_MAX";
+    /// Most sessions of one principal, or anonymous address, in one dialect.
+    principal_sessions_max: small, "LEASEHOLD_PRINCIPAL_SESSIONS_MAX";
+    /// Most sessions in one dialect.
+    sessions_max: number, "LEASEHOLD_SESSIONS_MAX";
+    /// Most bytes of metadata of all waiting and active leases.
+    metadata_total_bytes_max: bytes, "LEASEHOLD_METADATA_TOTAL_BYTES_MAX";
+    /// Most bytes of names of locks, namespaces and owners.
+    names_total_bytes_max: bytes, "LEASEHOLD_NAMES_TOTAL_BYTES_MAX";
+    /// Most bytes of request ids and the ended leases that answer for them.
+    requests_total_bytes_max: bytes, "LEASEHOLD_REQUESTS_TOTAL_BYTES_MAX";
+    /// Most bytes of waiting leases.
+    queues_total_bytes_max: bytes, "LEASEHOLD_QUEUES_TOTAL_BYTES_MAX";
+    /// Most waiters for one lock.
+    queue_max: number, "LEASEHOLD_QUEUE_MAX";
+    /// Most holders of one lock.
+    holders_max: small, "LEASEHOLD_HOLDERS_MAX";
+    /// Most request ids remembered with one lease.
+    lease_requests_max: number, "LEASEHOLD_LEASE_REQUESTS_MAX";
+    /// How long an ended lease answers repeated request ids.
+    request_retention: span, "LEASEHOLD_REQUEST_RETENTION";
+    /// Most ended leases kept only to answer repeated request ids.
+    answered_max: number, "LEASEHOLD_ANSWERED_MAX";
+    /// How long an ended lease stays readable where a dialect shows it.
+    ended_retention: span, "LEASEHOLD_ENDED_RETENTION";
+    /// Most ended leases kept readable.
+    ended_max: number, "LEASEHOLD_ENDED_MAX";
+    /// Most bytes of ended leases kept readable.
+    ended_total_bytes_max: bytes, "LEASEHOLD_ENDED_TOTAL_BYTES_MAX";
+    /// How long a lock nobody uses is remembered by name.
+    idle_retention: span, "LEASEHOLD_IDLE_RETENTION";
+    /// Most locks nobody uses that are remembered by name.
+    idle_max: number, "LEASEHOLD_IDLE_MAX";
+    /// Most waiters one command grants or gives up.
+    promote_steps_max: number, "LEASEHOLD_PROMOTE_STEPS_MAX";
+}

@@ -1,0 +1,124 @@
+//! Who is counted: a principal, or of those nobody vouches for, all that come from one peer.
+
+use std::sync::Arc;
+
+use crate::arena::{Arena, Slot};
+use crate::index::{Index, NameHash};
+use crate::name::{Dialect, Peer};
+
+/// What one principal, or one peer, has.
+pub(crate) struct Account {
+    pub(crate) principal: Arc<str>,
+    pub(crate) peer: Option<Peer>,
+    /// Owners, leases, sessions and namespaces that lead here.
+    n_refs: u32,
+    /// Leases waiting or active: these are limited.
+    pub(crate) n_leases: u32,
+    /// Namespaces it was the first to use: these are limited too.
+    pub(crate) n_namespaces: u32,
+    /// Sessions not yet over, and these, for each dialect by itself.
+    sessions: Vec<(Dialect, u32)>,
+}
+
+impl Account {
+    pub(crate) fn is(&self, principal: &str, peer: Option<Peer>) -> bool {
+        self.peer == peer && *self.principal == *principal
+    }
+
+    pub(crate) fn n_sessions(&self, dialect: Dialect) -> u32 {
+        self.sessions.iter().find(|(of, _)| *of == dialect).map_or(0, |(_, n)| *n)
+    }
+
+    /// One session more in `dialect`.
+    pub(crate) fn add_session(&mut self, dialect: Dialect) {
+        match self.sessions.iter_mut().find(|(of, _)| *of == dialect) {
+            Some((_, n)) => *n += 1,
+            None => self.sessions.push((dialect, 1)),
+        }
+    }
+
+    /// One session less in `dialect`.
+    pub(crate) fn remove_session(&mut self, dialect: Dialect) {
+        if let Some((_, n)) = self.sessions.iter_mut().find(|(of, _)| *of == dialect) {
+            *n -= 1;
+        }
+        self.sessions.retain(|(_, n)| *n > 0);
+    }
+}
+
+/// Those that have anything.
+pub(crate) struct Accounts {
+    arena: Arena<Account>,
+    index: Index<Slot<Account>>,
+    hash: NameHash,
+}
+
+impl Accounts {
+    pub(crate) fn new(hash: NameHash) -> Self {
+        Self { arena: Arena::new(), index: Index::new(), hash }
+    }
+
+    pub(crate) fn find(&self, principal: &str, peer: Option<Peer>) -> Option<Slot<Account>> {
+        let hash = self.hash.of((principal, peer));
+        self.index.find(hash, |slot| self.arena[*slot].is(principal, peer))
+    }
+
+    /// One more reference to an account.
+    pub(crate) fn retain(&mut self, principal: &Arc<str>, peer: Option<Peer>) -> Slot<Account> {
+        let slot = self.find(principal, peer).unwrap_or_else(|| self.add(principal, peer));
+        self.arena[slot].n_refs += 1;
+        slot
+    }
+
+    /// One more reference to an account that is known.
+    pub(crate) fn retain_known(&mut self, slot: Slot<Account>) {
+        self.arena[slot].n_refs += 1;
+    }
+
+    /// One reference less; the last one forgets the account.
+    pub(crate) fn release(&mut self, slot: Slot<Account>) {
+        self.arena[slot].n_refs -= 1;
+        if self.arena[slot].n_refs == 0 {
+            let Account { principal, peer, .. } = &self.arena[slot];
+            self.index.remove(self.hash.of((&**principal, *peer)), |other| *other == slot);
+            self.arena.remove(slot);
+        }
+    }
+
+    pub(crate) fn get(&self, slot: Slot<Account>) -> &Account {
+        &self.arena[slot]
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot<Account>) -> &mut Account {
+        &mut self.arena[slot]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot<Account>, &Account)> {
+        self.arena.iter()
+    }
+
+    /// For [`crate::invariant`].
+    pub(crate) fn n_refs(&self, slot: Slot<Account>) -> u32 {
+        self.arena[slot].n_refs
+    }
+
+    fn add(&mut self, principal: &Arc<str>, peer: Option<Peer>) -> Slot<Account> {
+        let principal = principal.clone();
+        let hash = self.hash.of((&*principal, peer));
+        let slot = self.arena.insert(Account {
+            principal,
+            peer,
+            n_refs: 0,
+            n_leases: 0,
+            n_namespaces: 0,
+            sessions: Vec::new(),
+        });
+        let Self { arena, index, hash: hasher } = self;
+        let hash_of = |slot: &Slot<Account>| {
+            let Account { principal, peer, .. } = &arena[*slot];
+            hasher.of((&**principal, *peer))
+        };
+        index.insert(hash, slot, hash_of);
+        slot
+    }
+}

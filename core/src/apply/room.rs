@@ -1,0 +1,161 @@
+//! Is there room for one more lease? What nobody uses makes some.
+
+use crate::account::Account;
+use crate::arena::Slot;
+use crate::command::Acquire;
+use crate::footprint::{WAITER_BYTES, request_bytes};
+use crate::limits::Limits;
+use crate::lock::Lock;
+use crate::namespace::{self, Namespace};
+use crate::outcome::{Limit, Rejection};
+use crate::owner::{self, Known};
+use crate::request::Request;
+use crate::state::State;
+use crate::transition::Transition;
+
+/// How many idle locks are looked at to find some that can make room.
+const LOOK_MAX: usize = 1024;
+/// How many idle locks one command forgets to make room.
+const FORGET_MAX: usize = 64;
+/// What the number of a lease adds to the name of its owner at most.
+const NUMBER_BYTES_MAX: usize = 20;
+
+/// A lease that is about to be added.
+pub(crate) struct Need<'a> {
+    pub(crate) acquire: &'a Acquire,
+    pub(crate) request: Option<&'a Request>,
+    /// Its lock, if that is known: it is not forgotten to make room.
+    pub(crate) lock: Option<Slot<Lock>>,
+    pub(crate) waits: bool,
+}
+
+/// Makes sure that there is room for one more lease, and for its lock, its namespace and its owner if they are new.
+pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
+    let Acquire { owner, peer, .. } = need.acquire;
+    let known = t.state.owners.find(owner);
+    let account = t.state.owners.account(known, owner, *peer);
+    let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
+    t.limits.within(Limit::PrincipalLeases, n_leases < t.limits.principal_leases_max)?;
+    check_lease(t.state, t.limits, need)?;
+    if need.lock.is_some() {
+        return check_names(t, need, known, false);
+    }
+    let is_new = t.state.namespaces.find(&need.acquire.lock.namespace).is_none();
+    check_names(t, need, known, is_new)?;
+    if is_new {
+        check_namespace(t, need)?;
+    }
+    if t.state.locks.len() >= t.limits.locks_max {
+        // A name nobody uses makes room for one that somebody does.
+        let idle = t.state.idle.first(&t.state.locks);
+        let (idle, _) = idle.ok_or_else(|| t.limits.exceeded(Limit::Locks))?;
+        super::sweep::forget_lock(t, idle);
+    }
+    Ok(())
+}
+
+/// The budgets of what comes with a lease itself.
+fn check_lease(state: &State, limits: &Limits, need: &Need<'_>) -> Result<(), Rejection> {
+    if let Some(metadata) = &need.acquire.metadata {
+        let n_bytes = state.footprint.metadata + metadata.len();
+        limits.within(Limit::MetadataTotal, n_bytes <= limits.metadata_total_bytes_max)?;
+    }
+    if let Some(request) = need.request {
+        let n_bytes = state.footprint.requests + request_bytes(request);
+        let is_room = n_bytes <= limits.requests_total_bytes_max;
+        // If not, ended leases that answer for theirs are forgotten afterwards.
+        limits.within(Limit::RequestsTotal, is_room || !state.answered.is_empty())?;
+    }
+    if need.waits {
+        let n_bytes = state.footprint.queues + WAITER_BYTES;
+        limits.within(Limit::QueuesTotal, n_bytes <= limits.queues_total_bytes_max)?;
+    }
+    Ok(())
+}
+
+/// The budget of names. Idle locks make room, the longest idle first.
+fn check_names(
+    t: &mut Transition<'_>,
+    need: &Need<'_>,
+    mut known: Option<Slot<Known>>,
+    is_new_namespace: bool,
+) -> Result<(), Rejection> {
+    let mut n_forgotten = 0;
+    loop {
+        let n_new = new_names(need, known, is_new_namespace);
+        let is_room =
+            n_new == 0 || t.state.footprint().names + n_new <= t.limits.names_total_bytes_max;
+        let idle = t.state.idle.iter(&t.state.locks).find(|idle| Some(*idle) != need.lock);
+        match idle {
+            Some(idle) if !is_room && n_forgotten < FORGET_MAX => {
+                super::sweep::forget_lock(t, idle);
+                // It may have been the last that knew of this owner.
+                known = t.state.owners.find(&need.acquire.owner);
+                n_forgotten += 1;
+            }
+            _ => return t.limits.within(Limit::NamesTotal, is_room),
+        }
+    }
+}
+
+/// Bytes of names that are not known yet.
+fn new_names(need: &Need<'_>, known: Option<Slot<Known>>, is_new_namespace: bool) -> usize {
+    let Acquire { lock, owner, owner_per_lease, .. } = need.acquire;
+    let numbered = usize::from(*owner_per_lease) * NUMBER_BYTES_MAX;
+    let is_new_owner = known.is_none() || *owner_per_lease;
+    let owner = if is_new_owner { owner::bytes(owner) + numbered } else { 0 };
+    let name = if need.lock.is_none() { lock.name.len() } else { 0 };
+    let namespace = if is_new_namespace { namespace::bytes(&lock.namespace) } else { 0 };
+    owner + name + namespace
+}
+
+/// Makes sure that one more namespace may be alive, for whoever asks and at all.
+fn check_namespace(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
+    let Acquire { owner, peer, .. } = need.acquire;
+    let account = |t: &Transition<'_>| {
+        let known = t.state.owners.find(owner);
+        t.state.owners.account(known, owner, *peer)
+    };
+    let has_room = |t: &Transition<'_>| {
+        let n = account(t).map_or(0, |account| t.state.owners.accounts.get(account).n_namespaces);
+        n < t.limits.principal_namespaces_max
+    };
+    if !has_room(t) {
+        forget_namespace(t, account(t));
+        t.limits.within(Limit::PrincipalNamespaces, has_room(t))?;
+    }
+    if t.state.namespaces.len() >= t.limits.namespaces_max {
+        forget_namespace(t, None);
+        let has_room = t.state.namespaces.len() < t.limits.namespaces_max;
+        t.limits.within(Limit::Namespaces, has_room)?;
+    }
+    Ok(())
+}
+
+/// Forgets a namespace nobody uses, of one account or of any, and the idle locks that are all it has.
+fn forget_namespace(t: &mut Transition<'_>, of: Option<Slot<Account>>) {
+    let is_it = |namespace: &Namespace| of.is_none() || namespace.account == of;
+    let state = &*t.state;
+    let is_its = |slot: &Slot<Namespace>| is_it(state.namespaces.get(*slot));
+    let empty = state.namespaces.empty().take(LOOK_MAX).find(is_its);
+    if let Some(empty) = empty {
+        return super::sweep::forget_namespace(t, empty);
+    }
+    let is_quiet = |lock: &Slot<Lock>| {
+        let namespace = state.namespaces.get(state.locks[*lock].namespace);
+        namespace.is_quiet() && is_it(namespace)
+    };
+    let near = state.idle.iter(&state.locks).take(LOOK_MAX);
+    let mut found: Vec<_> = near.filter(is_quiet).take(FORGET_MAX).collect();
+    if found.is_empty() && of.is_none() {
+        // Those that are idle longest are in the way of others: whoever asks next will see further.
+        found = state.idle.iter(&state.locks).take(FORGET_MAX).collect();
+    }
+    for lock in found {
+        let namespace = t.state.locks[lock].namespace;
+        super::sweep::forget_lock(t, lock);
+        if t.state.namespaces.get(namespace).n_locks == 0 {
+            return super::sweep::forget_namespace(t, namespace);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is told of a limit that was met: what it allows, which setting says so, and whether to ask again.
+
+use leasehold_core::{Exceeded, Limit};
+
+/// How a request met a limit.
+pub(super) enum Met {
+    /// It goes beyond the limit itself: asking again is of no use. What is allowed, to be said of the field.
+    Request(String),
+    /// It would be one too many: it may be done when something has ended.
+    Room(String),
+}
+
+pub(super) fn met(exceeded: Exceeded) -> Met {
+    let Exceeded { limit, allowed } = exceeded;
+    let setting = limit.setting();
+    let request = |allowed: String| Met::Request(format!("{allowed} ({setting})"));
+    let room = |what: &str, unit: &str, remedy: &str| {
+        Met::Room(format!("{what}: {allowed}{unit} allowed ({setting}); {remedy}"))
+    };
+    const OTHERS: &str = "ask again when others have ended, or have the setting raised";
+    const OWN: &str = "end some of them first";
+    match limit {
+        Limit::Namespace | Limit::Name | Limit::Owner | Limit::RequestId => {
+            request(format!("must have from 1 to {allowed} bytes"))
+        }
+        Limit::Metadata | Limit::Reason => request(format!("must have at most {allowed} bytes")),
+        Limit::Ttl | Limit::SessionTtl | Limit::Grace | Limit::Wait => {
+            request(format!("must be at most {allowed} ms"))
+        }
+        Limit::Holders => request(format!("must be from 1 to {allowed}")),
+        Limit::Namespaces => room("too many namespaces are in use", "", OTHERS),
+        Limit::Locks => room("too many locks are in use", "", OTHERS),
+        Limit::Sessions => room("too many sessions", "", OTHERS),
+        Limit::PrincipalLeases => {
+            room("too many leases of one principal, or anonymous from one address", "", OWN)
+        }
+        Limit::PrincipalNamespaces => {
+            room("too many namespaces of one principal, or anonymous from one address", "", OWN)
+        }
+        Limit::PrincipalSessions => {
+            room("too many sessions of one principal, or anonymous from one address", "", OWN)
+        }
+        Limit::MetadataTotal => room("too much metadata of all leases together", " bytes", OTHERS),
+        Limit::NamesTotal => {
+            room("too long names of all locks and owners together", " bytes", OTHERS)
+        }
+        Limit::RequestsTotal => {
+            room("too many request ids of leases that have not ended", " bytes", OTHERS)
+        }
+        Limit::QueuesTotal => {
+            room("too many leases wait, for all locks together", " bytes", OTHERS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::{Limits, Rejection};
+
+    use super::*;
+
+    fn told(limit: Limit) -> String {
+        match Limits::default().exceeded(limit) {
+            Rejection::Limit(exceeded) => match met(exceeded) {
+                Met::Request(why) | Met::Room(why) => why,
+            },
+            other => panic!("not a limit: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn says_what_is_allowed_and_which_setting_says_so() {
+        assert_eq!(told(Limit::Name), "must have from 1 to 512 bytes (name-bytes-max)");
+        assert_eq!(told(Limit::Ttl), "must be at most 86400000 ms (ttl-max)");
+        assert_eq!(
+            told(Limit::MetadataTotal),
+            "too much metadata of all leases together: 268435456 bytes allowed \
+             (metadata-total-bytes-max); ask again when others have ended, or have the setting raised"
+        );
+        assert_eq!(
+            told(Limit::PrincipalNamespaces),
+            "too many namespaces of one principal, or anonymous from one address: 1000 allowed \
+             (principal-namespaces-max); end some of them first"
+        );
+    }
+}
