@@ -106,7 +106,7 @@ impl Room {
     fn check_disk(&self, n_bytes: u64) -> Result<(), Error> {
         let Space { total, free } = (self.probe)()?;
         let min = self.quota.free_min.unwrap_or_else(|| FREE_MIN.max(total / FREE_PART));
-        if free.saturating_sub(n_bytes) < min {
+        if free < n_bytes.saturating_add(min) {
             return Err(Error::DiskLow { free, min });
         }
         Ok(())
