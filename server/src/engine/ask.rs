@@ -9,7 +9,7 @@ use leasehold_core::{
 };
 
 use super::read::{
-    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLock, ReadSession,
+    Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
 };
 
 /// Something that can be asked of the engine.
@@ -171,7 +171,7 @@ macro_rules! reads {
     )*};
 }
 
-reads!(ReadLock, ListLocks, ReadSession, ReadLease, ListLeases, Probe);
+reads!(ReadLock, ListLocks, ReadSession, ReadLease, ReadLeases, ListLeases, Probe);
 
 impl Reply {
     /// Did it achieve what was asked? `None`: that is not known yet.
