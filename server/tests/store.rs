@@ -219,6 +219,29 @@ fn a_second_server_on_one_folder_is_refused() {
     assert!(verify(data.path()).unwrap_err().to_string().contains("in use"));
 }
 
+/// Takes a file away from a store in use, which must then say so before it appends or before it answers.
+fn check_lost(name: &str) {
+    let data = folder();
+    let mut store = open(data.path()).expect("new");
+    let mut machine = load(&mut store).expect("empty").machine;
+    let applied = machine.apply(machine.now(), acquire("lock"));
+    append(&mut store, &machine, &applied.changes);
+    std::fs::rename(data.path().join(name), data.path().join("away")).unwrap();
+    let applied = machine.apply(machine.now(), acquire("other"));
+    let appended = store.reserve().and_then(|permit| {
+        let moment = Moment { lock_time: machine.now(), ..Moment::default() };
+        store.append(permit, Kind::Batch, moment, &applied.changes)
+    });
+    let why = appended.expect_err("nobody would find it").to_string();
+    assert!(why.contains(&format!("{name} was removed or replaced")), "{why}");
+}
+
+#[test]
+fn a_store_whose_files_are_taken_away_says_so_before_anybody_is_answered() {
+    check_lost("journal.db");
+    check_lost("journal.db-wal");
+}
+
 #[test]
 fn a_database_held_by_another_process_is_busy_and_nothing_happens() {
     let data = folder();

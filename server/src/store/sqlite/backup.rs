@@ -19,15 +19,22 @@ pub struct Copied {
     pub n_bytes: u64,
 }
 
-/// Copies the store in `data`, whether or not a server uses it, into `target`, a new or empty folder. The copy is
-/// checked before anybody can take it for a backup.
+/// Copies the store in `data`, whether or not a server uses it, into `target`, a new or empty folder. It is checked
+/// before anybody can take the copy for a backup.
 pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
-    let source = Source::open(data)?;
+    let mut source = Source::open(data)?;
+    // Of a store in use there is no moment that could be checked before it is copied.
+    let is_in_use = source.is_in_use();
+    if !is_in_use {
+        check::judge(&source.journal, &mut source.tables)?;
+    }
     let unfinished = Unfinished::begin(target, Making::Backup)?;
     let (journal, mut tables) = copy(&source, &unfinished)?;
     drop(source);
     schema::set(&tables, "is_backup", 1).map_err(|error| trouble(&tables_path(target), error))?;
-    check::judge(&journal, &mut tables)?;
+    if is_in_use {
+        check::judge(&journal, &mut tables)?;
+    }
     complete(unfinished, journal, tables, target)
 }
 

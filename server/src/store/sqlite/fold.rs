@@ -72,6 +72,10 @@ impl Progress {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
+    fn is_to_end_now(&self) -> bool {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) == Some(Ending::Now)
+    }
+
     fn end(&self, ending: Ending) {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
         self.wake.notify_all();
@@ -161,7 +165,7 @@ impl Work {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let journal = Connection::open_with_flags(&self.journal, flags).map_err(refused)?;
         let target = self.progress.appended_through.load(Acquire);
-        while self.progress.folded_through() < target {
+        while self.progress.folded_through() < target && !self.progress.is_to_end_now() {
             let chunk = read_chunk(&journal, self.folded, target)?;
             let Some((folded, _)) = chunk.last() else { break };
             let n_bytes = journal::n_bytes(&journal, self.folded.seq, folded.seq)?;

@@ -31,7 +31,7 @@ pub(super) struct Source {
     pub(super) data: PathBuf,
     /// The copies, if there are any. They go after the connections.
     _copy: Option<TempDir>,
-    _hold: Option<Hold>,
+    hold: Option<Hold>,
 }
 
 impl Source {
@@ -49,6 +49,11 @@ impl Source {
             Some(hold) => Self::held(data, hold),
             None => Self::in_use(data),
         }
+    }
+
+    /// Whether a server may be changing it.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.hold.is_none()
     }
 
     fn held(data: &Path, hold: Hold) -> Result<Self, Error> {
@@ -88,7 +93,7 @@ impl Source {
         hold: Option<Hold>,
     ) -> Result<Self, Error> {
         schema::check_same(&data.join(TABLES), &journal, &tables)?;
-        Ok(Self { journal, tables, data: data.into(), _copy: copy, _hold: hold })
+        Ok(Self { journal, tables, data: data.into(), _copy: copy, hold })
     }
 }
 
