@@ -14,7 +14,6 @@ use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
 use crate::proof::request_id;
-use crate::seconds::Seconds;
 
 const TTL_DEFAULT: DurationArg = DurationArg(Duration::from_secs(30));
 
@@ -47,7 +46,7 @@ pub(crate) struct AcquireArgs {
     ttl: Option<DurationArg>,
     /// Wait in the queue this long: seconds, or with a unit. Not at all if left out.
     #[arg(short, long, value_name = "SECONDS")]
-    wait: Option<Seconds>,
+    wait: Option<DurationArg>,
     /// Share the lock with others that say so too.
     #[arg(short, long, conflicts_with = "limit")]
     shared: bool,
@@ -58,7 +57,7 @@ pub(crate) struct AcquireArgs {
     #[arg(long)]
     grace: Option<DurationArg>,
     /// Shown to whoever looks at the lock.
-    #[arg(long, value_name = "JSON", value_parser = json)]
+    #[arg(long, value_name = "JSON", value_parser = crate::json::parse)]
     metadata: Option<Value>,
     /// The session it is to end with; see `leasehold session`.
     #[arg(long, value_name = "ID", env = "LEASEHOLD_SESSION", hide_env_values = true)]
@@ -90,7 +89,7 @@ async fn granted(client: &Client, args: &AcquireArgs) -> Result<Acquired, Error>
     let asked_at = Instant::now();
     persist(|| {
         let left =
-            args.wait.map(|Seconds(wait)| DurationArg(wait.saturating_sub(asked_at.elapsed())));
+            args.wait.map(|DurationArg(wait)| DurationArg(wait.saturating_sub(asked_at.elapsed())));
         let question =
             AcquireRequest { wait_ms: left.map(DurationArg::millis), ..question.clone() };
         async move {
@@ -150,8 +149,4 @@ fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
     print(&format!(
         "{lock} is yours\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"
     ))
-}
-
-fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))
 }

@@ -7,17 +7,20 @@ use leasehold::{Client, ClientBuilder};
 
 use crate::exit::{Failure, USAGE};
 
+/// Where the server is unless something else is said.
+pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+
 /// Flags of every command that talks to a server.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
     /// Where the server is.
-    #[arg(long, env = "LEASEHOLD_URL", default_value = "http://127.0.0.1:8080")]
-    url: String,
+    #[arg(long, env = "LEASEHOLD_URL", default_value = URL_DEFAULT)]
+    pub(crate) url: String,
     /// The namespace of the lock; the server's default if left out.
     #[arg(long, env = "LEASEHOLD_NAMESPACE")]
-    namespace: Option<String>,
-    /// A file with the API key; goes before LEASEHOLD_API_KEY.
+    pub(crate) namespace: Option<String>,
+    /// A file with the API key; takes precedence over LEASEHOLD_API_KEY.
     #[arg(long, env = "LEASEHOLD_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 }
@@ -44,6 +47,21 @@ impl ServerArgs {
         Ok(builder)
     }
 
+    /// Lets a command find the same server and namespace. A key is handed on only if that was asked for.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn hand_on(&self, command: &mut std::process::Command, passes_api_key: bool) {
+        command.env("LEASEHOLD_URL", &self.url);
+        match &self.namespace {
+            Some(namespace) => command.env("LEASEHOLD_NAMESPACE", namespace),
+            None => command.env_remove("LEASEHOLD_NAMESPACE"),
+        };
+        if !passes_api_key {
+            command.env_remove("LEASEHOLD_API_KEY").env_remove("LEASEHOLD_TOKEN_FILE");
+        } else if let Some(file) = &self.token_file {
+            command.env("LEASEHOLD_TOKEN_FILE", std::path::absolute(file).unwrap_or(file.clone()));
+        }
+    }
+
     /// A key has no flag: whoever lists processes could read it.
     fn api_key(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.token_file else {
@@ -59,8 +77,8 @@ impl ServerArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectionArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    /// Who asks; host, process and chance if left out.
+    pub(crate) server: ServerArgs,
+    /// Owner id (default: HOST-PID-RANDOM).
     #[arg(long, env = "LEASEHOLD_OWNER")]
     owner: Option<String>,
 }

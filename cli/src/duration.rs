@@ -1,4 +1,4 @@
-//! Durations as people write them, `5s`, `1h 30m`, `250ms`, and as they read them, `4m12s`.
+//! Durations as people write them, `5s`, `1h 30m`, `250ms` or just `10` for seconds, and as they read them, `4m12s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,10 +23,15 @@ impl DurationArg {
 }
 
 impl FromStr for DurationArg {
-    type Err = humantime::DurationError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        humantime::parse_duration(text).map(Self)
+    /// A number without a unit is seconds, as `flock -w` takes them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let duration = match text.parse::<f64>() {
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+            Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+        };
+        duration.map(Self)
     }
 }
 
@@ -55,6 +60,19 @@ pub(crate) fn glance(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_seconds_and_units_are_units() {
+        let millis = |text: &str| text.parse().map(|DurationArg(time)| time.as_millis());
+        assert_eq!(millis("10"), Ok(10_000));
+        assert_eq!(millis("0.5"), Ok(500));
+        assert_eq!(millis("250ms"), Ok(250));
+        assert_eq!(millis("2m"), Ok(120_000));
+        assert_eq!(millis("1h 30m"), Ok(5_400_000));
+        for bad in ["", "-1", "NaN", "inf", "soon"] {
+            assert!(millis(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn a_glance_is_two_units_and_never_more_than_there_is() {

@@ -28,6 +28,8 @@ pub(crate) const LOST: u8 = 75;
 pub(crate) const REFUSED: u8 = 76;
 /// The server does not know us, or does not let us: `EX_NOPERM`.
 pub(crate) const FORBIDDEN: u8 = 77;
+/// The command ran longer than `--at-most`, as `timeout` ends then.
+pub(crate) const TOO_LONG: u8 = 124;
 /// Ended by a signal: this and its number.
 pub(crate) const SIGNAL: u8 = 128;
 

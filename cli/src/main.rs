@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod duration;
 mod exit;
+mod json;
 mod load;
 mod log;
 mod ls;
@@ -26,7 +27,6 @@ mod rights;
 #[cfg(target_os = "linux")]
 mod run;
 mod screen;
-mod seconds;
 mod serve;
 mod session;
 mod status;
@@ -41,7 +41,7 @@ use exit::Failure;
 const EXAMPLES: &str = "\
 Examples:
   leasehold serve                             # the server, on http://127.0.0.1:8080
-  leasehold run nightly -- ./backup.sh        # a command that runs only once at a time
+  leasehold run nightly ./backup.sh           # a command that runs only once at a time
   leasehold ls                                # who has what, and who waits
   leasehold help acquire
 
@@ -58,7 +58,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     #[cfg(target_os = "linux")]
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     Acquire(Box<acquire::AcquireArgs>),
     Renew(renew::RenewArgs),
     Release(release::ReleaseArgs),
@@ -96,6 +96,10 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Warden(run::WardenArgs),
+    /// Part of `run`: dies of the signal the command died of.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Die(run::DieArgs),
 }
 
 fn main() -> ExitCode {
@@ -103,6 +107,8 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return Failure::from(error).report(),
     };
+    #[cfg(target_os = "linux")]
+    let arguments = run::separated(arguments);
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return unparsed(&error),
@@ -113,11 +119,13 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> Result<ExitCode, Failure> {
     match command {
         #[cfg(target_os = "linux")]
-        Command::Run(args) => return run::run(args),
+        Command::Run(args) => return run::run(&args),
         #[cfg(target_os = "linux")]
         Command::Launch(args) => return Err(run::launch(&args)),
         #[cfg(target_os = "linux")]
         Command::Warden(args) => run::warden(&args)?,
+        #[cfg(target_os = "linux")]
+        Command::Die(args) => return Ok(run::die(&args)),
         Command::Acquire(args) => acquire::acquire(&args)?,
         Command::Renew(args) => renew::renew(&args)?,
         Command::Release(args) => release::release(&args)?,

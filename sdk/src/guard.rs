@@ -126,13 +126,30 @@ impl LockGuard {
     ///
     /// [`Error::NotReleased`] means that the lease had ended before: somebody else may have had the lock meanwhile.
     pub async fn release(mut self) -> Result<(), Error> {
+        self.let_go().await;
+        let result = self.lease.proof.release().await;
+        self.lease.is_over = true;
+        result
+    }
+
+    /// Leaves the lock held for `time` from now, or a little longer, with nobody to renew it or give it back: so that
+    /// work that was quick is not done again at once by another. Tried as often as a [release](Self::release).
+    ///
+    /// A lease is never made to end sooner, so `time` should not be less than the ttl.
+    pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
+        self.let_go().await;
+        let proof = &self.lease.proof;
+        let result = proof.persist(|| proof.renew(time)).await;
+        self.lease.is_over = true;
+        result.map(drop)
+    }
+
+    /// Nothing is renewed after this, and whoever asks is told it is not ours.
+    async fn let_go(&mut self) {
         self.tenure.lose(Lost::Released);
         if let Some(heartbeat) = self.heartbeat.take() {
             heartbeat.stop().await;
         }
-        let result = self.lease.proof.release().await;
-        self.lease.is_over = true;
-        result
     }
 }
 
@@ -215,10 +232,21 @@ impl Proof {
             fencing_token: *fencing_token,
             request_id: Some(self.release_id.clone()),
         };
+        self.persist(|| self.client.release(lock_name, &request)).await.map(drop)
+    }
+
+    /// Asks the same again as long as that may help.
+    async fn persist<T, F>(&self, question: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
         let (clock, retry) = (self.client.clock(), Retry::default());
         let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
         loop {
-            let Err(error) = self.client.release(lock_name, &request).await else { return Ok(()) };
+            let error = match question().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
             let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
             clock.sleep_until(clock.now() + pause).await;
         }

@@ -34,7 +34,17 @@ impl Terminal {
 
     /// Our group has it.
     pub(super) fn is_ours(&self) -> bool {
-        our_group().is_some_and(|group| tcgetpgrp(&self.tty) == Ok(group))
+        our_group().is_some_and(|group| self.belongs_to(group))
+    }
+
+    /// This group has it.
+    pub(super) fn belongs_to(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.tty) == Ok(group)
+    }
+
+    /// It was hung up: the window was closed, or the connection broke.
+    pub(super) fn is_gone(&self) -> bool {
+        tcgetpgrp(&self.tty).is_err()
     }
 
     pub(super) fn give(&self, group: Pid) {
@@ -46,7 +56,7 @@ impl Terminal {
 
     /// Takes it back, if the command has it.
     pub(super) fn take_from(&self, group: Pid) {
-        if let Some(ours) = our_group().filter(|_| tcgetpgrp(&self.tty) == Ok(group)) {
+        if let Some(ours) = our_group().filter(|_| self.belongs_to(group)) {
             self.give(ours);
         }
     }

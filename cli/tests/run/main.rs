@@ -7,10 +7,13 @@
 )]
 
 mod command;
+mod flags;
+mod interrupt;
 mod loss;
 mod queue;
 mod terminal;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -60,11 +63,27 @@ impl World {
     }
 
     fn run_command(&self, flags: &[&str], command: &[&str]) -> Running {
+        let words = [flags, &["--"], command].concat();
+        Running { child: self.leasehold_run(&words).spawn().expect("the binary") }
+    }
+
+    /// `leasehold run WORDS`, in the folder, with nothing of the environment's.
+    fn leasehold_run(&self, words: &[&str]) -> Command {
         let mut run = Command::new(BINARY);
-        run.arg("run").args(flags).arg("--").args(command).current_dir(self.folder.path());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEASEHOLD_")) {
+            run.env_remove(name);
+        }
+        run.arg("run").args(words).current_dir(self.folder.path());
         run.env("LEASEHOLD_URL", format!("http://{}", self.server.address));
         run.stdin(Stdio::null());
-        Running { child: run.spawn().expect("the binary") }
+        run
+    }
+
+    /// The same, to its end: its status and what it said.
+    fn ran(&self, words: &[&str]) -> (i32, String, String) {
+        let output = self.leasehold_run(words).output().expect("the binary");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code().expect("no signal"), text(output.stdout), text(output.stderr))
     }
 
     fn until(&self, what: &str, mut condition: impl FnMut() -> bool) {
@@ -112,8 +131,10 @@ impl Running {
         panic!("it did not end");
     }
 
+    /// Its status as a shell counts: 128 and the number of the signal that ended it.
     fn code(self) -> Option<i32> {
-        self.wait().code()
+        let status = self.wait();
+        status.code().or_else(|| status.signal().map(|number| 128 + number))
     }
 
     /// The processes it started: the command and the warden.

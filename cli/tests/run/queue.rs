@@ -22,7 +22,7 @@ async fn runs_hand_over_in_the_order_they_came() {
     assert_eq!(world.text("log").lines().collect::<Vec<_>>(), order);
 }
 
-async fn wait_for_queue(world: &World, n: u64) {
+pub(crate) async fn wait_for_queue(world: &World, n: u64) {
     for _ in 0..2000 {
         let state = world.server.client.get("/v1/locks/a").await;
         if state.get("n_waiting").as_u64() == Some(n) {

@@ -8,7 +8,7 @@ use crate::{BINARY, World};
 const PARROT: &str = "sh -c \"echo now; exec sed -u 's/^/said: /'\"";
 
 /// A terminal in which `l` is `leasehold run`.
-fn open(world: &World) -> Terminal {
+pub(crate) fn open(world: &World) -> Terminal {
     let url = format!("http://{}", world.server.address);
     let terminal = Terminal::open(world.folder.path(), 100, &[("LEASEHOLD_URL", &url)]);
     terminal.enter(&format!("l() {{ {BINARY} run \"$@\"; }}; clear"));

@@ -1,0 +1,192 @@
+//! The command line of `run`, and what it comes to.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::connection::ConnectionArgs;
+use crate::duration::DurationArg;
+use crate::exit::{CONFLICT, Failure, USAGE};
+use crate::json;
+
+/// The shell of `-c` if SHELL is not set.
+const SHELL_DEFAULT: &str = "/bin/sh";
+/// The longest time between SIGTERM and SIGKILL unless one is given.
+const GRACE_KILL_DEFAULT: Duration = Duration::from_secs(5);
+
+/// The hidden flag that says that no word is a lock's name.
+pub(super) const ALL_WORDS: &str = "all-words";
+
+const USAGE_LINES: &str = "\
+leasehold run [OPTIONS] LOCK CMD [ARGS]...
+       leasehold run [OPTIONS] LOCK -c STRING
+       leasehold run [OPTIONS] -l LOCK [-l LOCK]... CMD [ARGS]...
+       leasehold run [OPTIONS] LOCK --hold";
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold run nightly ./backup.sh                  # waits for its turn
+  leasehold run -n nightly ./backup.sh               # or not at all
+  leasehold run -w 60 -E 9 nightly ./backup.sh       # up to a minute; then exits with 9
+  leasehold run nightly -c 'dump | gzip > x.gz'      # a line for a shell
+  leasehold run --limit 3 encoder ./encode film.mkv  # up to three at a time
+  leasehold run -l orders -l stock ./inventory       # both locks or none
+  leasehold run --skip-if-busy --at-least 55s cleanup ./cleanup.sh  # once a minute, from the cron of every host
+  leasehold run --hold maintenance                   # until Ctrl-C
+
+Exit status: that of the command, or 128 and the number of the signal that ended it; 1 if the lock could not be had
+(-E), 75 if it was lost while the command ran, 124 if the command ran longer than --at-most. The rest is in
+`leasehold man`.";
+
+/// Run a command while holding a lock.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, override_usage = USAGE_LINES)]
+pub(crate) struct RunArgs {
+    /// The lock's name.
+    lock: Option<OsString>,
+    /// The command and its arguments. No `--` is needed before it.
+    #[arg(value_name = "CMD")]
+    words: Vec<OsString>,
+    /// Several locks, all of them or none: then the first word is the command.
+    #[arg(short = 'l', long = "lock", value_name = "LOCK")]
+    locks: Vec<String>,
+    #[arg(long = ALL_WORDS, hide = true)]
+    all_words: bool,
+    /// A command line for the shell (SHELL, or /bin/sh).
+    #[arg(short = 'c', long = "command", value_name = "STRING")]
+    shell: Option<OsString>,
+    /// Run nothing: hold the lock until Ctrl-C or the end of standard input.
+    #[arg(long, conflicts_with_all = ["shell", "words", "at_most"])]
+    hold: bool,
+    /// Do not wait if another holds the lock.
+    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
+    pub(super) nonblock: bool,
+    /// Do not wait, and exit with 0 without a word: for jobs that every host's cron starts.
+    #[arg(long, conflicts_with_all = ["wait", "conflict_exit_code"])]
+    pub(super) skip_if_busy: bool,
+    /// Wait for the lock this long; for ever if left out. A number is seconds.
+    #[arg(short, long, value_name = "TIME", visible_alias = "timeout")]
+    pub(super) wait: Option<DurationArg>,
+    /// The exit status if the lock could not be had.
+    #[arg(short = 'E', long, value_name = "N", default_value_t = CONFLICT)]
+    pub(super) conflict_exit_code: u8,
+    /// Exclude everybody else: the default.
+    #[arg(short = 'x', visible_short_alias = 'e', long, conflicts_with_all = ["shared", "limit"])]
+    exclusive: bool,
+    /// Share the lock with others that say so too.
+    #[arg(short, long, conflicts_with = "limit")]
+    pub(super) shared: bool,
+    /// Share it with up to N in all, who must all say the same N.
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<u32>,
+    /// How long the lease lasts if the server does not hear from us.
+    #[arg(long, default_value = "30s")]
+    pub(super) ttl: DurationArg,
+    /// Keep the lock at least this long, also if the command ends sooner: so that the next host does not run it again.
+    #[arg(long, value_name = "TIME")]
+    pub(super) at_least: Option<DurationArg>,
+    /// End the command if it runs longer than this; exits with 124.
+    #[arg(long, value_name = "TIME")]
+    pub(super) at_most: Option<DurationArg>,
+    /// The time between SIGTERM and SIGKILL if the command has to be ended: 5 s, or a quarter of the ttl if that is less.
+    #[arg(long, value_name = "TIME")]
+    grace_kill: Option<DurationArg>,
+    /// Shown to whoever looks at the lock.
+    #[arg(long, value_name = "JSON", value_parser = json::parse)]
+    pub(super) metadata: Option<Value>,
+    /// Hand LEASEHOLD_API_KEY and LEASEHOLD_TOKEN_FILE on to the command.
+    #[arg(long)]
+    pub(super) pass_api_key: bool,
+    /// Say on standard error what is done.
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// With --hold: print the lease as JSON.
+    #[arg(long, requires = "hold")]
+    pub(super) json: bool,
+    /// Accepted for scripts written for `flock`: there is no file to close.
+    #[arg(short = 'o', long = "close", hide = true)]
+    close: bool,
+    #[command(flatten)]
+    pub(super) connection: ConnectionArgs,
+}
+
+/// What is done while the lock is held.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Task {
+    /// A program and its arguments.
+    Run(Vec<OsString>),
+    /// Nothing.
+    Hold,
+}
+
+impl RunArgs {
+    /// The locks, and what to do while they are held.
+    pub(super) fn split(&self) -> Result<(Vec<String>, Task), Failure> {
+        let mut words: Vec<_> = self.lock.iter().chain(&self.words).cloned().collect();
+        let mut locks = self.locks.clone();
+        if !self.all_words && !words.is_empty() {
+            let not_text = |_| Failure::new(USAGE, "the name of a lock must be UTF-8");
+            locks.insert(0, words.remove(0).into_string().map_err(not_text)?);
+        }
+        if locks.is_empty() {
+            return Err(Failure::new(USAGE, "no lock given: leasehold run LOCK CMD [ARGS]..."));
+        }
+        Ok((locks, self.task(words)?))
+    }
+
+    fn task(&self, words: Vec<OsString>) -> Result<Task, Failure> {
+        match (&self.shell, self.hold) {
+            (None, true) if words.is_empty() => Ok(Task::Hold),
+            (None, true) => Err(Failure::new(USAGE, "--hold runs no command, but one is given")),
+            (Some(_), _) if !words.is_empty() => {
+                Err(Failure::new(USAGE, "give either -c STRING or a command, not both"))
+            }
+            (Some(line), _) => {
+                let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+                let shell = shell.unwrap_or_else(|| SHELL_DEFAULT.into());
+                Ok(Task::Run(vec![shell, "-c".into(), line.clone()]))
+            }
+            (None, false) if words.is_empty() => Err(Failure::new(
+                USAGE,
+                "no command given: leasehold run LOCK CMD [ARGS]..., or --hold to run none",
+            )),
+            (None, false) => Ok(Task::Run(words)),
+        }
+    }
+
+    /// How long to wait for the lock.
+    pub(super) fn patience(&self) -> Duration {
+        match self.wait {
+            _ if self.nonblock || self.skip_if_busy => Duration::ZERO,
+            Some(DurationArg(wait)) => wait,
+            None => Duration::MAX,
+        }
+    }
+
+    /// From SIGTERM to SIGKILL.
+    pub(super) fn grace_kill(&self) -> Result<Duration, Failure> {
+        let ttl = self.ttl.0;
+        let usual = GRACE_KILL_DEFAULT.min(ttl / 4);
+        let grace = self.grace_kill.map_or(usual, |DurationArg(grace)| grace);
+        if grace > ttl / 3 {
+            let most = DurationArg(ttl / 3);
+            let why = format!(
+                "--grace-kill is {}, more than a third of --ttl ({most})",
+                DurationArg(grace)
+            );
+            return Err(Failure::new(USAGE, why));
+        }
+        Ok(grace)
+    }
+
+    /// What to say if another has the lock.
+    pub(super) fn refused(&self, why: &str) -> Failure {
+        match (self.skip_if_busy, self.verbose) {
+            (true, false) => Failure::silent(0),
+            (true, true) => Failure::new(0, format!("{why}; skipped")),
+            (false, _) => Failure::new(self.conflict_exit_code, why),
+        }
+    }
+}

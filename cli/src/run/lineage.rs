@@ -1,0 +1,127 @@
+//! Which leases a command runs under: told to it in its environment, and read back by a `run` inside of it.
+//!
+//! `run a run a cmd` would wait for itself for ever. So whoever is about to wait looks at what it was told first, and
+//! asks the server whether that is still so: variables outlive what they tell of.
+
+use std::process::Command;
+
+use leasehold::{Client, LockGuard};
+use serde::{Deserialize, Serialize};
+
+use crate::connection::ConnectionArgs;
+use crate::exit::Failure;
+use crate::output::plain;
+
+const LEASES: &str = "LEASEHOLD_LEASES";
+const OUTER_LEASES: &str = "LEASEHOLD_OUTER_LEASES";
+
+/// What a command is told of a lease.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Told {
+    lock_name: String,
+    owner_id: String,
+    fencing_token: u64,
+    lease_id: String,
+    url: String,
+    /// `None` is the server's default.
+    namespace: Option<String>,
+}
+
+/// Sets the variables of a command that runs under these leases.
+pub(super) fn tell(
+    command: &mut Command,
+    guards: &[LockGuard],
+    connection: &ConnectionArgs,
+    passes_api_key: bool,
+) {
+    let told: Vec<_> = guards.iter().map(|guard| told(guard, connection)).collect();
+    if let [only] = &told[..] {
+        command.env("LEASEHOLD_LOCK", &only.lock_name);
+        command.env("LEASEHOLD_FENCING_TOKEN", only.fencing_token.to_string());
+        command.env("LEASEHOLD_LEASE_ID", &only.lease_id);
+    } else {
+        // Those of an outer `run` would be mistaken for ours.
+        for name in ["LEASEHOLD_LOCK", "LEASEHOLD_FENCING_TOKEN", "LEASEHOLD_LEASE_ID"] {
+            command.env_remove(name);
+        }
+    }
+    if let Some(first) = told.first() {
+        command.env("LEASEHOLD_OWNER", &first.owner_id);
+    }
+    set(command, LEASES, &told);
+    set(command, OUTER_LEASES, &outer());
+    let deadline = guards.iter().map(LockGuard::deadline).min().unwrap_or_default().since_boot();
+    command.env("LEASEHOLD_DEADLINE", format!("{:.3}", deadline.as_secs_f64()));
+    connection.server.hand_on(command, passes_api_key);
+}
+
+fn set(command: &mut Command, name: &str, leases: &[Told]) {
+    match serde_json::to_string(leases) {
+        Ok(json) if !leases.is_empty() => command.env(name, json),
+        _ => command.env_remove(name),
+    };
+}
+
+fn told(guard: &LockGuard, connection: &ConnectionArgs) -> Told {
+    Told {
+        lock_name: guard.name().into(),
+        owner_id: guard.owner().into(),
+        fencing_token: guard.fencing_token(),
+        lease_id: guard.lease_id().into(),
+        url: connection.server.url.clone(),
+        namespace: connection.server.namespace.clone(),
+    }
+}
+
+/// Says so if one of the locks is held by what we run in.
+pub(super) async fn nested(
+    client: &Client,
+    locks: &[String],
+    connection: &ConnectionArgs,
+) -> Result<Option<String>, Failure> {
+    let is_asked = |told: &Told| {
+        let server = &connection.server;
+        locks.contains(&told.lock_name)
+            && told.url == server.url
+            && told.namespace == server.namespace
+    };
+    for told in outer().into_iter().filter(is_asked) {
+        let state = client.look(&told.lock_name).await?;
+        let is_it = |token, owner: &str| token == told.fencing_token && owner == told.owner_id;
+        if state.holders.iter().any(|holder| is_it(holder.fencing_token, &holder.owner_id)) {
+            return Ok(Some(format!(
+                "lock {:?} is already held by the `leasehold run` or script that this command runs in (owner {}, \
+                 token {}); waiting for it here would never end",
+                plain(&told.lock_name),
+                plain(&told.owner_id),
+                told.fencing_token
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// What we run under ourselves.
+fn outer() -> Vec<Told> {
+    let leases = |name| {
+        let text = std::env::var(name).ok()?;
+        serde_json::from_str::<Vec<Told>>(&text).ok()
+    };
+    let mut all: Vec<Told> =
+        [OUTER_LEASES, LEASES].into_iter().filter_map(leases).flatten().collect();
+    all.extend(exported().filter(|told| !all.contains(told)));
+    all
+}
+
+/// What `eval "$(leasehold acquire --env)"` left.
+fn exported() -> Option<Told> {
+    let variable = |name: &str| std::env::var(name).ok();
+    Some(Told {
+        lock_name: variable("LEASEHOLD_LOCK")?,
+        owner_id: variable("LEASEHOLD_OWNER")?,
+        fencing_token: variable("LEASEHOLD_FENCING_TOKEN")?.parse().ok()?,
+        lease_id: variable("LEASEHOLD_LEASE_ID")?,
+        url: variable("LEASEHOLD_URL").unwrap_or_else(|| crate::connection::URL_DEFAULT.into()),
+        namespace: variable("LEASEHOLD_NAMESPACE"),
+    })
+}

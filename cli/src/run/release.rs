@@ -1,0 +1,115 @@
+//! Giving the lock back at the end, not sooner than was asked for.
+
+use std::time::Duration;
+
+use leasehold::clock::{BootClock, Clock};
+use leasehold::{Error, LockGuard, Lost, Moment};
+
+use super::args::RunArgs;
+use super::ending::{Ending, Whom};
+use super::say;
+use super::signals::Signals;
+use crate::exit::{Failure, LOST};
+
+/// How long giving back may take before we leave it to the ttl.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+/// When and how the lock is given back.
+pub(super) struct Release {
+    ttl: Duration,
+    /// Not before this.
+    not_before: Moment,
+    verbose: bool,
+}
+
+impl Release {
+    /// Of a lock that was acquired just now.
+    pub(super) fn new(args: &RunArgs) -> Self {
+        let at_least = args.at_least.map_or(Duration::ZERO, |time| time.0);
+        Self { ttl: args.ttl.0, not_before: BootClock.now() + at_least, verbose: args.verbose }
+    }
+
+    /// Gives it back, come what may.
+    pub(super) async fn at_once(&self, guard: LockGuard) {
+        let _ = tokio::time::timeout(RELEASE_MAX, guard.release()).await;
+    }
+
+    /// Gives it back when it is time, and says how to end: as given, unless the lock was lost meanwhile. Whoever
+    /// sends another signal does not want to wait for it.
+    pub(super) async fn finish(
+        self,
+        guard: LockGuard,
+        mut signals: Signals,
+        ending: Ending,
+    ) -> Result<Ending, Failure> {
+        let left = self.not_before.since(BootClock.now());
+        // Whoever is interrupted may well be started again by hand.
+        if !left.is_zero() && matches!(ending, Ending::Status(_)) {
+            if left >= self.ttl {
+                return self.leave(guard, left, ending).await;
+            }
+            if self.verbose {
+                say(&format!("{}: kept for another {left:.1?}", guard.name()));
+            }
+            tokio::select! {
+                () = BootClock.sleep_until(self.not_before) => {}
+                loss = guard.lost() => return Err(lost(guard.name(), loss)),
+                signal = signals.deadly() => {
+                    self.at_once(guard).await;
+                    return Ok(Ending::Signal(signal, Whom::Ourselves));
+                }
+            }
+        }
+        let name = guard.name().to_owned();
+        let released = tokio::select! {
+            released = tokio::time::timeout(RELEASE_MAX, guard.release()) => released,
+            signal = signals.deadly() => {
+                say(&format!("{name} was not given back and will run out"));
+                return Ok(Ending::Signal(signal, Whom::Ourselves));
+            }
+        };
+        match released {
+            Ok(Ok(())) => Ok(ending),
+            Ok(Err(Error::NotReleased(no))) => {
+                let why = format!("{name}: {}: it was lost before the command ended", no.error);
+                Err(Failure::new(LOST, why))
+            }
+            not_released => {
+                let why = match not_released {
+                    Ok(Err(error)) => error.to_string(),
+                    _ => "no answer".into(),
+                };
+                say(&format!("{name} was not given back and will run out: {why}"));
+                Ok(ending)
+            }
+        }
+    }
+
+    /// The lease can be made to last long enough by itself, so nobody has to stay for it.
+    async fn leave(
+        &self,
+        guard: LockGuard,
+        left: Duration,
+        ending: Ending,
+    ) -> Result<Ending, Failure> {
+        let name = guard.name().to_owned();
+        match tokio::time::timeout(RELEASE_MAX, guard.leave_for(left)).await {
+            Ok(Ok(())) if self.verbose => say(&format!("{name}: stays held for {left:.1?}")),
+            Ok(Ok(())) => {}
+            Ok(Err(Error::NotRenewed(no))) => {
+                let why = format!("{name}: {}: it was lost before the command ended", no.error);
+                return Err(Failure::new(LOST, why));
+            }
+            Ok(Err(error)) => {
+                say(&format!("{name} may be free sooner than --at-least says: {error}"))
+            }
+            Err(_) => say(&format!("{name} may be free sooner than --at-least says: no answer")),
+        }
+        Ok(ending)
+    }
+}
+
+/// The lock is lost.
+pub(super) fn lost(name: &str, loss: Lost) -> Failure {
+    Failure::new(LOST, format!("{name}: {loss}"))
+}

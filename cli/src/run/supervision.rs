@@ -1,0 +1,196 @@
+//! A command and everything that can happen while it runs.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use leasehold::clock::{BootClock, Clock};
+use leasehold::{LockGuard, Lost, Moment};
+use rustix::process::Signal;
+
+use super::child::{Child, Exit, Status};
+use super::ending::{Ending, Whom};
+use super::release::Release;
+use super::signals::{self, Signals};
+use super::terminal::Terminal;
+use super::warden::Warden;
+use crate::duration::DurationArg;
+use crate::exit::{Failure, LOST, SIGNAL, TOO_LONG};
+
+/// How long it may take until a stop has its effect on all our threads.
+const STOPPED_WITHIN: Duration = Duration::from_millis(200);
+/// What a terminal sends by itself.
+const FROM_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::HUP];
+
+/// A command that runs under a lock.
+pub(super) struct Supervision {
+    guard: LockGuard,
+    child: Child,
+    warden: Warden,
+    terminal: Option<Terminal>,
+    signals: Signals,
+    /// From here to the end of the lease the group must be dead.
+    kill_before: Duration,
+    /// From SIGTERM to SIGKILL.
+    grace: Duration,
+    /// The numbers of the signals that were sent to us and not to the command.
+    passed_on: BTreeSet<i32>,
+}
+
+/// Why it is over.
+enum Over {
+    Ended(Exit),
+    Lost(Lost),
+    /// It ran longer than it may.
+    TooLong(Duration),
+}
+
+impl Supervision {
+    pub(super) fn new(
+        guard: LockGuard,
+        child: Child,
+        warden: Warden,
+        terminal: Option<Terminal>,
+        signals: Signals,
+        kill_before: Duration,
+        grace: Duration,
+    ) -> Self {
+        let passed_on = BTreeSet::new();
+        Self { guard, child, warden, terminal, signals, kill_before, grace, passed_on }
+    }
+
+    /// Until the command has ended, by itself or by us, and the lock is given back.
+    pub(super) async fn see_through(
+        mut self,
+        at_most: Option<Duration>,
+        release: Release,
+    ) -> Result<Ending, Failure> {
+        let end_at = at_most.map_or(Moment::NEVER, |at_most| BootClock.now() + at_most);
+        let mut lost_at = std::pin::pin!(self.guard.lost());
+        let over = loop {
+            let renewal = self.guard.renewal();
+            self.warden.kill_at(self.kill_at());
+            tokio::select! {
+                // After a pause, this before anything else.
+                biased;
+                loss = &mut lost_at => break self.end_lost(loss).await,
+                status = self.child.change() => match status {
+                    Status::Ended(exit) => break Over::Ended(exit),
+                    Status::Stopped(signal) => self.stopped(signal).await,
+                },
+                signal = self.signals.next() => self.pass_on(signal),
+                () = renewal => {}
+                () = BootClock.sleep_until(end_at) => {
+                    self.end(BootClock.now() + self.grace).await;
+                    break Over::TooLong(at_most.unwrap_or_default());
+                }
+            }
+        };
+        self.warden.dismiss();
+        let was_killed = !matches!(over, Over::Ended(Exit::Code(_)));
+        let had_terminal = self.take_terminal_back(was_killed);
+        self.child.reap();
+        let ending = match over {
+            Over::Ended(exit) => self.ending(exit, had_terminal),
+            Over::Lost(loss) => {
+                let why = format!("{}: {loss}; the command was ended", self.guard.name());
+                release.at_once(self.guard).await;
+                return Err(Failure::new(LOST, why));
+            }
+            Over::TooLong(most) => {
+                let why = format!(
+                    "{}: the command was ended after {}",
+                    self.guard.name(),
+                    DurationArg(most)
+                );
+                release.finish(self.guard, self.signals, Ending::Status(TOO_LONG)).await?;
+                return Err(Failure::new(TOO_LONG, why + " (--at-most)"));
+            }
+        };
+        release.finish(self.guard, self.signals, ending).await
+    }
+
+    fn kill_at(&self) -> Moment {
+        self.guard.end() - self.kill_before
+    }
+
+    /// How we end if the command ended like that.
+    fn ending(&self, exit: Exit, had_terminal: bool) -> Ending {
+        match exit {
+            Exit::Code(code) => Ending::Status(code),
+            Exit::Signal(number) => match Signal::from_named_raw(number) {
+                Some(signal) if self.passed_on.contains(&number) => {
+                    Ending::Signal(signal, Whom::Ourselves)
+                }
+                Some(signal) if had_terminal && FROM_TERMINAL.contains(&signal) => {
+                    Ending::Signal(signal, Whom::Group)
+                }
+                _ => Ending::Status(SIGNAL.wrapping_add(number as u8)),
+            },
+        }
+    }
+
+    /// Returns whether the command had the terminal, or lost it by a hang-up.
+    fn take_terminal_back(&self, was_killed: bool) -> bool {
+        let Some(terminal) = &self.terminal else { return false };
+        let had_it = terminal.belongs_to(self.child.group()) || terminal.is_gone();
+        terminal.take_from(self.child.group());
+        if was_killed {
+            terminal.restore();
+        }
+        had_it
+    }
+
+    /// Ends the command while the lease is still ours, or at once if it may not be. Says nothing before it is done:
+    /// writing can take any time.
+    async fn end_lost(&mut self, loss: Lost) -> Over {
+        let kill_at = if loss == Lost::OutOfTime { self.kill_at() } else { Moment::default() };
+        self.end(kill_at).await;
+        Over::Lost(loss)
+    }
+
+    /// SIGTERM if there is time, and SIGKILL at `kill_at`, or sooner if the lease ends before.
+    async fn end(&mut self, kill_at: Moment) {
+        let kill_at = kill_at.min(self.kill_at());
+        if BootClock.now() < kill_at {
+            self.child.signal(Signal::TERM);
+            self.child.signal(Signal::CONT);
+            tokio::select! {
+                biased;
+                () = BootClock.sleep_until(kill_at) => {}
+                () = self.child.ended() => {}
+            }
+        }
+        // Whatever is left of the group, also if the command itself has ended.
+        self.child.signal(Signal::KILL);
+        self.child.ended().await;
+    }
+
+    /// The command was stopped. If that was the terminal's doing, whoever started us expects the same of us.
+    async fn stopped(&mut self, signal: Signal) {
+        let Some(terminal) = &self.terminal else { return };
+        let wants_terminal = [Signal::TTIN, Signal::TTOU].contains(&signal);
+        if !wants_terminal && signal != Signal::TSTP {
+            return;
+        }
+        if !(wants_terminal && terminal.is_ours()) {
+            terminal.take_from(self.child.group());
+            signals::stop_group();
+            // Without a shell that could continue us we are not stopped, and go on.
+            let _ = tokio::time::timeout(STOPPED_WITHIN, self.signals.continued()).await;
+        }
+        // After a pause the command goes on only if the lock is still ours. If not, the loop kills it.
+        if self.guard.is_held() {
+            self.pass_on(Signal::CONT);
+        }
+    }
+
+    fn pass_on(&mut self, signal: Signal) {
+        if signal == Signal::CONT
+            && let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours())
+        {
+            terminal.give(self.child.group());
+        }
+        self.passed_on.insert(signal.as_raw());
+        self.child.signal(signal);
+    }
+}

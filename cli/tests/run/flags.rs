@@ -1,0 +1,217 @@
+//! The flags of `run`, those of `flock` first.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::{Value, json};
+use rustix::process::Signal;
+
+use crate::{BINARY, Running, World};
+
+#[test]
+fn no_dashes_are_needed_before_the_command() {
+    let world = World::new();
+    let said = |words: &[&str]| world.ran(words);
+    assert_eq!(said(&["a", "echo", "-n", "x"]), (0, "x".into(), String::new()));
+    assert_eq!(said(&["-n", "a", "-x", "echo", "--ttl"]), (0, "--ttl\n".into(), String::new()));
+    assert_eq!(said(&["-l", "a", "echo", "-l"]), (0, "-l\n".into(), String::new()));
+    assert_eq!(said(&["-e", "-o", "a", "--", "echo", "--"]), (0, "--\n".into(), String::new()));
+}
+
+#[test]
+fn a_string_is_for_the_shell() {
+    let world = World::new();
+    assert_eq!(
+        world.ran(&["a", "-c", "echo one | tr o 0; exit 3"]),
+        (3, "0ne\n".into(), String::new())
+    );
+    let mut run = world.leasehold_run(&["-c", "echo $0 $BASH_VERSION", "a"]);
+    let output = run.env("SHELL", "/bin/bash").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("/bin/bash 5"), "{output:?}");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let world = World::new();
+    let lines: [(&[&str], &str); 7] = [
+        (&["a"], "no command given"),
+        (&["-l", "a"], "no command given"),
+        (&["-n"], "no lock given"),
+        (&["a", "-c", "x", "y"], "either -c STRING or a command"),
+        (&["a", "--hold", "--", "y"], "cannot be used with"),
+        (&["a", "--skip-if-busy", "-E", "3", "y"], "cannot be used with"),
+        (&["a", "--metadata", "{", "y"], "is not JSON"),
+    ];
+    for (words, why) in lines {
+        let (code, _, err) = world.ran(words);
+        assert_eq!(code, 64, "{words:?}");
+        assert!(err.contains(why), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn verbose_says_what_is_done() {
+    let world = World::new();
+    let (_, _, err) = world.ran(&["-v", "a", "true"]);
+    let lines: Vec<_> = err.lines().collect();
+    assert!(
+        lines[0].starts_with("leasehold: a: acquired after 0.") && lines[0].ends_with(", token 1")
+    );
+    assert!(lines.contains(&"leasehold: running true"), "{lines:?}");
+    assert_eq!(world.ran(&["a", "true"]).2, "");
+}
+
+#[tokio::test]
+async fn metadata_is_shown_and_bare_numbers_are_seconds() {
+    let world = World::new();
+    let flags = ["a", "--ttl", "60", "--metadata", r#"{"host":"a1"}"#];
+    let _run = world.run(&flags, "touch held; sleep 1000");
+    world.until("it is held", || world.file("held").exists());
+    let state = world.server.client.get("/v1/locks/a").await;
+    let holder = &state.get("holders")[0];
+    assert_eq!(holder["metadata"], json!({"host": "a1"}));
+    assert!(holder["expires_in_ms"].as_u64().unwrap() > 50_000, "{holder}");
+}
+
+#[test]
+fn a_busy_lock_can_be_skipped_without_a_word() {
+    let world = World::new();
+    let _holder = world.run(&["a"], "touch held; sleep 1000");
+    world.until("it is held", || world.file("held").exists());
+    let silent = (0, String::new(), String::new());
+    assert_eq!(world.ran(&["--skip-if-busy", "a", "touch", "wrong"]), silent);
+    assert!(world.ran(&["-v", "--skip-if-busy", "a", "touch", "wrong"]).2.contains("skipped"));
+    assert!(!world.file("wrong").exists());
+    assert_eq!(world.ran(&["--skip-if-busy", "b", "touch", "right"]), silent);
+    assert!(world.file("right").exists());
+}
+
+#[test]
+fn a_quick_job_keeps_the_lock_as_long_as_it_should() {
+    let world = World::new();
+    let began = Instant::now();
+    // Longer than the lease would last: left behind, and nobody waits for it.
+    assert_eq!(world.ran(&["--at-least", "4s", "--ttl", "1s", "a", "true"]).0, 0);
+    assert!(began.elapsed() < Duration::from_secs(3), "it waited");
+    assert_eq!(world.ran(&["--skip-if-busy", "a", "touch", "again"]).0, 0);
+    assert!(!world.file("again").exists(), "another host ran it again");
+    assert_eq!(world.ran(&["-w", "20", "a", "true"]).0, 0);
+    let held = began.elapsed();
+    assert!(held >= Duration::from_secs(4), "free after {held:?}");
+    // Shorter: kept by staying.
+    let began = Instant::now();
+    assert_eq!(world.ran(&["--at-least", "0.5", "b", "true"]).0, 0);
+    assert!(began.elapsed() >= Duration::from_millis(500));
+    assert_eq!(world.ran(&["-n", "b", "true"]).0, 0, "and then it is free");
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_ended() {
+    let world = World::new();
+    let (code, _, err) = world.ran(&["--at-most", "0.2", "a", "sleep", "1000"]);
+    assert_eq!(code, 124);
+    assert!(err.contains("a: the command was ended after 200ms (--at-most)"), "{err}");
+    // Deaf to SIGTERM: killed after the grace period.
+    let deaf = "trap '' TERM; while :; do sleep 0.01; done";
+    let (code, ..) = world.ran(&["--at-most", "0.2", "--grace-kill", "0.2", "a", "sh", "-c", deaf]);
+    assert_eq!(code, 124);
+    assert_eq!(world.ran(&["-n", "--at-most", "20", "a", "sh", "-c", "exit 3"]).0, 3);
+}
+
+#[test]
+fn a_lock_can_be_held_until_the_input_ends() {
+    let world = World::new();
+    let mut hold = world.leasehold_run(&["a", "--hold"]);
+    hold.stdin(Stdio::piped()).stdout(std::fs::File::create(world.file("said")).unwrap());
+    let mut hold = Running { child: hold.spawn().unwrap() };
+    world.until_text("said", "holding a, token 1\n");
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 1);
+    drop(hold.child.stdin.take());
+    assert_eq!(hold.code(), Some(0));
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 0);
+}
+
+#[test]
+fn a_lock_can_be_held_until_a_signal() {
+    let world = World::new();
+    let mut hold = world.leasehold_run(&["-l", "a", "--hold", "--json"]);
+    hold.stdin(Stdio::piped()).stdout(std::fs::File::create(world.file("said")).unwrap());
+    let hold = Running { child: hold.spawn().unwrap() };
+    world.until_text("said", "}\n");
+    let lease: Value = serde_json::from_str(&world.text("said")).unwrap();
+    assert_eq!((&lease["lock_name"], &lease["fencing_token"]), (&json!("a"), &json!(1)));
+    hold.signal(Signal::TERM);
+    assert_eq!(hold.code(), Some(143));
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 0);
+}
+
+#[test]
+fn the_command_can_renew_and_is_told_everything_but_the_key() {
+    let world = World::new();
+    let script = format!("{BINARY} renew --ttl 10m && env | grep ^LEASEHOLD_ | sort");
+    let mut run = world.leasehold_run(&["--namespace", "shop", "a", "-c", &script]);
+    run.env("LEASEHOLD_API_KEY", "secret").env("LEASEHOLD_OWNER", "ann");
+    let output = run.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        said.starts_with("a is yours for 9m59") || said.starts_with("a is yours for 10m00"),
+        "{said}"
+    );
+    for line in [
+        "LEASEHOLD_LOCK=a",
+        "LEASEHOLD_OWNER=ann",
+        "LEASEHOLD_NAMESPACE=shop",
+        "LEASEHOLD_URL=http://127",
+    ] {
+        assert!(said.contains(&format!("\n{line}")), "{line} in {said}");
+    }
+    assert!(!said.contains("secret"), "{said}");
+    let leases = said.lines().find_map(|line| line.strip_prefix("LEASEHOLD_LEASES=")).unwrap();
+    let leases: Value = serde_json::from_str(leases).unwrap();
+    assert_eq!((&leases[0]["lock_name"], &leases[0]["fencing_token"]), (&json!("a"), &json!(1)));
+
+    let mut run = world.leasehold_run(&["--pass-api-key", "a", "-c", "echo $LEASEHOLD_API_KEY"]);
+    let output = run.env("LEASEHOLD_API_KEY", "secret").output().unwrap();
+    assert_eq!(output.stdout, b"secret\n");
+}
+
+#[test]
+fn a_run_inside_of_itself_is_refused_at_once() {
+    let world = World::new();
+    let began = Instant::now();
+    let inner = format!("{BINARY} run a true");
+    let deep = format!("{BINARY} run b {inner}");
+    for command in [&inner, &deep] {
+        let (code, _, err) = world.ran(&["a", "-c", command]);
+        assert_eq!(code, 1, "{command}");
+        assert!(err.contains("lock \"a\" is already held by the `leasehold run`"), "{err}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10));
+    let elsewhere = format!("{BINARY} run --namespace other a true");
+    assert_eq!(world.ran(&["a", "-c", &elsewhere]).0, 0);
+    // Variables that outlived their lease are believed by nobody.
+    let script = format!(
+        "lease=$({BINARY} acquire a --env) && eval \"$lease\" && {BINARY} run a true; echo $?; \
+         {BINARY} release && {BINARY} run a true && echo free again"
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).env("LEASEHOLD_URL", format!("http://{}", world.server.address));
+    let output = shell.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said, "1\na is given back\nfree again\n", "{output:?}");
+}
+
+#[test]
+fn a_signal_that_was_sent_to_us_is_what_we_die_of() {
+    let world = World::new();
+    for (signal, number) in [(Signal::TERM, 15), (Signal::HUP, 1), (Signal::QUIT, 3)] {
+        let ready = format!("ready-{number}");
+        let run = world.run(&["a"], &format!("touch {ready}; exec sleep 1000"));
+        world.until("it is ready", || world.file(&ready).exists());
+        run.signal(signal);
+        use std::os::unix::process::ExitStatusExt;
+        let status = run.wait();
+        assert_eq!(status.signal(), Some(number), "{status:?}");
+        assert!(!status.core_dumped());
+    }
+}
