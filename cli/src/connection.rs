@@ -1,14 +1,19 @@
 //! Which server, which namespace, and who we are: the same for every command that asks one.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use leasehold::{Client, ClientBuilder};
+use leasehold::{Client, ClientBuilder, Error};
 
+use crate::duration::DurationArg;
 use crate::exit::{Failure, USAGE};
 
 /// Where the server is unless something else is said.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:8080";
+
+/// The pause after the first greeting that failed.
+const GREET_PAUSE: Duration = Duration::from_millis(50);
 
 /// Flags of every command that talks to a server.
 #[derive(Args, Clone, Debug)]
@@ -23,6 +28,9 @@ pub(crate) struct ServerArgs {
     /// A file with the API key; takes precedence over LEASEHOLD_API_KEY.
     #[arg(long, env = "LEASEHOLD_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// How long to try to reach the server before the first answer.
+    #[arg(long, env = "LEASEHOLD_CONNECT_TIMEOUT", value_name = "TIME", default_value = "3s")]
+    pub(crate) connect_timeout: DurationArg,
 }
 
 impl ServerArgs {
@@ -37,7 +45,7 @@ impl ServerArgs {
     }
 
     fn builder(&self) -> Result<ClientBuilder, Failure> {
-        let mut builder = Client::builder(&self.url);
+        let mut builder = Client::builder(&self.url).connect_timeout(self.connect_timeout.0);
         if let Some(namespace) = &self.namespace {
             builder = builder.namespace(namespace);
         }
@@ -45,6 +53,31 @@ impl ServerArgs {
             builder = builder.api_key(key);
         }
         Ok(builder)
+    }
+
+    /// Makes sure that there is a server before something that may take long is asked of it. What it says does not
+    /// matter, as long as it is an answer.
+    pub(crate) async fn greet(&self, client: &Client) -> Result<(), Failure> {
+        let within = self.connect_timeout.0;
+        let asked_at = Instant::now();
+        let mut pause = GREET_PAUSE;
+        loop {
+            let left = within.saturating_sub(asked_at.elapsed());
+            let error = match tokio::time::timeout(left, client.ready()).await {
+                Ok(Err(error @ (Error::Unreachable(_) | Error::Broken(_)))) => error,
+                Ok(_) => return Ok(()),
+                Err(_) => Error::Unreachable(format!("{}: no answer within {within:?}", self.url)),
+            };
+            if asked_at.elapsed() + pause >= within {
+                return Err(match error {
+                    Error::Broken(_) => Error::Unreachable(format!("{}: no HTTP server", self.url)),
+                    error => error,
+                }
+                .into());
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
     }
 
     /// Lets a command find the same server and namespace. A key is handed on only if that was asked for.

@@ -33,6 +33,26 @@ pub(crate) const TOO_LONG: u8 = 124;
 /// Ended by a signal: this and its number.
 pub(crate) const SIGNAL: u8 = 128;
 
+/// Every status and what it means, for the manual.
+pub(crate) const STATUSES: [(&str, &str); 13] = [
+    ("0", "It worked."),
+    (
+        "1",
+        "The lock is held by another (\\-E of run sets another status), or an error without a status of its own.",
+    ),
+    ("64", "A mistake on the command line."),
+    ("68", "The server cannot be reached, or cannot answer now."),
+    ("69", "The command of run cannot be started."),
+    ("70", "load saw a promise broken."),
+    ("71", "The system refused something, such as another process."),
+    ("75", "The lock was lost: the lease or the session is over."),
+    ("76", "The server refused the request, or is no Leasehold server."),
+    ("77", "Unauthenticated or forbidden."),
+    ("124", "The command of run took longer than \\-\\-at\\-most."),
+    ("128+N", "The command of run was ended by signal N."),
+    ("141", "Nobody reads what is printed any more."),
+];
+
 /// A command that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -87,7 +107,10 @@ impl From<Error> for Failure {
             error if error.is_retryable() => UNREACHABLE,
             _ => REFUSED,
         };
-        let why = error.to_string();
+        let mut why = error.to_string();
+        if matches!(error, Error::Unreachable(_)) {
+            why += ". Is the server running? Check --url or LEASEHOLD_URL";
+        }
         Self { answer: Some(answer(&error)), ..Self::new(status, plain(&why)) }
     }
 }

@@ -1,13 +1,17 @@
 //! `leasehold ls`: many locks, a line each.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueEnum};
 use leasehold::api::LockState;
-use leasehold::{ListQuery, Standing};
+use leasehold::{Client, ListQuery, Standing};
 
 use crate::ask::ask;
 use crate::connection::ServerArgs;
+use crate::duration::DurationArg;
 use crate::exit::Failure;
-use crate::output::{OutputArgs, print, print_json};
+use crate::output::{OutputArgs, plain, print, print_json};
 use crate::screen::Screen;
 use crate::status::{ago, left, standing};
 use crate::table::Table;
@@ -17,13 +21,20 @@ const PAGE: usize = 1000;
 /// How many who wait are named.
 const NAMED_MAX: usize = 3;
 
+/// How often `--watch` looks, unless said.
+const WATCH_DEFAULT: &str = "2s";
+/// Moves to the top of the terminal and clears it.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
 const EXAMPLES: &str = "\
 Examples:
-  leasehold ls
-  leasehold ls deploy/ --state held
+  leasehold ls                       # what is held, reserved or waited for
+  leasehold ls --all deploy/         # and what was: every lock the server remembers
+  leasehold ls --sort left --watch   # again and again, what expires first comes first
+  leasehold ls --full                # nothing cut, every waiter by name
   leasehold ls --owner worker-1 --json | jq -r .lock_name
 
-With --json there is one object a line, as `leasehold status --json` shows it, in no order.
+With --json there is one object a line, as `leasehold status --json` shows it.
 
 Exit status: 0, also if there are none; 68 the server cannot be reached.";
 
@@ -34,12 +45,27 @@ pub(crate) struct LsArgs {
     /// Only locks whose name begins with this.
     #[arg(default_value = "", hide_default_value = true)]
     prefix: String,
+    /// Also locks that nobody holds or waits for.
+    #[arg(short, long, conflicts_with = "state")]
+    all: bool,
     /// Only locks in this state.
     #[arg(long)]
     state: Option<State>,
     /// Only locks this owner has or waits for.
     #[arg(long)]
     owner: Option<String>,
+    /// What comes first.
+    #[arg(long, value_enum, default_value_t = Sort::Name)]
+    sort: Sort,
+    /// Cut nothing to the width of the terminal, and name everybody who waits.
+    #[arg(long)]
+    full: bool,
+    /// Show it again and again, every 2 s or as often as said.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = WATCH_DEFAULT)]
+    watch: Option<DurationArg>,
+    /// Only the names, of up to 1000 locks: for completions.
+    #[arg(long, hide = true)]
+    names: bool,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -53,38 +79,102 @@ enum State {
     Free,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Sort {
+    Name,
+    Owner,
+    /// Held longest first.
+    Since,
+    /// What expires first.
+    Left,
+    /// Most waiters first.
+    Waiting,
+}
+
 pub(crate) fn ls(args: &LsArgs) -> Result<(), Failure> {
     ask(args.output, async {
         let client = args.server.client()?;
-        let mut query = args.query();
-        let mut locks = Vec::new();
-        loop {
-            let page = client.list(&query).await?;
-            if args.output.json {
-                page.locks.iter().try_for_each(print_json)?;
-            } else {
-                locks.extend(page.locks);
-            }
-            query.cursor = page.next_cursor;
-            if query.cursor.is_none() {
-                break;
-            }
+        if args.names {
+            return names(args, &client).await;
         }
-        match (args.output.json, locks.is_empty()) {
-            (true, _) => Ok(()),
-            (false, true) => say_none(),
-            (false, false) => print(&table(locks).render(Screen::of_stdout())),
+        let Some(DurationArg(pause)) = args.watch else { return show(args, &client, false).await };
+        loop {
+            show(args, &client, true).await?;
+            tokio::time::sleep(pause).await;
         }
     })
 }
 
+async fn names(args: &LsArgs, client: &Client) -> Result<(), Failure> {
+    let page = client.list(&args.query(None)).await?;
+    let names: Vec<_> = page.locks.iter().map(|lock| plain(&lock.lock_name)).collect();
+    if names.is_empty() { Ok(()) } else { print(&names.join("\n")) }
+}
+
+async fn show(args: &LsArgs, client: &Client, again: bool) -> Result<(), Failure> {
+    let mut locks = args.locks(client).await?;
+    locks.sort_by(|a, b| args.sort.order(a, b).then_with(|| a.lock_name.cmp(&b.lock_name)));
+    if args.output.json {
+        return locks.iter().try_for_each(print_json);
+    }
+    let screen = Screen::of_stdout();
+    let shown = if args.full { Screen { width: None, ..screen } } else { screen };
+    let text = table(&locks, args.full).render(shown);
+    match (again, locks.is_empty()) {
+        // On a terminal over what was there; elsewhere one after the other.
+        (true, _) if screen.width.is_some() => print(&format!("{CLEAR}{text}")),
+        (true, _) => print(&format!("{text}\n")),
+        (false, true) => say_none(args),
+        (false, false) => print(&text),
+    }
+}
+
+impl Sort {
+    fn order(self, a: &LockState, b: &LockState) -> Ordering {
+        let first = |lock: &LockState| lock.holders.first().cloned();
+        let since = |lock: &LockState| first(lock).map(|holder| Reverse(holder.held_ms));
+        // Nothing comes last.
+        let left = |lock: &LockState| {
+            first(lock).map_or(u64::MAX, |it| it.expires_in_ms.unwrap_or(u64::MAX - 1))
+        };
+        let owner = |lock: &LockState| first(lock).map(|holder| holder.owner_id);
+        match self {
+            Sort::Name => Ordering::Equal,
+            Sort::Owner => (owner(a).is_none(), owner(a)).cmp(&(owner(b).is_none(), owner(b))),
+            Sort::Since => (since(a).is_none(), since(a)).cmp(&(since(b).is_none(), since(b))),
+            Sort::Left => left(a).cmp(&left(b)),
+            Sort::Waiting => b.n_waiting.cmp(&a.n_waiting),
+        }
+    }
+}
+
 impl LsArgs {
-    fn query(&self) -> ListQuery {
-        let standing = self.state.map(|state| match state {
-            State::Held => Standing::Held,
-            State::Waiting => Standing::Waiting,
-            State::Free => Standing::Free,
-        });
+    /// Every page of everything that was asked for, each lock once.
+    async fn locks(&self, client: &Client) -> Result<Vec<LockState>, Failure> {
+        let standings = match self.state {
+            Some(State::Held) => vec![Some(Standing::Held)],
+            Some(State::Waiting) => vec![Some(Standing::Waiting)],
+            Some(State::Free) => vec![Some(Standing::Free)],
+            None if self.all => vec![None],
+            // A lock in its grace period is held by nobody, and not free either.
+            None => vec![Some(Standing::Held), Some(Standing::Waiting)],
+        };
+        let mut locks = BTreeMap::new();
+        for standing in standings {
+            let mut query = self.query(standing);
+            loop {
+                let page = client.list(&query).await?;
+                locks.extend(page.locks.into_iter().map(|lock| (lock.lock_name.clone(), lock)));
+                query.cursor = page.next_cursor;
+                if query.cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(locks.into_values().collect())
+    }
+
+    fn query(&self, standing: Option<Standing>) -> ListQuery {
         let (prefix, owner) = (self.prefix.clone(), self.owner.clone());
         ListQuery { prefix, owner, standing, limit: Some(PAGE), cursor: None }
     }
@@ -92,23 +182,31 @@ impl LsArgs {
 
 /// Not on standard output: a script that counts lines counts none.
 #[expect(clippy::print_stderr, reason = "a person should not wonder")]
-fn say_none() -> Result<(), Failure> {
-    eprintln!("there are none");
+fn say_none(args: &LsArgs) -> Result<(), Failure> {
+    let is_default = !args.all && args.state.is_none();
+    eprintln!(
+        "{}",
+        if is_default { "none is held (--all shows every lock)" } else { "there are none" }
+    );
     Ok(())
 }
 
-fn table(mut locks: Vec<LockState>) -> Table {
-    locks.sort_by(|a, b| a.lock_name.cmp(&b.lock_name));
+fn table(locks: &[LockState], is_full: bool) -> Table {
     let mut table = Table::new(["LOCK", "STATE", "OWNER", "TOKEN", "SINCE", "LEFT", "WAITING"]);
-    for lock in &locks {
-        rows(lock, &mut table);
+    table.paint(1, |screen, state| match state.trim_end() {
+        "free" => screen.green(state),
+        "reserved" => screen.yellow(state),
+        _ => screen.cyan(state),
+    });
+    for lock in locks {
+        rows(lock, &mut table, is_full);
     }
     table
 }
 
 /// One for each holder; who waits is in the first.
-fn rows(lock: &LockState, table: &mut Table) {
-    let mut waiting = waiting(lock);
+fn rows(lock: &LockState, table: &mut Table, is_full: bool) {
+    let mut waiting = waiting(lock, if is_full { usize::MAX } else { NAMED_MAX });
     for holder in &lock.holders {
         table.row([
             lock.lock_name.clone(),
@@ -135,11 +233,11 @@ fn rows(lock: &LockState, table: &mut Table) {
 }
 
 /// `4: ann, ben, cem, …`
-fn waiting(lock: &LockState) -> String {
+fn waiting(lock: &LockState, named_max: usize) -> String {
     if lock.n_waiting == 0 {
         return "-".into();
     }
-    let queue = lock.queue.iter().flatten().take(NAMED_MAX);
+    let queue = lock.queue.iter().flatten().take(named_max);
     let mut names: Vec<_> = queue.map(|waiter| waiter.owner_id.as_str()).collect();
     if lock.n_waiting > names.len() {
         names.push("…");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::exit::{Failure, SYSTEM, USAGE};
+use crate::exit::{Failure, STATUSES, SYSTEM, USAGE};
 use crate::output::print;
 
 const EXAMPLES: &str = "\
@@ -38,9 +38,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
         let unknown = || Failure::new(USAGE, format!("there is no command {name:?}"));
         command = command.find_subcommand(name).ok_or_else(unknown)?;
     }
-    let mut text = Vec::new();
-    page(command).render(&mut text).map_err(|error| Failure::new(SYSTEM, error))?;
-    print(String::from_utf8_lossy(&text).trim_end())
+    let text = page(command).map_err(|error| Failure::new(SYSTEM, error))?;
+    print(text.trim_end())
 }
 
 /// Every command, under its whole name.
@@ -50,13 +49,22 @@ fn whole() -> Command {
     whole
 }
 
-fn page(command: &Command) -> Man {
+/// The page as roff, with every exit status.
+fn page(command: &Command) -> io::Result<String> {
+    let mut text = Vec::new();
+    man_of(command).render(&mut text)?;
+    let statuses = STATUSES.map(|(status, meaning)| format!(".TP\n\\fB{status}\\fR\n{meaning}\n"));
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(format!("{}\n.SH \"EXIT STATUS\"\n{}", text.trim_end(), statuses.concat()))
+}
+
+fn man_of(command: &Command) -> Man {
     let source = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
     Man::new(command.clone()).source(source).manual("Leasehold")
 }
 
 fn write(command: &Command, folder: &Path) -> io::Result<()> {
-    page(command).generate_to(folder)?;
+    std::fs::write(folder.join(man_of(command).get_filename()), page(command)?)?;
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     for command in shown {
         write(command, folder)?;

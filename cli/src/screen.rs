@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
@@ -15,12 +16,19 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn of_stdout() -> Self {
-        let out = std::io::stdout();
+        Self::of(&std::io::stdout())
+    }
+
+    pub(crate) fn of_stderr() -> Self {
+        Self::of(&std::io::stderr())
+    }
+
+    fn of(out: &(impl IsTerminal + AsFd)) -> Self {
         if !out.is_terminal() {
             return Self { width: None, has_colours: false };
         }
         let width =
-            tcgetwinsize(&out).ok().map(|size| size.ws_col.into()).filter(|width| *width > 0);
+            tcgetwinsize(out).ok().map(|size| size.ws_col.into()).filter(|width| *width > 0);
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self { width, has_colours: !is_set("NO_COLOR") && !is_dumb }
@@ -38,6 +46,14 @@ impl Screen {
 
     pub(crate) fn green(self, text: impl Display) -> String {
         self.paint("32", text)
+    }
+
+    pub(crate) fn yellow(self, text: impl Display) -> String {
+        self.paint("33", text)
+    }
+
+    pub(crate) fn cyan(self, text: impl Display) -> String {
+        self.paint("36", text)
     }
 
     pub(crate) fn red(self, text: impl Display) -> String {

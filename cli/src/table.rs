@@ -12,11 +12,20 @@ const WIDTH_MIN: usize = 8;
 /// Rows under heads.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    painted: Option<(usize, Paint)>,
 }
+
+/// Colours a cell.
+type Paint = fn(Screen, &str) -> String;
 
 impl Table {
     pub(crate) fn new<const N: usize>(heads: [&str; N]) -> Self {
-        Self { rows: vec![heads.map(String::from).into()] }
+        Self { rows: vec![heads.map(String::from).into()], painted: None }
+    }
+
+    /// Cells of this column have colours.
+    pub(crate) fn paint(&mut self, column: usize, paint: Paint) {
+        self.painted = Some((column, paint));
     }
 
     /// One cell for each head.
@@ -28,11 +37,24 @@ impl Table {
     pub(crate) fn render(&self, screen: Screen) -> String {
         let widths = self.widths(screen.width);
         let lines = self.rows.iter().enumerate().map(|(n, row)| {
-            let cells =
-                row.iter().zip(&widths).map(|(cell, width)| padded(&cut(cell, *width), *width));
-            let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
-            let line = cut(line.trim_end(), screen.width.unwrap_or(usize::MAX));
-            if n == 0 { screen.bold(line) } else { line }
+            let cells = row.iter().zip(&widths);
+            let cells: Vec<_> =
+                cells.map(|(cell, width)| padded(&cut(cell, *width), *width)).collect();
+            let line = cells.join(&" ".repeat(GAP));
+            let line = line.trim_end();
+            let fits = screen.width.is_none_or(|width| line.width() <= width);
+            match self.painted {
+                _ if n == 0 => screen.bold(cut(line, screen.width.unwrap_or(usize::MAX))),
+                // What is cut at the end would be cut in the middle of a colour.
+                Some((column, paint)) if fits => {
+                    let painted = |(n, cell): (usize, &String)| {
+                        if n == column { paint(screen, cell) } else { cell.clone() }
+                    };
+                    let cells: Vec<_> = cells.iter().enumerate().map(painted).collect();
+                    cells.join(&" ".repeat(GAP)).trim_end().into()
+                }
+                _ => cut(line, screen.width.unwrap_or(usize::MAX)),
+            }
         });
         lines.collect::<Vec<_>>().join("\n")
     }
@@ -58,7 +80,7 @@ fn padded(text: &str, width: usize) -> String {
 }
 
 /// The text, or as much of it as fits before an ellipsis.
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.into();
     }

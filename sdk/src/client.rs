@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::{BootClock, Clock};
 use crate::secret::Secret;
 use crate::transport::Transport;
-use crate::{Error, Events, LockRequest, SessionRequest, random};
+use crate::{Election, Error, Events, LockRequest, SessionRequest, random};
 
 /// A connection to a server, or as many as are needed. Clones share them.
 #[derive(Clone)]
@@ -38,6 +38,7 @@ impl Client {
             owner: None,
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
+            http2: false,
             clock: Arc::new(BootClock),
         }
     }
@@ -55,6 +56,20 @@ impl Client {
     /// What happens to locks whose name begins with `prefix`, from now on.
     pub fn watch(&self, prefix: impl Into<String>) -> Events {
         Events::new(self.clone(), prefix.into())
+    }
+
+    /// One leader at a time: see [`Election`].
+    pub fn election(&self, name: impl Into<String>) -> Election {
+        Election::new(self.clone(), name.into())
+    }
+
+    /// The same client with connections of its own: those it has belong to the runtime they were made in.
+    pub(crate) fn reconnected(&self) -> Self {
+        let Inner { transport, namespace, owner, clock } = &*self.inner;
+        let (namespace, owner, clock) = (namespace.clone(), owner.clone(), clock.clone());
+        Self {
+            inner: Arc::new(Inner { transport: transport.reconnected(), namespace, owner, clock }),
+        }
     }
 
     /// The owner that asks unless another is named: different for each client that was built.
@@ -86,6 +101,7 @@ pub struct ClientBuilder {
     owner: Option<String>,
     timeout: Duration,
     connect_timeout: Duration,
+    http2: bool,
     clock: Arc<dyn Clock>,
 }
 
@@ -120,6 +136,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Speak HTTP/2 from the first byte, all requests over one connection: less work for both sides where many are asked
+    /// at once, and fewer connections where many wait. The server understands it on every port; a proxy in between
+    /// may not, so it is off unless given.
+    pub fn http2(mut self, http2: bool) -> Self {
+        self.http2 = http2;
+        self
+    }
+
     /// Another clock, in tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
@@ -129,7 +153,8 @@ impl ClientBuilder {
     /// The client, if the settings make sense. Nothing is sent yet.
     pub fn build(self) -> Result<Client, Error> {
         let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
-        let transport = Transport::new(&self.url, api_key, self.timeout, self.connect_timeout)?;
+        let transport =
+            Transport::new(&self.url, api_key, self.timeout, self.connect_timeout, self.http2)?;
         let owner = self.owner.unwrap_or_else(random::owner);
         let Self { namespace, clock, .. } = self;
         Ok(Client { inner: Arc::new(Inner { transport, namespace, owner, clock }) })

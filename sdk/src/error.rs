@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed};
 
+use crate::Lost;
+
 /// Why a call did not do what was asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -15,6 +17,8 @@ pub enum Error {
     NotRenewed(NotRenewed),
     /// There was nothing to give back: the lease was over before.
     NotReleased(NotReleased),
+    /// The lock was lost while it was needed.
+    Lost(Lost),
     /// The server said no, or failed and said so.
     Failed {
         /// Of the HTTP answer.
@@ -22,7 +26,7 @@ pub enum Error {
         /// What it said.
         failure: Failure,
     },
-    /// No connection came about, so nothing was sent.
+    /// No connection came about, so nothing was sent: the URL, and why.
     Unreachable(String),
     /// The request was sent, but no whole answer came in time.
     Broken(String),
@@ -42,7 +46,8 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::NotAcquired(_) | Error::Unreachable(_) | Error::Broken(_) => true,
-            Error::NotRenewed(_) | Error::NotReleased(_) | Error::Invalid(_) => false,
+            Error::NotRenewed(_) | Error::NotReleased(_) => false,
+            Error::Lost(_) | Error::Invalid(_) => false,
             Error::Failed { failure, .. } => failure.retryable,
             Error::Foreign { status, .. } => *status >= 500 || *status == 429,
         }
@@ -81,8 +86,9 @@ impl fmt::Display for Error {
             },
             Error::NotRenewed(no) => f.write_str(&no.error),
             Error::NotReleased(no) => f.write_str(&no.error),
+            Error::Lost(lost) => lost.fmt(f),
             Error::Failed { status, failure } => write!(f, "{} ({status})", failure.error),
-            Error::Unreachable(why) => write!(f, "the server cannot be reached: {why}"),
+            Error::Unreachable(why) => write!(f, "cannot connect to {why}"),
             Error::Broken(why) => write!(f, "no answer, it may have taken effect: {why}"),
             Error::Foreign { status, body } => {
                 write!(f, "not an answer of a Leasehold server ({status}): {body}")

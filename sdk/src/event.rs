@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use leasehold_api::{Event, Gap};
 
 use crate::call::query_string;
-use crate::{Client, Error, Retry, random};
+use crate::{Client, Error, EventStream, Retry, random};
 
 /// The server says something at least every 15 s, if only a comment.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -82,6 +82,11 @@ impl Events {
         }
         self.was_connected = true;
         Ok(())
+    }
+
+    /// The same as a `Stream`.
+    pub fn into_stream(self) -> EventStream {
+        EventStream::new(self)
     }
 
     /// The next event, whenever it comes. An error is returned when the server cannot be reached for as often as

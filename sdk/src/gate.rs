@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 /// Lets a write through only if no newer token was seen for the same resource.
 ///
@@ -29,7 +32,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 #[derive(Debug, Default)]
 pub struct FencingGate {
-    newest: Mutex<HashMap<String, Arc<Mutex<u64>>>>,
+    resources: Mutex<HashMap<String, Arc<Resource>>>,
+}
+
+/// What is written to, one writer at a time.
+#[derive(Debug, Default)]
+struct Resource {
+    newest: AtomicU64,
+    writer: tokio::sync::Mutex<()>,
 }
 
 /// A newer token was seen: whoever sent this one has lost its lock.
@@ -51,20 +61,41 @@ impl std::error::Error for Stale {}
 
 impl FencingGate {
     /// Runs `write` if `token` is not older than the newest seen for `resource`, which it then is. Writes to one
-    /// resource go one after the other; others are not held up.
+    /// resource go one after the other; others are not held up. It blocks its thread meanwhile: where
+    /// [`write_async`](Self::write_async) is used for the same resource, use that.
     pub fn write<T>(
         &self,
         resource: &str,
         token: u64,
         write: impl FnOnce() -> T,
     ) -> Result<T, Stale> {
-        let newest = self.resource(resource);
-        let mut newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if token < *newest {
-            return Err(Stale { token, newest: *newest });
-        }
-        *newest = token;
+        let resource = self.resource(resource);
+        let _alone = block_on(resource.writer.lock());
+        resource.admit(token)?;
         Ok(write())
+    }
+
+    /// The same for a write that has to wait for something. Dropping the future stops the write wherever it is; older
+    /// tokens are refused from its start on.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let gate = leasehold::FencingGate::default();
+    /// let written = gate.write_async("report", 7, async || "seven").await;
+    /// assert_eq!(written, Ok("seven"));
+    /// assert!(gate.write_async("report", 6, async || "six").await.is_err());
+    /// # });
+    /// ```
+    pub async fn write_async<T>(
+        &self,
+        resource: &str,
+        token: u64,
+        write: impl AsyncFnOnce() -> T,
+    ) -> Result<T, Stale> {
+        let resource = self.resource(resource);
+        let _alone = resource.writer.lock().await;
+        resource.admit(token)?;
+        Ok(write().await)
     }
 
     /// Lets every older token be refused from here on, without writing anything.
@@ -74,17 +105,48 @@ impl FencingGate {
 
     /// The newest token seen.
     pub fn newest(&self, resource: &str) -> Option<u64> {
-        let all = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = all.get(resource)?.clone();
-        drop(all);
-        Some(*newest.lock().unwrap_or_else(PoisonError::into_inner))
+        let all = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(resource).map(|resource| resource.newest.load(Ordering::Acquire))
     }
 
-    fn resource(&self, resource: &str) -> Arc<Mutex<u64>> {
-        let mut all = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.get(resource) {
-            Some(newest) => newest.clone(),
-            None => all.entry(resource.into()).or_default().clone(),
+    fn resource(&self, name: &str) -> Arc<Resource> {
+        let mut all = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(name) {
+            Some(resource) => resource.clone(),
+            None => all.entry(name.into()).or_default().clone(),
+        }
+    }
+}
+
+impl Resource {
+    /// Only for whoever writes alone.
+    fn admit(&self, token: u64) -> Result<(), Stale> {
+        let newest = self.newest.load(Ordering::Acquire);
+        if token < newest {
+            return Err(Stale { token, newest });
+        }
+        self.newest.store(token, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Blocks this thread, whether it belongs to a runtime or not, as a mutex does.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_api::{Acquired, ReleaseRequest, RenewRequest};
-use tokio::runtime::Handle;
 
 use crate::clock::Moment;
+use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
 use crate::request::millis;
 use crate::retry::{Attempts, Manner};
@@ -33,7 +33,8 @@ use crate::{Client, Error, Lost, Retry, random};
 ///   lasts. Send [`fencing_token`](Self::fencing_token) along and let the other side refuse what is stale.
 /// - To know of a revocation at once: it is noticed by the next renewal, after up to a third of the ttl. A lock
 ///   of a [`Session`](crate::Session) that is revoked by itself is noticed when it is released.
-/// - That a dropped guard gives the lock back. It tries; if it cannot, the lease runs out.
+/// - That a dropped guard gives the lock back. It tries, in the background, or where no runtime is left by blocking for
+///   up to a second; if it cannot, the lease runs out.
 ///
 /// Renewals are a task of the runtime the guard was made in. Whoever blocks that runtime stops them, and loses
 /// the lock.
@@ -194,9 +195,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_over) {
-            let proof = self.proof.clone();
-            runtime.spawn(async move { proof.release().await });
+        if !self.is_over {
+            farewell::say(self.proof.clone());
         }
     }
 }
@@ -250,5 +250,18 @@ impl Proof {
             let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
             clock.sleep_until(clock.now() + pause).await;
         }
+    }
+}
+
+impl GiveBack for Proof {
+    async fn give_back(&self, client: &Client) {
+        let proof = Self { client: client.clone(), ..self.clone() };
+        if let Err(error) = proof.release().await {
+            tracing::warn!(lock = self.acquired.lock_name, %error, "a dropped lock was not given back");
+        }
+    }
+
+    fn client(&self) -> &Client {
+        &self.client
     }
 }

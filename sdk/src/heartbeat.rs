@@ -89,11 +89,13 @@ async fn beat<R, F>(
                 next_at = sent_at + ttl / RENEW_AFTER;
             }
             Err(error) if is_final(&error) => {
+                tracing::warn!(%error, "the server says that the lease is over");
                 tenure.lose(Lost::Ended);
                 return;
             }
             // Any other answer says nothing about the lease. It may be over then; the deadline will tell.
-            Err(_) => {
+            Err(error) => {
+                tracing::warn!(%error, n_failed, "a renewal failed, it is tried again");
                 next_at = clock.now() + pause(ttl, n_failed);
                 n_failed += 1;
             }

@@ -21,8 +21,11 @@
 //!   try again and whether it may have taken effect.
 //! - [`Client::lock`] asks for a lock and gives a [`LockGuard`]: it waits in the queue over broken connections,
 //!   renews in the background at a third of the ttl, and completes [`lost`](LockGuard::lost) in time.
+//! - [`LockRequest::run`] does a piece of work under a lock and gives it back in every way out.
 //! - [`Client::session`] is the same for many locks with one keep-alive.
 //! - [`Client::watch`] tells what happens to locks, and when it cannot be sure to have told all.
+//! - [`Client::election`] has one leader at a time, and tells who it is.
+//! - [`blocking`] is all of that for programs without async.
 //! - [`FencingGate`] is for the other side: what is protected refuses what comes too late.
 //!
 //! # Time
@@ -38,13 +41,17 @@
 //! [`LockGuard`] for the promises and [`FencingGate`] for the rest.
 //!
 //! Everything runs on tokio; renewals are a task of the runtime in which the lock was acquired. HTTP is
-//! spoken without TLS: an API key goes over the wire as it is.
+//! spoken without TLS: an API key goes over the wire as it is. What happens is told to `tracing`: a span for each
+//! acquire, an event for a renewal that failed, a lock that was lost and one that was not given back.
 
+pub mod blocking;
 mod call;
 mod client;
 pub mod clock;
+mod election;
 mod error;
 mod event;
+mod farewell;
 mod gate;
 mod guard;
 mod heartbeat;
@@ -53,12 +60,14 @@ mod request;
 mod retry;
 mod secret;
 mod session;
+mod stream;
 mod tenure;
 mod transport;
 
 pub use call::{ListQuery, Standing};
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
+pub use election::{Election, Leader, Leadership, Observer};
 pub use error::Error;
 pub use event::{Events, Watched};
 pub use gate::{FencingGate, Stale};
@@ -67,4 +76,5 @@ pub use leasehold_api as api;
 pub use request::LockRequest;
 pub use retry::Retry;
 pub use session::{Session, SessionRequest};
+pub use stream::EventStream;
 pub use tenure::Lost;

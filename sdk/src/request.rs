@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold_api::{AcquireRequest, Acquired, Code, Mode};
 use serde_json::Value;
+use tracing::Instrument;
 
 use crate::clock::Moment;
 use crate::guard::Lease;
@@ -129,7 +130,43 @@ impl LockRequest {
         self.ask(Manner::Return).await
     }
 
+    /// Does the work while the lock is held, and gives the lock back in every way out: the work is done, it fails, it
+    /// panics, or this future is dropped. If the lock is lost meanwhile the work is dropped where it waits, and the
+    /// result is [`Error::Lost`]. What it does without waiting cannot be stopped: send the
+    /// [token](LockGuard::fencing_token) along.
+    ///
+    /// ```no_run
+    /// # async fn book(_token: u64) -> u32 { 7 }
+    /// # async fn run(client: leasehold::Client) -> Result<(), leasehold::Error> {
+    /// let booked = client.lock("orders").run(async |guard| book(guard.fencing_token()).await).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&LockGuard) -> T) -> Result<T, Error> {
+        let guard = self.acquire().await?;
+        let done = tokio::select! {
+            biased;
+            lost = guard.lost() => Err(Error::Lost(lost)),
+            done = work(&guard) => Ok(done),
+        };
+        match (done, guard.release().await) {
+            (Err(lost), _) => Err(lost),
+            // It was lost before the work was done.
+            (Ok(_), Err(error @ Error::NotReleased(_))) => Err(error),
+            (Ok(done), Err(error)) => {
+                tracing::warn!(%error, "the work is done, but the lock was not given back and will expire");
+                Ok(done)
+            }
+            (Ok(done), Ok(())) => Ok(done),
+        }
+    }
+
     async fn ask(self, manner: Manner) -> Result<LockGuard, Error> {
+        let span = tracing::debug_span!("leasehold.acquire", lock = self.name, owner = self.owner);
+        self.ask_in_span(manner).instrument(span).await
+    }
+
+    async fn ask_in_span(self, manner: Manner) -> Result<LockGuard, Error> {
         let margin = self.check()?;
         let clock = self.client.clock().clone();
         let total = if self.wait.is_zero() { self.retry.total_max } else { self.wait };
@@ -143,7 +180,10 @@ impl LockRequest {
             }
             let error = match self.client.acquire(&self.name, &question).await {
                 Ok(acquired) => match self.guard(margin, sent_at, acquired).await {
-                    guard if guard.is_held() => return Ok(guard),
+                    guard if guard.is_held() => {
+                        tracing::debug!(token = guard.fencing_token(), "acquired");
+                        return Ok(guard);
+                    }
                     _ => None,
                 },
                 Err(error) => Some(error),
@@ -158,6 +198,7 @@ impl LockRequest {
                 }
             };
             let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
+            tracing::debug!(%error, ?pause, "not acquired yet");
             clock.sleep_until(clock.now() + pause).await;
         }
     }

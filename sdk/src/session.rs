@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_api::OpenSessionRequest;
-use tokio::runtime::Handle;
 
 use crate::clock::Moment;
+use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
 use crate::request::{DEFAULT_TTL, margin, millis};
 use crate::retry::{Attempts, Manner};
@@ -183,10 +183,27 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.heartbeat = None;
         self.tenure.lose(Lost::Released);
-        if let Some(runtime) = Handle::try_current().ok().filter(|_| !self.is_closed) {
-            let (client, id) = (self.client.clone(), std::mem::take(&mut self.id));
-            runtime.spawn(async move { close(&client, &id).await });
+        if !self.is_closed {
+            farewell::say(Open { client: self.client.clone(), id: std::mem::take(&mut self.id) });
         }
+    }
+}
+
+/// A session that nobody keeps alive any more.
+struct Open {
+    client: Client,
+    id: String,
+}
+
+impl GiveBack for Open {
+    async fn give_back(&self, client: &Client) {
+        if let Err(error) = close(client, &self.id).await {
+            tracing::warn!(%error, "a dropped session was not closed");
+        }
+    }
+
+    fn client(&self) -> &Client {
+        &self.client
     }
 }
 

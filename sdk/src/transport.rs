@@ -32,6 +32,8 @@ pub(crate) struct Transport {
     base: String,
     authorization: Option<HeaderValue>,
     timeout: Duration,
+    connect_timeout: Duration,
+    http2: bool,
 }
 
 impl Transport {
@@ -40,19 +42,44 @@ impl Transport {
         api_key: Option<&str>,
         timeout: Duration,
         connect_timeout: Duration,
+        http2: bool,
     ) -> Result<Self, Error> {
         let base = base(url)?;
         let authorization = api_key.map(bearer).transpose()?;
+        let http = Self::connect(connect_timeout, http2);
+        Ok(Self { http, base, authorization, timeout, connect_timeout, http2 })
+    }
+
+    /// The same with connections of its own.
+    pub(crate) fn reconnected(&self) -> Self {
+        let Self { base, authorization, timeout, connect_timeout, http2, .. } = self;
+        Self {
+            http: Self::connect(*connect_timeout, *http2),
+            base: base.clone(),
+            authorization: authorization.clone(),
+            timeout: *timeout,
+            connect_timeout: *connect_timeout,
+            http2: *http2,
+        }
+    }
+
+    /// No connection yet: they are made as they are needed.
+    fn connect(connect_timeout: Duration, http2: bool) -> HyperClient<HttpConnector, Full<Bytes>> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(connect_timeout));
         connector.set_keepalive(Some(KEEPALIVE));
         connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        let http = HyperClient::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Ok(Self { http, base, authorization, timeout })
+        let mut builder = HyperClient::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).http2_only(http2);
+        if http2 {
+            // One connection for all: if its peer is gone without a word, everybody has to hear of it.
+            builder
+                .http2_keep_alive_interval(KEEPALIVE)
+                .http2_keep_alive_timeout(KEEPALIVE_INTERVAL);
+        }
+        builder.build(connector)
     }
 
     /// Sends `body` and waits for the whole answer, `longer` than usual.
@@ -65,7 +92,8 @@ impl Transport {
     ) -> Result<(StatusCode, Bytes), Error> {
         let request = self.request(method, path, body)?;
         let answer = async {
-            let response = self.http.request(request).await.map_err(|error| of_hyper(&error))?;
+            let response =
+                self.http.request(request).await.map_err(|error| self.of_hyper(&error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| Error::Broken(error.to_string()))?;
@@ -87,7 +115,8 @@ impl Transport {
             let invalid = |_| Error::Invalid("the id of the last event is no header".into());
             headers.insert("last-event-id", HeaderValue::from_str(id).map_err(invalid)?);
         }
-        let answer = async { self.http.request(request).await.map_err(|error| of_hyper(&error)) };
+        let answer =
+            async { self.http.request(request).await.map_err(|error| self.of_hyper(&error)) };
         let response: Response<Incoming> = self.in_time(Duration::ZERO, answer).await?;
         if response.status().is_success() {
             return Ok(response.into_body());
@@ -115,6 +144,14 @@ impl Transport {
             bytes = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
         }
         request.body(Full::new(bytes.into())).map_err(|error| Error::Invalid(error.to_string()))
+    }
+
+    fn of_hyper(&self, error: &hyper_util::client::legacy::Error) -> Error {
+        if error.is_connect() {
+            Error::Unreachable(format!("{}: {}", self.base, root(error)))
+        } else {
+            Error::Broken(chain(error))
+        }
     }
 
     async fn in_time<T>(
@@ -163,11 +200,6 @@ fn foreign(status: StatusCode, body: &[u8]) -> Error {
     Error::Foreign { status: status.as_u16(), body }
 }
 
-fn of_hyper(error: &hyper_util::client::legacy::Error) -> Error {
-    let why = chain(error);
-    if error.is_connect() { Error::Unreachable(why) } else { Error::Broken(why) }
-}
-
 /// The reason and the reasons behind it.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
@@ -177,6 +209,18 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = error.source();
     }
     said
+}
+
+/// The reason behind all others, which names no addresses or system calls.
+fn root(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut root = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    match root.downcast_ref::<std::io::Error>() {
+        Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
+        _ => root.to_string(),
+    }
 }
 
 fn base(url: &str) -> Result<String, Error> {

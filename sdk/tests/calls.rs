@@ -203,3 +203,53 @@ async fn a_code_of_a_newer_server_is_still_understood() {
     );
     assert!(error.is_retryable() && !error.may_have_taken_effect());
 }
+
+/// Counts connections on their way to the server.
+async fn counting_proxy(local: &Local) -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (n, server) = (std::sync::Arc::<std::sync::atomic::AtomicUsize>::default(), local.address);
+    let counted = n.clone();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let mut far = tokio::net::TcpStream::connect(server).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut near, &mut far).await });
+        }
+    });
+    (url, n)
+}
+
+#[tokio::test]
+async fn over_http2_many_ask_and_wait_on_one_connection() {
+    let local = Local::ephemeral().await;
+    let (url, n_connections) = counting_proxy(&local).await;
+    let client = Client::builder(&url).http2(true).build().unwrap();
+    let guard = client.lock("a").acquire().await.unwrap();
+    let waiters: Vec<_> = (0..100)
+        .map(|n| {
+            let request = client.lock("a").owner(format!("w{n}")).wait(Duration::from_secs(60));
+            tokio::spawn(async move { request.acquire().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    local
+        .until("all wait", async |client| client.get("/v1/locks/a").await.get("n_waiting") == 100)
+        .await;
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert_eq!(n_connections.load(std::sync::atomic::Ordering::SeqCst), 1);
+    // Whoever gives up waiting leaves the queue, though the connection stays.
+    let guard = client.lock("a").acquire().await.unwrap();
+    let waiting = client.lock("a").owner("impatient").wait(Duration::from_secs(60)).acquire();
+    assert!(tokio::time::timeout(Duration::from_millis(100), waiting).await.is_err());
+    local
+        .until("it is away", async |client| {
+            let state = client.get("/v1/locks/a").await;
+            let queue = state.get("queue").as_array().cloned().unwrap_or_default();
+            queue.iter().all(|waiter| waiter["parked"] == true)
+        })
+        .await;
+    guard.release().await.unwrap();
+}

@@ -65,3 +65,21 @@ async fn a_watcher_whose_server_stays_away_is_told_in_the_end_and_may_ask_again(
     assert!(matches!(gone, Error::Unreachable(_)), "{gone}");
     assert!(events.connect().await.unwrap_err().is_retryable());
 }
+
+#[tokio::test]
+async fn events_are_a_stream() {
+    use futures_core::Stream;
+    let local = Local::ephemeral().await;
+    let client = Client::new(&format!("http://{}", local.address)).unwrap();
+    let mut events = client.watch("");
+    events.connect().await.unwrap();
+    let mut stream = std::pin::pin!(events.into_stream());
+    for lock in ["one", "two"] {
+        local.client.acquire(lock, "me", 60_000, json!({})).await;
+        let next = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await;
+        match next.unwrap().unwrap() {
+            Watched::Event { event, .. } => assert_eq!(event.lock_name, lock),
+            Watched::Gap(gap) => panic!("{gap:?}"),
+        }
+    }
+}

@@ -42,3 +42,22 @@ fn a_write_that_panics_has_used_its_token() {
     assert!(gate.raise("a", 1).is_err());
     assert!(gate.raise("a", 2).is_ok());
 }
+
+#[tokio::test]
+async fn writes_that_wait_go_one_after_the_other_and_stale_ones_do_not_begin() {
+    let gate = FencingGate::default();
+    let log = std::sync::Mutex::new(Vec::new());
+    let say = |what: &'static str| log.lock().expect("nobody panics").push(what);
+    let slow = gate.write_async("report", 7, async || {
+        say("seven begins");
+        tokio::task::yield_now().await;
+        say("seven ends");
+    });
+    let next = gate.write_async("report", 8, async || say("eight"));
+    let stale = gate.write_async("report", 6, async || say("six"));
+    let (slow, next, stale) = tokio::join!(slow, next, stale);
+    assert_eq!((slow, next), (Ok(()), Ok(())));
+    assert!(stale.is_err());
+    assert_eq!(*log.lock().expect("nobody panics"), ["seven begins", "seven ends", "eight"]);
+    assert_eq!(gate.newest("report"), Some(8));
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
+use super::contain::Contain;
 use crate::connection::ConnectionArgs;
 use crate::duration::DurationArg;
 use crate::exit::{CONFLICT, Failure, USAGE};
@@ -93,6 +94,9 @@ pub(crate) struct RunArgs {
     /// The time between SIGTERM and SIGKILL if the command has to be ended: 5 s, or a quarter of the ttl if that is less.
     #[arg(long, value_name = "TIME")]
     grace_kill: Option<DurationArg>,
+    /// How to find everybody the command started if it has to be ended.
+    #[arg(long, value_enum, default_value_t = Contain::Auto)]
+    pub(super) contain: Contain,
     /// Shown to whoever looks at the lock.
     #[arg(long, value_name = "JSON", value_parser = json::parse)]
     pub(super) metadata: Option<Value>,

@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Args;
@@ -20,6 +21,9 @@ pub(crate) struct LaunchArgs {
     /// Who started us.
     #[arg(long)]
     parent: i32,
+    /// The control group to be in.
+    #[arg(long)]
+    cgroup: Option<PathBuf>,
     /// Take the terminal.
     #[arg(long)]
     foreground: bool,
@@ -38,9 +42,18 @@ pub(crate) fn launch(args: &LaunchArgs) -> Failure {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return not_started(&error);
     }
-    // It may have died before that was set. Then nobody holds the lock for us.
+    // It may have died before that was set. Then nobody watches over us.
     if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(args.parent) {
-        return Failure::new(SIGNAL + Signal::KILL.as_raw() as u8, "`leasehold run` is gone");
+        return Failure::new(
+            SIGNAL + Signal::KILL.as_raw() as u8,
+            "the warden of `leasehold run` is gone",
+        );
+    }
+    // 0 is whoever writes it.
+    let joined =
+        args.cgroup.as_ref().map(|folder| std::fs::write(folder.join("cgroup.procs"), "0"));
+    if let Some(Err(error)) = joined {
+        return not_started(&format!("cannot join its control group: {error}"));
     }
     if args.foreground
         && let Some(terminal) = Terminal::ours()

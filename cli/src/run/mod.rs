@@ -1,20 +1,23 @@
 //! `leasehold run`: a command that runs while a lock is held, and does not outlive it.
 //!
-//! Three processes are at work. This one holds the lease, waits for the command and passes signals on. The
-//! *command* is started by way of [`launch`], in a process group of its own, and is killed by the system if we
-//! are. The *warden* knows until when the lease is certain, and kills the group then, or when we die: it is for
-//! the time when we are stopped or gone ourselves.
+//! Three processes are at work. This one holds the lease, hears of the command and passes signals on. The *warden* is
+//! the command's parent and adopts whatever that leaves behind; it knows until when the lease is certain, and kills
+//! all of them then, or when we die: it is for the time when we are stopped or gone ourselves. The *command* is started
+//! by way of [`launch`], in a process group of its own, and is killed by the system if the warden is.
 
 mod args;
 mod child;
+mod contain;
 mod ending;
 mod hold;
 mod launch;
 mod lineage;
+mod message;
 mod release;
 mod signals;
 mod supervision;
 mod terminal;
+mod waiting;
 mod warden;
 mod words;
 
@@ -25,16 +28,15 @@ use std::time::{Duration, Instant};
 pub(crate) use args::RunArgs;
 use args::Task;
 use child::Child;
+use contain::Containment;
 pub(crate) use ending::{DieArgs, die};
 use ending::{Ending, Whom};
 pub(crate) use launch::{LaunchArgs, launch};
 use leasehold::{Client, Error, LockGuard, Retry};
 use release::Release;
-use rustix::process::Signal;
 use signals::Signals;
 use supervision::Supervision;
 use terminal::Terminal;
-use warden::Warden;
 pub(crate) use warden::{WardenArgs, warden};
 pub(crate) use words::separated;
 
@@ -50,8 +52,7 @@ const ATTEMPTS_MAX: u32 = 20;
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (locks, task) = args.split()?;
     let client = args.connection.client()?;
-    // The renewals have a thread of their own. The command is started by this one, which lasts to the end: the
-    // system kills the command when the thread that started it ends.
+    // The renewals have a thread of their own.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(SYSTEM, error))?;
@@ -70,6 +71,7 @@ async fn held(
     let asked_at = Instant::now();
     let guard = tokio::select! {
         guard = acquire(client, args, locks) => guard?,
+        never = waiting::show(client, locks, args.patience()) => match never {},
         // If the terminal sent it, whoever called us got it too.
         signal = signals.deadly() => return Ok(Ending::Signal(signal, Whom::Ourselves)),
     };
@@ -94,43 +96,44 @@ async fn execute(
 ) -> Result<Ending, Failure> {
     let terminal = Terminal::ours();
     let grace = args.grace_kill()?;
-    match start(&guard, args, command, terminal.as_ref()) {
-        Ok((child, warden)) => {
+    match start(&guard, args, command, terminal.as_ref()).await {
+        Ok(child) => {
             let kill_before = kill_before(args.ttl.0);
             let at_most = args.at_most.map(|time| time.0);
-            let supervision =
-                Supervision::new(guard, child, warden, terminal, signals, kill_before, grace);
+            let supervision = Supervision::new(guard, child, terminal, signals, kill_before, grace);
             supervision.see_through(at_most, release).await
         }
-        Err(error) => {
+        Err(why) => {
             release.at_once(guard).await;
-            Err(Failure::new(SYSTEM, error))
+            Err(Failure::new(SYSTEM, why))
         }
     }
 }
 
-fn start(
+async fn start(
     guard: &LockGuard,
     args: &RunArgs,
     command: &[OsString],
     terminal: Option<&Terminal>,
-) -> std::io::Result<(Child, Warden)> {
-    let mut launch = Child::launch(command, terminal);
-    let guards = std::slice::from_ref(guard);
-    lineage::tell(&mut launch, guards, &args.connection, args.pass_api_key);
+) -> Result<Child, String> {
+    let containment = Containment::prepare(args.contain)?;
     if args.verbose {
-        say(&format!("running {}", plain(&command[0].to_string_lossy())));
+        say(&format!(
+            "running {}, contained by its {containment}",
+            plain(&command[0].to_string_lossy())
+        ));
     }
-    let child = Child::start(launch)?;
-    // Without a warden nobody would end the command if we cannot.
-    let warden = Warden::start(child.group()).inspect_err(|_| child.signal(Signal::KILL))?;
-    Ok((child, warden))
+    let mut warden = Child::warden(command, &containment, terminal);
+    let guards = std::slice::from_ref(guard);
+    lineage::tell(&mut warden, guards, &args.connection, args.pass_api_key);
+    Child::start(warden, containment).await.map_err(|error| error.to_string())
 }
 
 async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<LockGuard, Failure> {
     let [lock] = locks else {
         return Err(Failure::new(USAGE, "more than one lock is given"));
     };
+    args.connection.server.greet(client).await?;
     if let Some(why) = lineage::nested(client, locks, &args.connection).await? {
         return Err(Failure::new(args.conflict_exit_code, why));
     }

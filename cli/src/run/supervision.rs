@@ -12,9 +12,8 @@ use super::ending::{Ending, Whom};
 use super::release::Release;
 use super::signals::{self, Signals};
 use super::terminal::Terminal;
-use super::warden::Warden;
 use crate::duration::DurationArg;
-use crate::exit::{Failure, LOST, SIGNAL, TOO_LONG};
+use crate::exit::{Failure, LOST, SIGNAL, SYSTEM, TOO_LONG};
 
 /// How long it may take until a stop has its effect on all our threads.
 const STOPPED_WITHIN: Duration = Duration::from_millis(200);
@@ -25,7 +24,6 @@ const FROM_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::HUP];
 pub(super) struct Supervision {
     guard: LockGuard,
     child: Child,
-    warden: Warden,
     terminal: Option<Terminal>,
     signals: Signals,
     /// From here to the end of the lease the group must be dead.
@@ -42,20 +40,21 @@ enum Over {
     Lost(Lost),
     /// It ran longer than it may.
     TooLong(Duration),
+    /// Its warden was killed, and with it the command.
+    WardenGone,
 }
 
 impl Supervision {
     pub(super) fn new(
         guard: LockGuard,
         child: Child,
-        warden: Warden,
         terminal: Option<Terminal>,
         signals: Signals,
         kill_before: Duration,
         grace: Duration,
     ) -> Self {
         let passed_on = BTreeSet::new();
-        Self { guard, child, warden, terminal, signals, kill_before, grace, passed_on }
+        Self { guard, child, terminal, signals, kill_before, grace, passed_on }
     }
 
     /// Until the command has ended, by itself or by us, and the lock is given back.
@@ -68,7 +67,7 @@ impl Supervision {
         let mut lost_at = std::pin::pin!(self.guard.lost());
         let over = loop {
             let renewal = self.guard.renewal();
-            self.warden.kill_at(self.kill_at());
+            self.child.kill_at(self.kill_at());
             tokio::select! {
                 // After a pause, this before anything else.
                 biased;
@@ -76,6 +75,10 @@ impl Supervision {
                 status = self.child.change() => match status {
                     Status::Ended(exit) => break Over::Ended(exit),
                     Status::Stopped(signal) => self.stopped(signal).await,
+                    Status::WardenGone => {
+                        self.child.kill_orphans();
+                        break Over::WardenGone;
+                    }
                 },
                 signal = self.signals.next() => self.pass_on(signal),
                 () = renewal => {}
@@ -85,28 +88,37 @@ impl Supervision {
                 }
             }
         };
-        self.warden.dismiss();
         let was_killed = !matches!(over, Over::Ended(Exit::Code(_)));
         let had_terminal = self.take_terminal_back(was_killed);
-        self.child.reap();
         let ending = match over {
             Over::Ended(exit) => self.ending(exit, had_terminal),
+            Over::Lost(_) => Ending::Status(LOST),
+            Over::TooLong(_) => Ending::Status(TOO_LONG),
+            Over::WardenGone => Ending::Status(SYSTEM),
+        };
+        let Self { guard, child, signals, .. } = self;
+        child.dismiss();
+        let name = guard.name().to_owned();
+        match over {
+            Over::Ended(_) => release.finish(guard, signals, ending).await,
             Over::Lost(loss) => {
-                let why = format!("{}: {loss}; the command was ended", self.guard.name());
-                release.at_once(self.guard).await;
-                return Err(Failure::new(LOST, why));
+                release.at_once(guard).await;
+                Err(Failure::new(LOST, format!("{name}: {loss}; the command was ended")))
             }
             Over::TooLong(most) => {
-                let why = format!(
-                    "{}: the command was ended after {}",
-                    self.guard.name(),
-                    DurationArg(most)
-                );
-                release.finish(self.guard, self.signals, Ending::Status(TOO_LONG)).await?;
-                return Err(Failure::new(TOO_LONG, why + " (--at-most)"));
+                release.finish(guard, signals, ending).await?;
+                let most = DurationArg(most);
+                let why = format!("{name}: the command was ended after {most} (--at-most)");
+                Err(Failure::new(TOO_LONG, why))
             }
-        };
-        release.finish(self.guard, self.signals, ending).await
+            Over::WardenGone => {
+                release.at_once(guard).await;
+                Err(Failure::new(
+                    SYSTEM,
+                    format!("{name}: the warden was killed, and the command with it"),
+                ))
+            }
+        }
     }
 
     fn kill_at(&self) -> Moment {
@@ -152,16 +164,15 @@ impl Supervision {
     async fn end(&mut self, kill_at: Moment) {
         let kill_at = kill_at.min(self.kill_at());
         if BootClock.now() < kill_at {
-            self.child.signal(Signal::TERM);
-            self.child.signal(Signal::CONT);
+            self.child.terminate();
             tokio::select! {
                 biased;
                 () = BootClock.sleep_until(kill_at) => {}
                 () = self.child.ended() => {}
             }
         }
-        // Whatever is left of the group, also if the command itself has ended.
-        self.child.signal(Signal::KILL);
+        // Whatever is left, also if the command itself has ended.
+        self.child.kill();
         self.child.ended().await;
     }
 

@@ -1,118 +1,214 @@
-//! The warden: kills the command's group when the lease is about to end, or when `run` is gone.
+//! The warden: the command's parent, which ends it and all it started when the lease is about to end, or when `run`
+//! is gone.
 //!
-//! `run` does that itself as long as it can. It cannot if it was killed, or is stopped, or starved. The warden is
-//! told each new end of the lease over a pipe that is its standard input; the end of the pipe is the end of
-//! `run`. Only SIGKILL ends it early.
+//! `run` does that itself as long as it can. It cannot if it was killed, or is stopped, or starved. The warden is told
+//! each new end of the lease over a socket that is its standard input; the end of the socket is the end of `run`. It
+//! needs no network, no allocation that could fail and no help, and only SIGKILL ends it early. Then the system kills
+//! the command, and `run` the rest.
 
-use std::io::{self, Write};
+use std::ffi::OsString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::Args;
-use leasehold::Moment;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as NixSignal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{Id, WaitPidFlag};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, set_child_subreaper, waitid};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
 
-use super::child::OURSELVES;
+use super::child::{Exit, OURSELVES};
+use super::contain::Containment;
+use super::message::{BYTES, Order, Report};
 use crate::exit::{Failure, SYSTEM};
-
-/// Nobody is to be killed any more. As a time, it is that of the machine's start.
-const DISMISSED: u64 = 0;
-
-/// A warden, as `run` sees it.
-pub(super) struct Warden {
-    process: Child,
-    last: Option<Moment>,
-}
-
-impl Warden {
-    pub(super) fn start(group: Pid) -> io::Result<Self> {
-        let mut command = Command::new(OURSELVES);
-        command.arg("warden").arg(format!("--group={}", group.as_raw_nonzero()));
-        // It must not keep open what others wait to be closed.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.process_group(0).spawn()?;
-        if let Some(pipe) = &process.stdin {
-            // A warden that does not read must not hold us up.
-            fcntl_setfl(pipe, OFlags::NONBLOCK)?;
-        }
-        Ok(Self { process, last: None })
-    }
-
-    /// Kill the group then, unless told otherwise before.
-    pub(super) fn kill_at(&mut self, at: Moment) {
-        if self.last.replace(at) != Some(at) {
-            self.tell(u64::try_from(at.since_boot().as_nanos()).unwrap_or(u64::MAX));
-        }
-    }
-
-    /// The group is gone, or is on its own. Whether the warden has heard it yet is not waited for: it may be
-    /// stopped, and reads all it was told before it acts.
-    pub(super) fn dismiss(&mut self) {
-        self.tell(DISMISSED);
-    }
-
-    fn tell(&mut self, nanos: u64) {
-        if let Some(pipe) = &mut self.process.stdin {
-            // If it is gone there is nothing to be done: the system still kills the command with us.
-            let _ = pipe.write_all(&nanos.to_le_bytes());
-        }
-    }
-}
 
 #[derive(Args, Debug)]
 pub(crate) struct WardenArgs {
-    /// The group to kill.
+    /// Contain only the process group.
     #[arg(long)]
-    group: i32,
+    group: bool,
+    /// The control group to start the command in.
+    #[arg(long)]
+    cgroup: Option<PathBuf>,
+    /// Give the terminal to the command.
+    #[arg(long)]
+    foreground: bool,
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
 }
 
-/// Watches until it is dismissed or has killed the group of one that is gone.
+/// Watches until it is dismissed or has ended everything of one that is gone.
 pub(crate) fn warden(args: &WardenArgs) -> Result<(), Failure> {
-    let group = Pid::from_raw(args.group).filter(|group| !group.is_init());
-    let group = group.ok_or_else(|| Failure::new(SYSTEM, "there is no such group"))?;
-    watch(group).map_err(|error| Failure::new(SYSTEM, error))
+    watch(args).map_err(|error| Failure::new(SYSTEM, error))
 }
 
-fn watch(group: Pid) -> io::Result<()> {
+/// A command that is watched.
+struct Watched {
+    pid: Pid,
+    containment: Containment,
+    has_ended: bool,
+}
+
+fn watch(args: &WardenArgs) -> io::Result<()> {
     // Whatever our whole service is sent is not for us.
-    nix::sys::signal::SigSet::all().thread_block()?;
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let mut child = SigSet::empty();
+    child.add(NixSignal::SIGCHLD);
+    let changes = SignalFd::with_flags(&child, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
-    let pipe = rustix::stdio::stdin();
+    let socket = rustix::stdio::stdin();
+    let mut watched = match start(args, socket, &before) {
+        Ok(Some(watched)) => watched,
+        // `run` went before it said anything.
+        Ok(None) => return Ok(()),
+        Err(error) => return report(socket, Report::NotStarted(errno(&error))),
+    };
+    report(socket, Report::Started(watched.pid.as_raw_nonzero().get()))?;
     loop {
-        let mut files = [PollFd::new(&timer, PollFlags::IN), PollFd::new(&pipe, PollFlags::IN)];
+        let mut files = [
+            PollFd::new(&socket, PollFlags::IN),
+            PollFd::new(&timer, PollFlags::IN),
+            PollFd::new(&changes, PollFlags::IN),
+        ];
         poll(&mut files, None)?;
-        let [time_is_up, has_news] = files.map(|file| !file.revents().is_empty());
-        if has_news {
-            let mut nanos = [0; 8];
-            match rustix::io::read(pipe, &mut nanos)? {
-                8 if u64::from_le_bytes(nanos) == DISMISSED => return Ok(()),
-                8 => set(&timer, Duration::from_nanos(u64::from_le_bytes(nanos)))?,
-                // `run` is gone.
-                _ => return kill(group),
+        let [has_orders, time_is_up, has_changed] = files.map(|file| !file.revents().is_empty());
+        if has_orders {
+            // What was told before the time was up counts.
+            match order(socket)? {
+                Some((Order::KillAt(nanos), _)) => set(&timer, Duration::from_nanos(nanos))?,
+                Some((Order::Dismiss, _)) => return Ok(()),
+                Some((Order::Start, _)) => {}
+                None => {
+                    watched.kill();
+                    watched.containment.dissolve();
+                    return Ok(());
+                }
             }
         } else if time_is_up {
-            kill(group)?;
+            watched.kill();
             set(&timer, Duration::ZERO)?;
+        }
+        if has_changed {
+            while changes.read_signal()?.is_some() {}
+            watched.look(socket)?;
         }
     }
 }
 
-fn kill(group: Pid) -> io::Result<()> {
-    match kill_process_group(group, Signal::KILL) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+/// Waits for the command's files and starts it, with the signals blocked that were before, which should be none.
+fn start(args: &WardenArgs, socket: impl AsFd, before: &SigSet) -> io::Result<Option<Watched>> {
+    let containment = match (&args.cgroup, args.group) {
+        (Some(folder), _) => Containment::Cgroup(folder.clone()),
+        (None, true) => Containment::Group,
+        (None, false) => Containment::Tree,
+    };
+    if containment.adopts() {
+        set_child_subreaper(Some(getpid()))?;
+    }
+    let Some((Order::Start, files)) = order(socket)? else { return Ok(None) };
+    let [stdin, stdout, stderr] = <[OwnedFd; 3]>::try_from(files)
+        .map_err(|_| io::Error::other("the command's standard files did not come"))?;
+    let mut launch = Command::new(OURSELVES);
+    launch.arg("launch").arg(format!("--parent={}", getpid().as_raw_nonzero()));
+    if let Some(folder) = &args.cgroup {
+        launch.arg("--cgroup").arg(folder);
+    }
+    if args.foreground {
+        launch.arg("--foreground");
+    }
+    launch.arg("--").args(&args.command);
+    launch.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    before.thread_set_mask()?;
+    let child = launch.process_group(0).spawn();
+    SigSet::all().thread_set_mask()?;
+    let child = child?;
+    // `launch` drops its files here: nobody may wait for us to close them.
+    Ok(Some(Watched { pid: Pid::from_child(&child), containment, has_ended: false }))
+}
+
+impl Watched {
+    fn kill(&self) {
+        self.containment.kill(getpid(), self.pid);
+    }
+
+    /// Tells what became of the command, and lets go of others that have ended. The command itself is not let go of:
+    /// nobody else may get its number, which is that of its group.
+    fn look(&mut self, socket: impl AsFd) -> io::Result<()> {
+        let looking = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), looking) {
+            let exited = status.exit_status().map(|code| Exit::Code(code as u8));
+            let exit = exited.or_else(|| status.terminating_signal().map(Exit::Signal));
+            if let Some(exit) = exit.filter(|_| !std::mem::replace(&mut self.has_ended, true)) {
+                report(&socket, Report::Ended(exit))?;
+            }
+            return Ok(());
+        }
+        while let Some(pid) = ended_child() {
+            let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), stopped)
+            && let Some(number) = status.stopping_signal()
+        {
+            report(&socket, Report::Stopped(number))?;
+        }
+        Ok(())
+    }
+}
+
+/// One of those that were adopted and have ended.
+fn ended_child() -> Option<Pid> {
+    let options = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let status = nix::sys::wait::waitid(Id::All, options).ok()?;
+    status.pid().and_then(|pid| Pid::from_raw(pid.as_raw()))
+}
+
+/// The next order and the files that came with it; `None` if `run` is gone.
+fn order(socket: impl AsFd) -> io::Result<Option<(Order, Vec<OwnedFd>)>> {
+    let mut bytes = [0; BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut slices = [io::IoSliceMut::new(&mut bytes)];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+    let n = match recvmsg(socket, &mut slices, &mut ancillary, flags) {
+        Ok(message) => message.bytes,
+        // It went without having read all that we told it.
+        Err(Errno::CONNRESET) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let files = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => Some(files),
+        _ => None,
+    });
+    let files = files.flatten().collect();
+    Ok(Order::read(bytes).filter(|_| n == BYTES).map(|order| (order, files)))
+}
+
+/// If `run` is gone, that is seen by the next order.
+fn report(socket: impl AsFd, report: Report) -> io::Result<()> {
+    match send(socket, &report.write(), SendFlags::NOSIGNAL) {
+        Ok(_) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
 /// Zero turns it off.
-fn set(timer: &impl std::os::fd::AsFd, at: Duration) -> io::Result<()> {
+fn set(timer: &impl AsFd, at: Duration) -> io::Result<()> {
     let it_value = Timespec {
         tv_sec: i64::try_from(at.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: at.subsec_nanos().into(),

@@ -52,13 +52,16 @@ fn a_reserved_lock_names_who_can_take_it_back() {
 fn ls_has_a_line_for_each_holder_in_order_and_filters() {
     let world = World::new();
     let none = world.leasehold(&["ls"]);
-    assert_eq!((none.code, none.out.as_str(), none.err.as_str()), (0, "", "there are none\n"));
+    assert_eq!(
+        (none.code, none.out.as_str(), none.err.as_str()),
+        (0, "", "none is held (--all shows every lock)\n")
+    );
     world.json(&["acquire", "pool", "--owner", "ben", "--limit", "3"]);
     world.json(&["acquire", "pool", "--owner", "ann", "--limit", "3"]);
     world.json(&["acquire", "deploy/web", "--owner", "ann", "--ttl", "10m"]);
     world.json(&["acquire", "gone", "--owner", "cem"]);
     world.json(&["revoke", "gone", "--reason", "x"]);
-    let ls = world.leasehold(&["ls"]);
+    let ls = world.leasehold(&["ls", "--all"]);
     assert!(ls.out.starts_with("LOCK        STATE   OWNER  TOKEN  SINCE"), "{ls:?}");
     let rows = ls.rows();
     assert_eq!(rows[0][..4], ["deploy/web", "held", "ann", "1"]);
@@ -133,4 +136,68 @@ fn a_reader_that_has_enough_is_no_error() {
     assert_eq!(ended.err, "");
     // 141 if `true` was gone before the line was written.
     assert!(["0\n", "141\n"].contains(&ended.out.as_str()), "{ended:?}");
+}
+
+#[test]
+fn ls_shows_what_is_held_or_waited_for_and_all_only_if_asked() {
+    let world = World::new();
+    world.json(&["acquire", "free", "--owner", "ann"]);
+    world.json(&["revoke", "free", "--reason", "x"]);
+    let none = world.leasehold(&["ls"]);
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(none.err.contains("--all shows every lock"), "{none:?}");
+    world.json(&["acquire", "held", "--owner", "ann"]);
+    let names = |arguments: &[&str]| {
+        let ls = world.leasehold(&[&["ls"], arguments].concat());
+        ls.rows().iter().map(|row| row[0].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&[]), ["held"]);
+    assert_eq!(names(&["--all"]), ["free", "held"]);
+    assert_eq!(world.leasehold(&["ls", "--json"]).out.lines().count(), 1);
+    assert_eq!(world.leasehold(&["ls", "--all", "--names"]).out, "free\nheld\n");
+}
+
+#[test]
+fn ls_sorts_by_what_is_asked_and_names_everybody_in_full() {
+    let world = World::new();
+    for (lock, owner, ttl) in [("a", "zoe", "30m"), ("b", "ann", "10m"), ("c", "moe", "20m")] {
+        world.json(&["acquire", lock, "--owner", owner, "--ttl", ttl]);
+    }
+    let names = |sort: &str| {
+        let ls = world.leasehold(&["ls", "--sort", sort]);
+        ls.rows().iter().map(|row| row[0].to_owned()).collect::<String>()
+    };
+    assert_eq!(names("name"), "abc");
+    assert_eq!(names("owner"), "bca");
+    assert_eq!(names("left"), "bca");
+    assert_eq!(names("since"), "abc");
+    let mut waiters = Vec::new();
+    for (n, owner) in ["b", "c", "d", "e"].into_iter().enumerate() {
+        waiters.push(
+            world.command(&["acquire", "c", "--owner", owner, "--wait", "60"]).spawn().unwrap(),
+        );
+        until("it waits", || world.json(&["status", "c"])["n_waiting"] == n + 1);
+    }
+    let (sorted, full) = (names("waiting"), world.leasehold(&["ls", "--full"]));
+    for mut waiter in waiters {
+        let _ = waiter.kill();
+        let _ = waiter.wait();
+    }
+    assert_eq!(sorted, "cab");
+    assert!(full.out.trim_end().ends_with("4: b, c, d, e"), "{full:?}");
+}
+
+#[test]
+fn ls_watches_until_it_is_stopped() {
+    let world = World::new();
+    world.json(&["acquire", "db", "--owner", "ann"]);
+    let file = world.folder.path().join("seen");
+    let mut watch = world.command(&["ls", "--watch", "0.05"]);
+    let mut watch = watch.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
+    let seen = || std::fs::read_to_string(&file).unwrap();
+    until("it looked twice", || seen().matches("LOCK  STATE").count() >= 2);
+    world.json(&["acquire", "new", "--owner", "ann"]);
+    until("it sees the new one", || seen().contains("\nnew "));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
 }

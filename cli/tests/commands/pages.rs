@@ -90,3 +90,40 @@ fn every_command_shows_examples_and_no_secret() {
     }
     assert!(leasehold(&["man", "renew"]).out.contains("LEASEHOLD_LEASE_ID"));
 }
+
+#[test]
+fn a_shell_completes_the_names_of_locks() {
+    let world = crate::World::new();
+    world.json(&["acquire", "night ly"]);
+    world.json(&["acquire", "daily"]);
+    let file = world.folder.path().join("leasehold.bash");
+    std::fs::write(&file, leasehold(&["completions", "bash"]).out).unwrap();
+    let script = format!(
+        "source \"$0\"; PATH={}:$PATH; COMP_WORDS=(leasehold status nig) COMP_CWORD=2; \
+         _leasehold_with_locks leasehold nig status; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        std::path::Path::new(crate::BINARY).parent().unwrap().display()
+    );
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &script]).arg(&file).env("LEASEHOLD_URL", world.url());
+    let ended = Ended::of(shell.output().unwrap());
+    assert_eq!(ended.out, "night\\ ly\n", "{ended:?}");
+    for (shell, text) in [("zsh", ":_leasehold_locks'"), ("fish", "leasehold ls --all --names")] {
+        assert!(leasehold(&["completions", shell]).out.contains(text), "{shell}");
+    }
+}
+
+#[test]
+fn the_manual_lists_every_exit_status() {
+    let page = leasehold(&["man", "run"]).out;
+    let (_, statuses) = page.split_once(".SH \"EXIT STATUS\"").expect("a section");
+    let documented = include_str!("../../../docs/cli.md");
+    for line in statuses.lines().filter(|line| line.starts_with(r"\fB")) {
+        let status = line.trim_start_matches(r"\fB").trim_end_matches(r"\fR").replace('+', " + ");
+        assert!(
+            documented.contains(&format!("| {status} |"))
+                || documented.contains(&format!("with {status} and")),
+            "{status} in docs/cli.md"
+        );
+    }
+    assert!(statuses.contains(r"\fB75\fR"));
+}

@@ -113,17 +113,18 @@ fn with_run_its_command_dies_and_whatever_that_started() {
 }
 
 #[test]
-fn without_a_warden_the_command_still_dies_with_run() {
+fn without_its_warden_the_command_is_ended() {
     let world = World::new();
-    let run = world.run(&["a"], "echo $$ > pid; while :; do sleep 0.01; done");
+    let mut run = world.run(&["a"], "echo $$ > pid; while :; do sleep 0.01; done");
     world.until("it is there", || world.text("pid").ends_with('\n'));
     let pid: i32 = world.text("pid").trim().parse().unwrap();
-    world.until("the warden is there", || run.children().len() == 2);
-    let warden = run.children().into_iter().find(|each| each.as_raw_nonzero().get() != pid);
-    rustix::process::kill_process(warden.unwrap(), Signal::KILL).unwrap();
-    assert!(is_alive(pid));
-    run.signal(Signal::KILL);
+    let warden = run.warden();
+    assert_eq!(crate::parent(pid), Some(warden.as_raw_nonzero().get()));
+    rustix::process::kill_process(warden, Signal::KILL).unwrap();
     world.until("it is gone", || !is_alive(pid));
+    world.until("run is over", || run.is_over());
+    assert_eq!(run.code(), Some(71));
+    assert_eq!(world.run(&["a", "-n"], "true").code(), Some(0), "the lock was given back");
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ fn verbose_says_what_is_done() {
     assert!(
         lines[0].starts_with("leasehold: a: acquired after 0.") && lines[0].ends_with(", token 1")
     );
-    assert!(lines.contains(&"leasehold: running true"), "{lines:?}");
+    assert_eq!(lines[1], "leasehold: running true, contained by its process tree");
     assert_eq!(world.ran(&["a", "true"]).2, "");
 }
 

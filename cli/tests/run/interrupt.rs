@@ -27,10 +27,18 @@ fn script(world: &World, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// Waits for the command to say that it runs, and presses the keys.
-fn press(screen: &Terminal, said: &str, keys: &str) {
-    screen.shows(said);
+/// Runs the line, waits for it to say that it runs, presses the keys and waits for the prompt.
+fn interrupt(screen: &Terminal, line: &str, keys: &str) {
+    screen.enter(&format!("clear; {line}"));
+    screen.shows("runs\n");
     screen.keys(&[keys]);
+    screen.shows("\nready>");
+}
+
+/// What the shell says of the last command. After an interrupt it does not go on with the line.
+fn ended_with(screen: &Terminal, status: u8) {
+    screen.enter("echo status=$?");
+    screen.shows(&format!("\nstatus={status}"));
 }
 
 #[test]
@@ -46,9 +54,8 @@ fn an_interrupt_ends_the_script_whatever_its_shell() {
                 "{first}{line} sh -c 'echo runs; exec sleep 1000'\necho next step >> {log}\n"
             );
             let file = script(&world, &log.replace("log", "script"), &text);
-            screen.enter(&format!("clear; {shell} {file}; echo status=$?"));
-            press(&screen, "runs\n", "C-c");
-            screen.shows("status=130");
+            interrupt(&screen, &format!("{shell} {file}"), "C-c");
+            ended_with(&screen, 130);
             assert_eq!(world.text(&log), "", "{name} in {shell}");
         }
     }
@@ -57,20 +64,19 @@ fn an_interrupt_ends_the_script_whatever_its_shell() {
 #[test]
 fn an_interrupt_ends_the_script_while_it_waits_for_the_lock() {
     let world = World::new();
-    let _holder = world.run(&["a"], "touch held; sleep 1000");
-    world.until("it is held", || world.file("held").exists());
     let screen = open(&world);
     for shell in ["bash", "dash"] {
-        let text = format!("echo runs\n{BINARY} run a true\necho next step >> log-{shell}\n");
+        let held = format!("held-{shell}");
+        let _holder = world.run(&[shell, "--owner", "ann"], &format!("touch {held}; sleep 1000"));
+        world.until("it is held", || world.file(&held).exists());
+        let text = format!("{BINARY} run {shell} true\necho next step >> log-{shell}\n");
         let file = script(&world, &format!("script-{shell}"), &text);
-        screen.enter(&format!("clear; {shell} {file}; echo status=$?"));
-        screen.shows("runs\n");
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(crate::queue::wait_for_queue(&world, 1));
+        screen.enter(&format!("clear; {shell} {file}"));
+        screen.shows(&format!("waiting for {shell}: held by ann"));
         screen.keys(&["C-c"]);
-        screen.shows("status=130");
+        screen.shows("\nready>");
+        ended_with(&screen, 130);
         assert_eq!(world.text(&format!("log-{shell}")), "", "{shell}");
-        runtime.block_on(crate::queue::wait_for_queue(&world, 0));
     }
 }
 
@@ -81,15 +87,13 @@ fn an_interrupt_ends_a_loop_at_once() {
     for Tool { name, line } in tools(&world) {
         let body =
             format!("{line} sh -c \"echo turn >> turns-{name}; echo runs; exec sleep 1000\"");
-        screen.enter(&format!("clear; for n in 1 2 3; do {body}; done; echo status=$?"));
-        press(&screen, "runs\n", "C-c");
-        screen.shows("\nready>");
+        interrupt(&screen, &format!("for n in 1 2 3; do {body}; done"), "C-c");
+        ended_with(&screen, 130);
         assert_eq!(world.text(&format!("turns-{name}")), "turn\n", "{name}, at the prompt");
         let text = format!("while :; do {body}; done\n");
         let file = script(&world, &format!("loop-{name}"), &text);
-        screen.enter(&format!("clear; bash {file}; echo status=$?"));
-        press(&screen, "runs\n", "C-c");
-        screen.shows("status=130");
+        interrupt(&screen, &format!("bash {file}"), "C-c");
+        ended_with(&screen, 130);
         assert_eq!(world.text(&format!("turns-{name}")), "turn\nturn\n", "{name}, in a script");
     }
 }
@@ -102,9 +106,8 @@ fn an_interrupt_in_a_pipe_ends_all_of_it() {
         let body = format!("{line} sh -c 'echo runs; exec sleep 1000' | tee log-{name}\n");
         let file =
             script(&world, &format!("pipe-{name}"), &format!("{body}echo next >> next-{name}\n"));
-        screen.enter(&format!("clear; bash {file}; echo status=$?"));
-        press(&screen, "runs\n", "C-c");
-        screen.shows("status=130");
+        interrupt(&screen, &format!("bash {file}"), "C-c");
+        ended_with(&screen, 130);
         assert_eq!(world.text(&format!("next-{name}")), "", "{name}");
     }
 }
@@ -115,9 +118,9 @@ fn a_quit_ends_the_script_and_leaves_no_core_of_ours() {
     let screen = open(&world);
     let text = format!("{BINARY} run a sh -c 'echo runs; exec sleep 1000'\necho next >> log\n");
     let file = script(&world, "script", &text);
-    screen.enter(&format!("clear; bash {file}; echo status=$?"));
-    press(&screen, "runs\n", "C-\\\\");
-    screen.shows("status=131");
+    // Not bash, which ignores it.
+    interrupt(&screen, &format!("dash {file}"), "C-\\");
+    ended_with(&screen, 131);
     assert_eq!(world.text("log"), "");
     screen.enter(&format!("{BINARY} run a -n echo it is free"));
     screen.shows("it is free\n");
@@ -132,8 +135,7 @@ fn a_command_that_takes_the_interrupt_decides_how_it_goes_on() {
         "sh -c 'trap \"echo asked; exit 7\" INT; echo runs; while :; do sleep 0.01; done'";
     let text = format!("{BINARY} run a {command}\necho then=$?\n");
     let file = script(&world, "script", &text);
-    screen.enter(&format!("clear; bash {file}"));
-    press(&screen, "runs\n", "C-c");
+    interrupt(&screen, &format!("bash {file}"), "C-c");
     screen.shows("then=7");
 }
 

@@ -7,11 +7,13 @@
 )]
 
 mod command;
+mod contain;
 mod flags;
 mod interrupt;
 mod loss;
 mod queue;
 mod terminal;
+mod waiting;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -137,14 +139,16 @@ impl Running {
         status.code().or_else(|| status.signal().map(|number| 128 + number))
     }
 
-    /// The processes it started: the command and the warden.
-    fn children(&self) -> Vec<Pid> {
+    /// The one process it started, which started the command.
+    fn warden(&self) -> Pid {
         let ours = self.pid().as_raw_nonzero().get();
         let all = std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
             let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
             (parent(pid)? == ours).then_some(pid)
         });
-        all.filter_map(Pid::from_raw).collect()
+        let wardens: Vec<_> = all.filter_map(Pid::from_raw).collect();
+        assert_eq!(wardens.len(), 1);
+        wardens[0]
     }
 }
 

@@ -36,6 +36,8 @@ fn an_interrupt_ends_the_command_and_gives_the_lock_back() {
     screen.enter("one");
     screen.shows("said: one");
     screen.keys(&["C-c"]);
+    screen.shows("^C\nready>");
+    screen.enter("echo status=$?");
     screen.shows("status=130");
     screen.enter("l a -n -- echo it is free");
     screen.shows("it is free\n");

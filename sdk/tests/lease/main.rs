@@ -4,6 +4,7 @@
 
 mod guard;
 mod queue;
+mod run;
 mod session;
 
 use std::time::Duration;
