@@ -21,6 +21,11 @@ pub(crate) fn ask<T>(
         Ok(runtime) => runtime.block_on(work),
         Err(error) => Err(Failure::new(SYSTEM, error)),
     };
+    told(output, done)
+}
+
+/// With `--json`, tells a failure in JSON too.
+pub(crate) fn told<T>(output: OutputArgs, done: Result<T, Failure>) -> Result<T, Failure> {
     match done {
         Err(failure) if output.json && !failure.why.is_empty() => {
             print_json(&failure.json())?;

@@ -69,7 +69,10 @@ complete -F _leasehold_with_locks -o bashdefault -o default leasehold"#;
 
 const LOCKS_FISH: &str = r#"
 # The names of locks, asked of the server.
-complete -c leasehold -n "__fish_seen_subcommand_from COMMANDS" -a "(leasehold ls --all --names --connect-timeout 0.5 2>/dev/null)""#;
+function __leasehold_locks
+    leasehold ls --all --names --connect-timeout 0.5 2>/dev/null
+end
+complete -c leasehold -n "__fish_seen_subcommand_from COMMANDS" -a "(__leasehold_locks)""#;
 
 const LOCKS_ZSH: &str = r#"
 # The names of locks, asked of the server.

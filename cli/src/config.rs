@@ -7,6 +7,7 @@
 mod backup;
 mod files;
 mod limits;
+mod values;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,7 @@ use crate::duration::DurationArg;
 use backup::BackupArgs;
 use files::FilesArgs;
 use limits::LimitArgs;
+pub(crate) use values::values;
 
 /// Every setting of a server. Its defaults need no file.
 #[derive(ClapArgs, Clone, Debug)]

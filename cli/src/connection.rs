@@ -12,6 +12,8 @@ use crate::exit::{Failure, USAGE};
 /// Where the server is unless something else is said.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
+/// How long to try to reach the server unless something else is said.
+const CONNECT_TIMEOUT: DurationArg = DurationArg(Duration::from_secs(3));
 /// The pause after the first greeting that failed.
 const GREET_PAUSE: Duration = Duration::from_millis(50);
 
@@ -29,14 +31,14 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LEASEHOLD_TOKEN_FILE")]
     token_file: Option<PathBuf>,
     /// How long to try to reach the server before the first answer.
-    #[arg(long, env = "LEASEHOLD_CONNECT_TIMEOUT", value_name = "TIME", default_value = "3s")]
+    #[arg(long, env = "LEASEHOLD_CONNECT_TIMEOUT", value_name = "TIME", default_value_t = CONNECT_TIMEOUT)]
     pub(crate) connect_timeout: DurationArg,
 }
 
 impl ServerArgs {
     /// For a command with flags of its own for this.
     pub(crate) fn at(url: &str, token_file: Option<PathBuf>) -> Self {
-        Self { url: url.into(), namespace: None, token_file }
+        Self { url: url.into(), namespace: None, token_file, connect_timeout: CONNECT_TIMEOUT }
     }
 
     /// A client of that server. Nothing is sent yet.

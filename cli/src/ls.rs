@@ -118,7 +118,7 @@ async fn show(args: &LsArgs, client: &Client, again: bool) -> Result<(), Failure
         return locks.iter().try_for_each(print_json);
     }
     let screen = Screen::of_stdout();
-    let shown = if args.full { Screen { width: None, ..screen } } else { screen };
+    let shown = if args.full { screen.unbounded() } else { screen };
     let text = table(&locks, args.full).render(shown);
     match (again, locks.is_empty()) {
         // On a terminal over what was there; elsewhere one after the other.

@@ -75,7 +75,7 @@ enum Command {
     Serve(Box<config::Args>),
     /// Say what `serve` would do with these settings, or what is wrong with them.
     #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
-    CheckConfig(Box<config::Args>),
+    CheckConfig(Box<serve::CheckArgs>),
     /// Copy the data of a server, running or not.
     #[command(after_help = "Examples:\n  leasehold backup ./copy --data ./leasehold-data\n  \
                       leasehold backup --url http://127.0.0.1:8080")]
@@ -136,7 +136,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Session(args) => session::session(&args)?,
         Command::Load(args) => return load::load(args),
         Command::Serve(args) => serve::serve(*args)?,
-        Command::CheckConfig(args) => serve::check(*args)?,
+        Command::CheckConfig(args) => serve::check(&args)?,
         Command::Backup(args) => backup::backup(&args)?,
         Command::Restore(args) => backup::restore(&args)?,
         Command::Verify(args) => backup::verify(&args)?,

@@ -34,6 +34,11 @@ impl Screen {
         Self { width, has_colours: !is_set("NO_COLOR") && !is_dumb }
     }
 
+    /// The same, but nothing is cut.
+    pub(crate) fn unbounded(self) -> Self {
+        Self { width: None, ..self }
+    }
+
     /// One without colours.
     #[cfg(test)]
     pub(crate) fn plain(width: Option<usize>) -> Self {

@@ -6,9 +6,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use leasehold_server::serve::Server;
+use serde_json::json;
 
-use crate::config::Args;
+use crate::ask::told;
+use crate::config::{self, Args};
+use crate::exit::Failure;
 use crate::log;
+use crate::output::{OutputArgs, print, print_json};
 use crate::rights;
 
 /// Runs the server until a signal ends it.
@@ -25,13 +29,27 @@ pub(crate) fn serve(args: Args) -> Result<(), String> {
     runtime.block_on(run(args))
 }
 
+/// Settings to be looked at.
+#[derive(clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    settings: Args,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
 /// Says what the settings come to.
-#[expect(clippy::print_stdout, reason = "this is the answer")]
-pub(crate) fn check(args: Args) -> Result<(), String> {
-    args.check()?;
-    println!("{args:#?}");
-    println!("these settings are fine");
-    Ok(())
+pub(crate) fn check(args: &CheckArgs) -> Result<(), Failure> {
+    told(args.output, checked(args))
+}
+
+fn checked(args: &CheckArgs) -> Result<(), Failure> {
+    args.settings.check()?;
+    if args.output.json {
+        let settings = config::values(std::env::args_os())?;
+        return print_json(&json!({"valid": true, "settings": settings}));
+    }
+    print(&format!("{:#?}\nthese settings are fine", args.settings))
 }
 
 async fn run(args: Args) -> Result<(), String> {

@@ -104,6 +104,7 @@ settings! {
     limit(limit: u32);
     grace(grace: Duration);
     metadata(metadata: impl Into<Value>);
+    watched();
     retry(retry: Retry);
 }
 

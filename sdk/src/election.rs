@@ -1,7 +1,8 @@
 //! One leader at a time, and who it is.
 //!
 //! A leader is whoever holds a lock, and says who it is by the lock's metadata. It is a leader only as long as its
-//! lease lasts: what it does as one has to carry its [token](crate::LockGuard::fencing_token), or check that it still is.
+//! lease lasts: what it does as one has to carry its [token](crate::LockGuard::fencing_token), or check that it
+//! still is.
 
 use std::ops::Deref;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
 use crate::request::millis;
 use crate::retry::{Attempts, Manner};
+use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
 use crate::{Client, Error, Lost, Retry, random};
 
@@ -31,8 +32,9 @@ use crate::{Client, Error, Lost, Retry, random};
 ///
 /// - That you stop. Between a `check` and what you do next, the process can be paused for longer than the lease
 ///   lasts. Send [`fencing_token`](Self::fencing_token) along and let the other side refuse what is stale.
-/// - To know of a revocation at once: it is noticed by the next renewal, after up to a third of the ttl. A lock
-///   of a [`Session`](crate::Session) that is revoked by itself is noticed when it is released.
+/// - To know of a revocation at once, unless [`watched`](crate::LockRequest::watched) asks for that: it is noticed
+///   by the next renewal, after up to a third of the ttl. A lock of a [`Session`](crate::Session) that is revoked by
+///   itself is noticed when it is released.
 /// - That a dropped guard gives the lock back. It tries, in the background, or where no runtime is left by blocking for
 ///   up to a second; if it cannot, the lease runs out.
 ///
@@ -43,6 +45,7 @@ pub struct LockGuard {
     lease: Lease,
     tenure: Arc<Tenure>,
     heartbeat: Option<Heartbeat>,
+    sentinel: Option<Sentinel>,
 }
 
 impl LockGuard {
@@ -61,13 +64,23 @@ impl LockGuard {
             async move { proof.renew(ttl).await }
         };
         let heartbeat = Heartbeat::start(clock, tenure.clone(), ttl, sent_at + expires_in, renew);
-        Self { lease, tenure, heartbeat: Some(heartbeat) }
+        Self { lease, tenure, heartbeat: Some(heartbeat), sentinel: None }
     }
 
     /// A lease that lasts as long as its session.
     pub(crate) fn of_session(lease: Lease, session: Arc<Tenure>) -> Self {
         let tenure = Arc::new(Tenure::within(session));
-        Self { lease, tenure, heartbeat: None }
+        Self { lease, tenure, heartbeat: None, sentinel: None }
+    }
+
+    /// Is told of the lease's end by the server, if that was asked for.
+    pub(crate) fn watched(mut self, is_watched: bool) -> Self {
+        self.sentinel = is_watched.then(|| {
+            let Proof { client, acquired, .. } = &self.lease.proof;
+            let (name, token) = (acquired.lock_name.clone(), acquired.fencing_token);
+            Sentinel::start(client.clone(), name, token, self.tenure.clone())
+        });
+        self
     }
 
     /// Of the lock.
@@ -148,6 +161,7 @@ impl LockGuard {
     /// Nothing is renewed after this, and whoever asks is told it is not ours.
     async fn let_go(&mut self) {
         self.tenure.lose(Lost::Released);
+        self.sentinel = None;
         if let Some(heartbeat) = self.heartbeat.take() {
             heartbeat.stop().await;
         }
@@ -156,7 +170,7 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        self.heartbeat = None;
+        (self.heartbeat, self.sentinel) = (None, None);
         self.tenure.lose(Lost::Released);
     }
 }

@@ -59,6 +59,7 @@ mod random;
 mod request;
 mod retry;
 mod secret;
+mod sentinel;
 mod session;
 mod stream;
 mod tenure;

@@ -36,6 +36,7 @@ pub struct LockRequest {
     metadata: Option<Value>,
     retry: Retry,
     session: Option<(Secret, Arc<Tenure>)>,
+    is_watched: bool,
 }
 
 impl LockRequest {
@@ -54,6 +55,7 @@ impl LockRequest {
             metadata: None,
             retry: Retry::default(),
             session: None,
+            is_watched: false,
         }
     }
 
@@ -109,6 +111,13 @@ impl LockRequest {
     /// Shown to whoever looks at the lock.
     pub fn metadata(mut self, metadata: impl Into<Value>) -> Self {
         self.metadata = Some(metadata.into());
+        self
+    }
+
+    /// Be told at once if the lock is revoked, not with the next renewal. It takes a connection of its own for as long
+    /// as the lock is held.
+    pub fn watched(mut self) -> Self {
+        self.is_watched = true;
         self
     }
 
@@ -234,7 +243,7 @@ impl LockRequest {
     async fn guard(&self, margin: Duration, sent_at: Moment, acquired: Acquired) -> LockGuard {
         let lease = Lease::new(self.client.clone(), acquired);
         if let Some((_, tenure)) = &self.session {
-            return LockGuard::of_session(lease, tenure.clone());
+            return LockGuard::of_session(lease, tenure.clone()).watched(self.is_watched);
         }
         let (clock, ttl) = (self.client.clock(), self.ttl_or_default());
         let mut granted = (sent_at, lease.expires_in());
@@ -246,7 +255,7 @@ impl LockRequest {
                 granted = (sent_at, expires_in);
             }
         }
-        LockGuard::alone(lease, ttl, margin, granted)
+        LockGuard::alone(lease, ttl, margin, granted).watched(self.is_watched)
     }
 
     fn ttl_or_default(&self) -> Duration {

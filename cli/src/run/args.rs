@@ -91,7 +91,8 @@ pub(crate) struct RunArgs {
     /// End the command if it runs longer than this; exits with 124.
     #[arg(long, value_name = "TIME")]
     pub(super) at_most: Option<DurationArg>,
-    /// The time between SIGTERM and SIGKILL if the command has to be ended: 5 s, or a quarter of the ttl if that is less.
+    /// The time between SIGTERM and SIGKILL if the command has to be ended: 5 s, or a quarter of the ttl if that
+    /// is less.
     #[arg(long, value_name = "TIME")]
     grace_kill: Option<DurationArg>,
     /// How to find everybody the command started if it has to be ended.

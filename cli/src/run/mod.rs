@@ -141,7 +141,7 @@ async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<Lo
     let attempts_max = if wait.is_zero() { Retry::default().attempts_max } else { ATTEMPTS_MAX };
     let retry = Retry { attempts_max, ..Retry::default() };
     let ttl = args.ttl.0;
-    let mut request = client.lock(lock).ttl(ttl).wait(wait).retry(retry);
+    let mut request = client.lock(lock).ttl(ttl).wait(wait).retry(retry).watched();
     request = request.margin(args.grace_kill()? + kill_before(ttl));
     if args.shared {
         request = request.shared();

@@ -127,3 +127,27 @@ fn the_manual_lists_every_exit_status() {
     }
     assert!(statuses.contains(r"\fB75\fR"));
 }
+
+#[test]
+fn settings_and_folders_are_told_in_json_too() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let checked = leasehold(&["check-config", "--ttl-max", "2h", "--json"]).json();
+    assert_eq!((&checked["valid"], &checked["settings"]["ttl-max"]), (&true.into(), &"2h".into()));
+    assert_eq!(checked["settings"]["locks-namespace"], "default");
+    let wrong = leasehold(&["check-config", "--grace", "2h", "--grace-max", "1h", "--json"]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.json()["error"].as_str().unwrap().contains("--grace-max"), "{wrong:?}");
+
+    let data = path("data");
+    drop(leasehold_testkit::Process::start(crate::BINARY, data.as_ref(), &[]));
+    let sound = leasehold(&["verify", &data, "--json"]);
+    assert_eq!(sound.json()["sound"], true, "{sound:?}");
+    let copied = leasehold(&["backup", &path("copy"), "--data", &data, "--json"]);
+    assert_eq!(copied.json()["backup"], path("copy"), "{copied:?}");
+    let restored = leasehold(&["restore", &path("copy"), "--data", &path("new"), "--json"]);
+    assert_eq!(restored.json()["data"], path("new"), "{restored:?}");
+    let missing = leasehold(&["verify", &path("missing"), "--json"]);
+    assert_eq!(missing.code, 1);
+    assert!(missing.json()["error"].is_string());
+}

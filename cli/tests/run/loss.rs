@@ -148,14 +148,20 @@ fn count(database: &rusqlite::Connection, token: i64) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_lock_kills_its_command() {
+async fn a_revoked_lock_kills_its_command_at_once() {
     let world = World::new();
-    let run = world.run(&["a", TTL], STAMPING);
+    // So long that no renewal comes to tell.
+    let run = world.run(&["a", "--ttl=10m"], STAMPING);
     world.started();
     let reason = json!({"reason": "test"});
     let revoked = world.server.client.post("/v1/locks/a/revoke", reason).await.unwrap();
+    let revoked_at = now();
     assert_eq!(revoked.status, 200);
     assert_eq!(run.code(), Some(75));
+    let took = world.last_stamp().since(revoked_at);
+    println!("the last sign of life came {took:?} after the revocation");
+    // 200 ms on a machine that has nothing else to do.
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod contain;
 mod flags;
 mod interrupt;
 mod loss;
+mod places;
 mod queue;
 mod terminal;
 mod waiting;

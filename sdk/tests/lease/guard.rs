@@ -158,3 +158,26 @@ async fn coming_back_gets_the_lock_when_it_is_free_and_gives_up_in_the_end() {
     }
     assert_eq!(asking.await.unwrap().unwrap().fencing_token(), 2);
 }
+
+#[tokio::test]
+async fn a_watched_guard_hears_of_a_revocation_without_a_renewal() {
+    let world = World::new().await;
+    let guard = world.client.lock("orders").ttl(TTL).watched().acquire().await.unwrap();
+    // Neither another lock nor another lease is taken for it.
+    world.other().lock("orders-2").acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(guard.check(), Ok(()));
+    let reason = json!({"reason": "test"});
+    world.local.client.post("/v1/locks/orders/revoke", reason).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(20), guard.lost()).await;
+    assert_eq!(lost, Ok(Lost::Ended));
+    assert_eq!(world.n_renewals().await, 0);
+}
+
+#[tokio::test]
+async fn a_lease_that_was_over_before_it_could_be_watched_is_noticed() {
+    let world = World::new().await;
+    let guard = world.client.lock("orders").ttl(TTL).watched().acquire().await.unwrap();
+    let reason = json!({"reason": "test"});
+    world.local.client.post("/v1/locks/orders/revoke", reason).await.unwrap();
+    assert_eq!(guard.lost().await, Lost::Ended);
+}
