@@ -1,7 +1,6 @@
 //! `leasehold ls`: many locks, a line each.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use leasehold::api::LockState;
@@ -149,29 +148,28 @@ impl Sort {
 }
 
 impl LsArgs {
-    /// Every page of everything that was asked for, each lock once.
+    /// Every page of what was asked for.
     async fn locks(&self, client: &Client) -> Result<Vec<LockState>, Failure> {
-        let standings = match self.state {
-            Some(State::Held) => vec![Some(Standing::Held)],
-            Some(State::Waiting) => vec![Some(Standing::Waiting)],
-            Some(State::Free) => vec![Some(Standing::Free)],
-            None if self.all => vec![None],
-            // A lock in its grace period is held by nobody, and not free either.
-            None => vec![Some(Standing::Held), Some(Standing::Waiting)],
-        };
-        let mut locks = BTreeMap::new();
-        for standing in standings {
-            let mut query = self.query(standing);
-            loop {
-                let page = client.list(&query).await?;
-                locks.extend(page.locks.into_iter().map(|lock| (lock.lock_name.clone(), lock)));
-                query.cursor = page.next_cursor;
-                if query.cursor.is_none() {
-                    break;
-                }
+        let asked = self.state.map(|state| match state {
+            State::Held => Standing::Held,
+            State::Waiting => Standing::Waiting,
+            State::Free => Standing::Free,
+        });
+        let mut query = self.query(asked);
+        let mut locks = Vec::new();
+        loop {
+            let page = client.list(&query).await?;
+            locks.extend(page.locks);
+            query.cursor = page.next_cursor;
+            if query.cursor.is_none() {
+                break;
             }
         }
-        Ok(locks.into_values().collect())
+        if !self.all && self.state.is_none() {
+            // A lock in its grace period is held by nobody, and not free either.
+            locks.retain(|lock| standing(lock) != "free" || lock.n_waiting > 0);
+        }
+        Ok(locks)
     }
 
     fn query(&self, standing: Option<Standing>) -> ListQuery {

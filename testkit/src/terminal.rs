@@ -51,9 +51,14 @@ impl Terminal {
 
     /// Waits until the text is on it.
     pub fn shows(&self, text: &str) {
+        self.until(text, |shown| shown.contains(text));
+    }
+
+    /// Waits until what is on it is as it should be.
+    pub fn until(&self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
         let began = Instant::now();
-        while !self.text().contains(text) {
-            assert!(began.elapsed() < PATIENCE, "never saw {text:?} on:\n{}", self.text());
+        while !is_so(&self.text()) {
+            assert!(began.elapsed() < PATIENCE, "never saw {what:?} on:\n{}", self.text());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

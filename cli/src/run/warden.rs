@@ -75,6 +75,8 @@ fn watch(args: &WardenArgs) -> io::Result<()> {
         Err(error) => return report(socket, Report::NotStarted(errno(&error))),
     };
     report(socket, Report::Started(watched.pid.as_raw_nonzero().get()))?;
+    // It may have ended while nobody was told of that.
+    watched.look(socket)?;
     loop {
         let mut files = [
             PollFd::new(&socket, PollFlags::IN),

@@ -29,10 +29,22 @@ fn script(world: &World, name: &str, text: &str) -> String {
 
 /// Runs the line, waits for it to say that it runs, presses the keys and waits for the prompt.
 fn interrupt(screen: &Terminal, line: &str, keys: &str) {
-    screen.enter(&format!("clear; {line}"));
-    screen.shows("runs\n");
+    clear(screen);
+    screen.enter(line);
+    screen.shows("\nruns\n");
     screen.keys(&[keys]);
-    screen.shows("\nready>");
+    prompts(screen);
+}
+
+/// Nothing is left of what was seen before.
+fn clear(screen: &Terminal) {
+    screen.enter("clear; echo cleared");
+    screen.until("a clear screen", |shown| shown.starts_with("cleared\n"));
+}
+
+/// The shell waits for the next line.
+fn prompts(screen: &Terminal) {
+    screen.until("the prompt", |shown| shown.trim_end().ends_with("ready>"));
 }
 
 /// What the shell says of the last command. After an interrupt it does not go on with the line.
@@ -71,10 +83,11 @@ fn an_interrupt_ends_the_script_while_it_waits_for_the_lock() {
         world.until("it is held", || world.file(&held).exists());
         let text = format!("{BINARY} run {shell} true\necho next step >> log-{shell}\n");
         let file = script(&world, &format!("script-{shell}"), &text);
-        screen.enter(&format!("clear; {shell} {file}"));
+        clear(&screen);
+        screen.enter(&format!("{shell} {file}"));
         screen.shows(&format!("waiting for {shell}: held by ann"));
         screen.keys(&["C-c"]);
-        screen.shows("\nready>");
+        prompts(&screen);
         ended_with(&screen, 130);
         assert_eq!(world.text(&format!("log-{shell}")), "", "{shell}");
     }
@@ -146,8 +159,8 @@ fn a_terminal_that_is_closed_ends_the_command_and_the_script() {
     let command = "sh -c 'echo $$ > pid; echo runs; exec sleep 1000'";
     let text = format!("echo $$ > script-pid\n{BINARY} run a {command}\necho next >> log\n");
     let file = script(&world, "script", &text);
-    screen.enter(&format!("clear; bash {file}"));
-    screen.shows("runs\n");
+    screen.enter(&format!("bash {file}"));
+    screen.shows("\nruns\n");
     let pids = ["pid", "script-pid"].map(|file| world.text(file).trim().parse().unwrap());
     drop(screen);
     world.until("all are gone", || !pids.into_iter().any(crate::is_alive));
