@@ -51,10 +51,16 @@ pub enum Mutant {
     LockTimeFromWall,
     /// Core: a namespace is forgotten and its tokens with it.
     ForgetWithoutRaising,
+    /// Engine: a worker's first question wakes nobody.
+    AskWithoutWaking,
+    /// Engine: its thread is not told that a worker's round made something due sooner.
+    DueWithoutWaking,
+    /// Engine: whoever gives the writer up does not look whether anything was asked meanwhile.
+    SleepWithoutLooking,
 }
 
-/// All of them.
-pub const ALL: [Mutant; 21] = [
+/// Those the simulation's checker finds.
+pub const ALL: [Mutant; 23] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -76,7 +82,13 @@ pub const ALL: [Mutant; 21] = [
     Mutant::GiveBackWhatIsKnownElsewhere,
     Mutant::LockTimeFromWall,
     Mutant::ForgetWithoutRaising,
+    Mutant::AskWithoutWaking,
+    Mutant::DueWithoutWaking,
 ];
+
+/// Those that are found by trying every order in which threads can meet.
+pub const OF_ROUNDS: [Mutant; 3] =
+    [Mutant::AskWithoutWaking, Mutant::DueWithoutWaking, Mutant::SleepWithoutLooking];
 
 /// From here on this thread has this bug, or none.
 pub fn switch(mutant: Option<Mutant>) {

@@ -11,3 +11,4 @@ pub mod metrics;
 pub mod random;
 pub mod serve;
 pub mod store;
+mod sync;

@@ -1,6 +1,6 @@
 //! The engine: nothing is answered before it is durable, and what cannot be known is never claimed.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
@@ -191,50 +191,63 @@ async fn stopping_answers_those_who_wait_and_ends_well() {
     assert_eq!(world.handle.ask(acquire("c", NO_WAIT)).await.unwrap_err(), Error::Stopping);
 }
 
-/// A thread that looks after its own mailbox, on an engine that has little to do.
-fn quiet(world: &World) -> EngineHandle {
-    let (handle, _) = world.handle.with_mailbox();
-    handle.lead_here();
-    // The engine's thread may be at it a few times before it has nothing more to do.
-    for _ in 0..1000 {
-        let call = handle.ask(Probe);
-        handle.step_in();
-        if at_once(call).is_some() {
-            return handle;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("it never answered itself");
+/// A worker's thread: it asks, and then its flusher's turn comes.
+struct Worker {
+    handle: EngineHandle,
+    flusher: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// The answer, if it is there already: nobody empties the mailbox, so it comes from this thread or not at all.
-fn at_once<A: Ask>(call: Call<A>) -> Option<Result<A::Answer, Error>> {
-    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(reply) => Some(reply),
-        Poll::Pending => None,
+impl Worker {
+    fn new(handle: &EngineHandle) -> Self {
+        let (handle, _) = handle.with_mailbox();
+        Self { flusher: Box::pin(handle.flush()), handle }
+    }
+
+    /// On an engine that has little to do.
+    fn quiet(handle: &EngineHandle) -> Self {
+        let mut worker = Self::new(handle);
+        // The engine's thread may be at it a few times before it has nothing more to do.
+        for _ in 0..1000 {
+            let call = worker.handle.ask(Probe);
+            if worker.at_once(call).is_some() {
+                return worker;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("it never answered itself");
+    }
+
+    /// The answer, if it is there already: nobody empties the mailbox, so it comes from this thread or not at all.
+    fn at_once<A: Ask>(&mut self, call: Call<A>) -> Option<Result<A::Answer, Error>> {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(self.flusher.as_mut().poll(&mut context).is_pending(), "it goes on");
+        match pin!(call).poll(&mut context) {
+            Poll::Ready(reply) => Some(reply),
+            Poll::Pending => None,
+        }
     }
 }
 
 #[test]
 fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
     let world = start(Options::default());
-    let handle = quiet(&world);
+    let mut worker = Worker::quiet(&world.handle);
     world.faults.unknown.store(true, Relaxed);
     let told = loop {
-        let call = handle.ask(acquire("a", NO_WAIT));
-        handle.step_in();
-        if let Some(told) = at_once(call) {
+        let call = worker.handle.ask(acquire("a", NO_WAIT));
+        if let Some(told) = worker.at_once(call) {
             break told;
         }
     };
     // Unless the engine's thread was quicker, and has stopped.
     assert!(matches!(told, Err(Error::Unknown | Error::Stopping)), "{told:?}");
     assert!(world.engine.join().is_err());
-    assert!(matches!(at_once(handle.ask(Probe)), Some(Err(Error::Stopping))));
+    let call = worker.handle.ask(Probe);
+    assert!(matches!(worker.at_once(call), Some(Err(Error::Stopping))));
 }
 
 /// A store that takes its time.
-struct Slow(MemoryStore);
+struct Slow(MemoryStore, Arc<FakeClock>);
 
 impl Store for Slow {
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, store::Error> {
@@ -243,7 +256,7 @@ impl Store for Slow {
 
     fn reserve(&mut self) -> Result<Permit, store::Error> {
         // Longer than a thread with other things to do may be held up.
-        std::thread::sleep(Duration::from_millis(3));
+        self.1.advance(Span::from_millis(3));
         self.0.reserve()
     }
 
@@ -285,15 +298,13 @@ impl Store for Slow {
 #[test]
 fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
-    let store = Box::new(Slow(MemoryStore::default()));
+    let store = Box::new(Slow(MemoryStore::default(), clock.clone()));
     let (_engine, handle) =
         Engine::start(Options::default(), store, clock, metrics).expect("a start");
-    let (handle, _) = handle.with_mailbox();
-    handle.lead_here();
+    let mut worker = Worker::new(&handle);
     for _ in 0..50 {
-        let call = handle.ask(Probe);
-        handle.step_in();
-        assert!(at_once(call).is_none(), "it was held up");
+        let call = worker.handle.ask(Probe);
+        assert!(worker.at_once(call).is_none(), "it was held up");
         std::thread::sleep(Duration::from_millis(4));
     }
 }

@@ -37,7 +37,7 @@ impl World {
             80..87 => {
                 self.note(format_args!("server is asked to stop"));
                 self.node.stop();
-                self.round_within(MS);
+                self.serve();
             }
             87..93 => {
                 let by_ms = self.chance.within(0, 200_000_000) as i64 - 100_000_000;
@@ -99,7 +99,7 @@ impl World {
         if !self.is_healed() && self.chance.permille(50) {
             self.node.disk.lock().fate = self.chance.pick(&FAILURES);
         }
-        let started = self.node.start(self.now, self.plan.options());
+        let started = self.node.start(self.now, self.plan.options(), self.plan.n_workers);
         if let Some(recovery) = self.node.disk.lock().recovery.take() {
             self.history.recoveries.push((self.now, recovery));
         }
@@ -107,7 +107,9 @@ impl World {
         match started {
             Ok(()) => {
                 self.is_boot_unwritten = false;
+                // The engine's thread and the workers' tasks begin by themselves.
                 self.round_within(MS);
+                self.serve();
             }
             Err(Error::Refused(why)) => {
                 self.note(format_args!("it refuses to start: {why}"));

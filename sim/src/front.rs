@@ -36,11 +36,6 @@ impl Front {
         Self { handle, calls: BTreeMap::new(), n_arrived: 0, secrets }
     }
 
-    /// The engine behind it.
-    pub fn handle(&self) -> &EngineHandle {
-        &self.handle
-    }
-
     /// A question arrives.
     pub fn ask(&mut self, id: OperationId, client: usize, request: &Request) {
         let pending = self.pending(client, request);
@@ -53,10 +48,14 @@ impl Front {
         self.calls.retain(|(asked, _), _| *asked != id);
     }
 
-    /// The answers there are by now, as far as whoever handles each gets to run.
-    pub fn answers(&mut self, mut runs: impl FnMut() -> bool) -> Vec<(OperationId, Answer)> {
+    /// The answers there are by now, as far as whoever handles each gets to run; the others wake this waker.
+    pub fn answers(
+        &mut self,
+        waker: &Waker,
+        mut runs: impl FnMut() -> bool,
+    ) -> Vec<(OperationId, Answer)> {
         let mut answers = Vec::new();
-        let mut context = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(waker);
         self.calls.retain(|(id, _), pending| {
             if !runs() {
                 return true;

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod store;
 pub mod time;
 pub mod trace;
+pub mod worker;
 pub mod world;
 
 /// What became of one seed.

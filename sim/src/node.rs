@@ -1,18 +1,19 @@
 //! The server's machine: its clocks, its disk, and the process that may or may not be running on it.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold_server::engine::{Options, Stepped};
+use leasehold_server::engine::{EngineHandle, Options, Stepped};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::Error;
 
 use crate::chance::Chance;
-use crate::front::Front;
 use crate::history::OperationId;
 use crate::message::{Answer, Request};
 use crate::store::{Backup, SharedDisk, SimStore};
 use crate::time::{Machine, NodeClock, Rate, Time};
+use crate::worker::{Ran, Worker};
 
 /// One machine with one server.
 pub struct Node {
@@ -27,12 +28,13 @@ pub struct Node {
 
 struct Process {
     engine: Stepped,
-    front: Front,
+    handle: EngineHandle,
+    workers: Vec<Worker>,
 }
 
-/// How a round ended.
-pub enum Round {
-    /// It goes on; if nobody asks, after this long.
+/// What became of the process when part of it ran.
+pub enum Turn {
+    /// It goes on; the engine's thread, if nobody wakes it, after this long.
     Up(Duration),
     /// The process has ended in good order or because it could not know what is durable, and has said these
     /// last words.
@@ -56,70 +58,87 @@ impl Node {
         self.process.is_some()
     }
 
-    /// Starts a process.
-    pub fn start(&mut self, now: Time, options: Options) -> Result<(), Error> {
+    /// Starts a process with so many workers.
+    pub fn start(&mut self, now: Time, options: Options, n_workers: usize) -> Result<(), Error> {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore(self.disk.clone()));
         let metrics = Arc::new(Metrics::new());
         let (engine, handle) = Stepped::start(options, store, self.clock.clone(), metrics)?;
-        let front = Front::new(handle, self.secrets.fork());
-        self.process = Some(Process { engine, front });
+        let workers = (0..n_workers).map(|_| Worker::new(&handle, self.secrets.fork())).collect();
+        self.process = Some(Process { engine, handle, workers });
         Ok(())
     }
 
     /// A question arrives; if nobody is there it is lost.
     pub fn ask(&mut self, now: Time, id: OperationId, client: usize, request: &Request) {
         self.machine.show(&self.clock, now);
-        if let Some(process) = &mut self.process {
-            process.front.ask(id, client, request);
+        if let Some(Process { workers, .. }) = &mut self.process {
+            let n = client % workers.len();
+            workers[n].front.ask(id, client, request);
+            workers[n].wake_connections();
         }
     }
 
     /// A connection is closed.
     pub fn close(&mut self, now: Time, id: OperationId) {
         self.machine.show(&self.clock, now);
-        if let Some(process) = &mut self.process {
-            process.front.close(id);
-        }
+        let workers = self.process.iter_mut().flat_map(|process| &mut process.workers);
+        workers.for_each(|worker| worker.front.close(id));
     }
 
-    /// The answers that are ready, of those who get to run.
-    pub fn answers(&mut self, now: Time, runs: impl FnMut() -> bool) -> Vec<(OperationId, Answer)> {
-        self.machine.show(&self.clock, now);
-        self.process.as_mut().map_or_else(Vec::new, |process| process.front.answers(runs))
+    /// Was the engine's thread woken since this was last asked?
+    pub fn is_engine_woken(&self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let engine = self.process.as_ref().map(|process| &process.engine);
+        engine.is_some_and(|engine| engine.poll_woken(&mut context).is_ready())
     }
 
-    /// One round of the engine's loop.
-    pub fn round(&mut self, now: Time) -> Option<Round> {
+    /// Has any worker something to do?
+    pub fn has_woken_workers(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.workers.iter().any(Worker::is_woken))
+    }
+
+    /// The workers run, as far as each of their tasks gets to.
+    pub fn run_workers(
+        &mut self,
+        now: Time,
+        may_flush: bool,
+        mut runs: impl FnMut() -> bool,
+    ) -> Option<(Ran, Turn)> {
         self.machine.show(&self.clock, now);
-        let process = self.process.as_mut()?;
-        let result = process.engine.round();
-        if self.disk.lock().has_crashed {
-            // Nothing is said after a crash; what was said before it was said.
-            return Some(Round::Ended(self.kill(false)));
+        let mut ran = Ran::default();
+        for worker in &mut self.process.as_mut()?.workers {
+            let Ran { answers, has_flushed } = worker.run(&mut runs, may_flush);
+            ran.answers.extend(answers);
+            ran.has_flushed |= has_flushed;
+            if self.disk.lock().has_crashed {
+                break;
+            }
         }
-        let process = self.process.as_ref()?;
-        match result {
-            Ok(true) => Some(Round::Up(process.engine.patience())),
-            Ok(false) => Some(Round::Ended(self.end(Ok(())))),
-            Err(error) => Some(Round::Ended(self.end(Err(error)))),
-        }
+        Some((ran, self.turned(Duration::ZERO)))
+    }
+
+    /// The engine's thread runs until it has nothing to do.
+    pub fn turn(&mut self, now: Time) -> Option<Turn> {
+        self.machine.show(&self.clock, now);
+        let patience = self.process.as_ref()?.engine.turn();
+        Some(self.turned(patience.unwrap_or_default()))
     }
 
     /// It is asked to stop in good order.
     pub fn stop(&mut self) {
         if let Some(process) = &self.process {
-            process.front.handle().stop();
+            process.handle.stop();
         }
     }
 
     /// The process is gone, at once. What it had already answered may be on its way.
     pub fn kill(&mut self, keeps_unsynced: bool) -> Vec<(OperationId, Answer)> {
-        let answers = self.process.take().map(|mut process| process.front.answers(|| true));
+        let process = self.process.take();
         self.disk.lock().crash(keeps_unsynced);
-        let mut answers = answers.unwrap_or_default();
-        answers.retain(|(_, answer)| *answer != Answer::Unknown);
-        answers
+        let mut workers = process.map_or_else(Vec::new, |process| process.workers);
+        let last = workers.iter_mut().flat_map(|w| w.front.answers(Waker::noop(), || true));
+        last.filter(|(_, answer)| *answer != Answer::Unknown).collect()
     }
 
     /// Its disk is put back to an earlier state.
@@ -127,9 +146,17 @@ impl Node {
         self.disk.lock().restore(backup);
     }
 
-    fn end(&mut self, result: Result<(), Error>) -> Vec<(OperationId, Answer)> {
-        let Some(Process { engine, mut front }) = self.process.take() else { return Vec::new() };
-        let _ = engine.end(result);
-        front.answers(|| true)
+    /// What became of the process by what it just did.
+    fn turned(&mut self, patience: Duration) -> Turn {
+        if self.disk.lock().has_crashed {
+            // Nothing is said after a crash; what was said before it was said.
+            return Turn::Ended(self.kill(false));
+        }
+        match self.process.take_if(|process| process.engine.has_ended()) {
+            Some(Process { workers, .. }) => {
+                Turn::Ended(workers.into_iter().flat_map(Worker::finish).collect())
+            }
+            None => Turn::Up(patience),
+        }
     }
 }

@@ -56,6 +56,8 @@ pub struct Plan {
     batch_max: usize,
     queue_max: usize,
     idle_retention_ms: u64,
+    /// Threads that serve connections.
+    pub n_workers: usize,
 }
 
 const EXCLUSIVE: &[Mode] = &[Mode::Exclusive];
@@ -94,6 +96,7 @@ impl Plan {
             batch_max: chance.pick(&[1, 4, 1024]),
             queue_max: chance.pick(&[4, 64, 1024]),
             idle_retention_ms: chance.pick(&[500, 5_000, 86_400_000]),
+            n_workers: chance.pick(&[1, 2, 3]),
         }
     }
 

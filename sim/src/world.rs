@@ -7,11 +7,12 @@ use crate::client::{Action, Client};
 use crate::history::{History, Operation, OperationId, Write};
 use crate::message::{Answer, Claim, Request};
 use crate::network::Network;
-use crate::node::{Node, Round};
+use crate::node::{Node, Turn};
 use crate::plan::Plan;
 use crate::store::Backup;
 use crate::time::{MS, Time};
 use crate::trace::Trace;
+use crate::worker::Ran;
 
 /// All there is.
 pub struct World {
@@ -154,7 +155,7 @@ impl World {
             Event::Arrives(id) => self.arrives(id),
             Event::Closed(id) => {
                 self.node.close(self.now, id);
-                self.round_within(MS);
+                self.serve();
             }
             Event::Answered(id, answer) => self.answered(id, answer),
             Event::Broken(id) | Event::Timeout(id) => {
@@ -184,7 +185,7 @@ impl World {
         }
         self.trace.add(self.now, format_args!("server gets {id}"));
         self.node.ask(self.now, id, *client, request);
-        self.round_within(MS);
+        self.serve();
     }
 
     /// The engine gets its turn within this time.
@@ -196,24 +197,44 @@ impl World {
         }
     }
 
+    /// Whoever was woken by what just happened gets to run.
+    pub(crate) fn serve(&mut self) {
+        if self.node.is_engine_woken() {
+            self.round_within(MS);
+        }
+        if self.node.has_woken_workers() {
+            self.poll_soon();
+        }
+    }
+
     fn rounds(&mut self) {
         self.round = None;
-        match self.node.round(self.now) {
-            None => {}
-            Some(Round::Up(patience)) => {
-                if !self.node.disk.lock().is_busy {
-                    self.stalled_since = None;
-                }
-                let is_slow = self.plan.has_slow_disk || self.chance.permille(30);
-                let took = if is_slow { 60 * MS } else { 2 * MS };
-                let took = self.chance.within(MS / 10, took);
-                self.free_at = self.now + took;
-                let span = took.max(patience.as_nanos() as Time);
-                self.round = Some((self.now + span, self.n_events + 1));
-                self.after(span, Event::Round(self.n_events + 1));
-                self.poll_soon();
-            }
-            Some(Round::Ended(answers)) => {
+        let Some(turn) = self.node.turn(self.now) else { return };
+        if let Turn::Up(patience) = turn {
+            let took = self.works();
+            let span = took.max(patience.as_nanos() as Time);
+            self.round = Some((self.now + span, self.n_events + 1));
+            self.after(span, Event::Round(self.n_events + 1));
+        }
+        self.turned(turn);
+    }
+
+    /// There was a round: for how long nobody else can have the writer.
+    fn works(&mut self) -> Time {
+        if !self.node.disk.lock().is_busy {
+            self.stalled_since = None;
+        }
+        let is_slow = self.plan.has_slow_disk || self.chance.permille(30);
+        let took = if is_slow { 60 * MS } else { 2 * MS };
+        let took = self.chance.within(MS / 10, took);
+        self.free_at = self.now + took;
+        took
+    }
+
+    fn turned(&mut self, turn: Turn) {
+        match turn {
+            Turn::Up(_) => self.serve(),
+            Turn::Ended(answers) => {
                 self.note(format_args!("server has ended"));
                 answers.into_iter().for_each(|(id, answer)| self.reply(id, answer));
                 self.went_down();
@@ -221,7 +242,7 @@ impl World {
         }
     }
 
-    /// Whoever handles a request gets the answer a little after the engine gave it.
+    /// The workers get to run a little after they were woken.
     fn poll_soon(&mut self) {
         let lag = if self.chance.permille(150) { 40 * MS } else { MS / 2 };
         let at = self.now + self.chance.within(0, lag);
@@ -233,16 +254,14 @@ impl World {
 
     fn polls(&mut self) {
         self.poll = None;
-        let (chance, mut is_complete) = (&mut self.chance, true);
-        let answers = self.node.answers(self.now, || {
-            let runs = chance.permille(800);
-            is_complete &= runs;
-            runs
-        });
-        answers.into_iter().for_each(|(id, answer)| self.reply(id, answer));
-        if !is_complete {
-            self.poll_soon();
+        let (chance, may_flush) = (&mut self.chance, self.free_at <= self.now);
+        let ran = self.node.run_workers(self.now, may_flush, || chance.permille(800));
+        let Some((Ran { answers, has_flushed }, turn)) = ran else { return };
+        if has_flushed {
+            self.works();
         }
+        answers.into_iter().for_each(|(id, answer)| self.reply(id, answer));
+        self.turned(turn);
     }
 
     /// The server sends an answer.

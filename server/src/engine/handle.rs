@@ -1,6 +1,6 @@
 //! All that the rest of the server sees of the engine.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use tokio::sync::oneshot;
 
 use super::ask::{Ask, Reply};
 use super::event::EventLog;
-use super::lead::{self, Lead};
-use super::mailbox::{Mailbox, Return, Slot, Verdict, new_grant};
+use super::mailbox::{Desk, Mailbox, Return, Verdict, new_grant};
 use super::message::{Asked, Error, Ticket};
-use super::shared::{Gone, Refused, Shared};
+use super::rounds::{Lead, Refused};
+use super::shared::{Gone, Shared};
+use super::writer::Writer;
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
 use crate::store::Health;
@@ -29,14 +30,13 @@ pub struct EngineHandle(Arc<Inner>);
 struct Inner {
     shared: Arc<Shared>,
     _asking: Arc<Asking>,
-    /// None if whoever drives the engine does all rounds.
-    lead: Option<Arc<Lead>>,
+    lead: Arc<Lead<Writer>>,
     clock: LockClock,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    /// Where answers go first.
-    mailbox: Option<usize>,
+    /// The worker that asks, if it is one, and its number.
+    worker: Option<(usize, Arc<Desk>)>,
 }
 
 /// The last of those who can ask is gone: it is time to stop.
@@ -50,28 +50,28 @@ impl Drop for Asking {
 
 impl EngineHandle {
     pub(super) fn new(
+        lead: Arc<Lead<Writer>>,
         shared: Arc<Shared>,
         clock: LockClock,
         events: Arc<EventLog>,
         metrics: Arc<Metrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
-        let (lead, mailbox, health) = (None, None, Arc::default());
-        Self(Arc::new(Inner { shared, _asking, lead, clock, events, metrics, health, mailbox }))
+        let (worker, health) = (None, Arc::default());
+        Self(Arc::new(Inner { shared, _asking, lead, clock, events, metrics, health, worker }))
     }
 
-    /// The same engine for a thread that serves many connections, and the mailbox that thread must look after.
+    /// The same engine for a worker, a thread that serves many connections. That thread must run the mailbox's
+    /// [`Mailbox::deliver`] and this handle's [`Self::flush`].
     pub fn with_mailbox(&self) -> (Self, Mailbox) {
-        let slot = Arc::<Slot>::default();
-        let mut slots = self.0.shared.mailboxes();
-        slots.push(slot.clone());
-        let mailbox = Some(slots.len() - 1);
-        let handle = Self(Arc::new(Inner { mailbox, ..Inner::clone(&self.0) }));
-        (handle.clone(), Mailbox::new(slot, handle))
-    }
-
-    pub(super) fn with_lead(&self, lead: Arc<Lead>) -> Self {
-        Self(Arc::new(Inner { lead: Some(lead), ..Inner::clone(&self.0) }))
+        let shared = self.0.shared.clone();
+        let desk = Arc::<Desk>::default();
+        let mut desks = shared.desks();
+        desks.push(desk.clone());
+        let worker = Some((desks.len() - 1, desk.clone()));
+        drop(desks);
+        let handle = Self(Arc::new(Inner { worker, ..Inner::clone(&self.0) }));
+        (handle, Mailbox::new(desk, shared))
     }
 
     pub(super) fn with_health(&self, health: Arc<Health>) -> Self {
@@ -83,16 +83,17 @@ impl EngineHandle {
         &self.0.health
     }
 
-    /// From here on this thread, whose mailbox this handle's is, calls [`Self::step_in`] whenever it has nothing else
-    /// to do. What is asked from it need not wake anybody.
-    pub fn lead_here(&self) {
-        lead::lead_here(self.0.mailbox.filter(|_| self.0.lead.is_some()));
-    }
-
-    /// Does what was asked, unless somebody is at it.
-    pub fn step_in(&self) {
-        if let Some(lead) = &self.0.lead {
-            lead.step_in();
+    /// Sees to what the worker has asked, for ever. The first question wakes it; to be run on the worker's thread as a task
+    /// of its own, so that it comes after everything else that is ready, and finds as many questions as there are.
+    pub fn flush(&self) -> impl Future<Output = ()> + Send + use<> {
+        // The last handle that can ask must be able to go: this is none.
+        let (lead, worker) = (self.0.lead.clone(), self.0.worker.clone());
+        async move {
+            let Some((worker, desk)) = worker else { return };
+            loop {
+                poll_fn(|context| desk.flusher.poll(context)).await;
+                lead.flush(worker);
+            }
         }
     }
 
@@ -138,15 +139,14 @@ impl EngineHandle {
         let question = ask.into_question();
         let (op, ticket) = (Op::of(&question), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
-        let reply = Return { sender, mailbox: self.0.mailbox };
+        let (worker, flusher) = match &self.0.worker {
+            Some((worker, desk)) => (Some(*worker), Some(&desk.flusher)),
+            None => (None, None),
+        };
+        let reply = Return { sender, worker };
         let asked = Asked { question, ticket, reply, sent_at: Instant::now() };
-        let refused = match self.0.shared.ask(asked) {
-            Ok(n_asked) => {
-                if lead::here().is_none() || n_asked == lead::CROWD {
-                    self.0.shared.wake();
-                }
-                None
-            }
+        let refused = match self.0.shared.inbox.ask(asked, flusher) {
+            Ok(()) => None,
             Err(Refused::Full) => {
                 self.0.metrics.overloaded(op);
                 Some(Error::Overloaded)
@@ -155,12 +155,6 @@ impl EngineHandle {
         };
         let handle = self.clone();
         Call { receiver, ticket, refused, handle, is_done: false, answer: PhantomData }
-    }
-
-    /// Somebody is not there any more.
-    pub(super) fn is_gone(&self, gone: Gone) {
-        self.0.shared.add_gone(gone);
-        self.0.shared.wake();
     }
 }
 
@@ -216,6 +210,6 @@ impl<A: Ask> Drop for Call<A> {
             },
             Err(_) => Gone::Ticket(self.ticket),
         };
-        self.handle.is_gone(gone);
+        self.handle.0.shared.is_gone(gone);
     }
 }

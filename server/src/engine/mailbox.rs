@@ -1,19 +1,18 @@
 //! Answers on their way back.
 //!
-//! A thread that serves many connections has a mailbox: it gets all of a batch's answers for it at once, is woken once,
-//! and wakes the connections itself, which costs it next to nothing.
+//! A worker, a thread that serves many connections, has a mailbox: it gets all of a batch's answers for it at once, is
+//! woken once, and wakes the connections itself, which costs it next to nothing.
 
-use std::sync::{Arc, Mutex};
+use std::future::poll_fn;
+use std::sync::Arc;
 
 use leasehold_core::{GrantKind, LeaseNumber};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::ask::Reply;
-use super::handle::EngineHandle;
-use super::lead;
-use super::lock;
 use super::message::Error;
-use super::shared::Gone;
+use super::rounds::{Bell, Tray};
+use super::shared::{Gone, Shared};
 
 /// What whoever asked is told.
 pub(super) type Verdict = Result<Reply, Error>;
@@ -21,8 +20,8 @@ pub(super) type Verdict = Result<Reply, Error>;
 /// Where an answer goes.
 pub(super) struct Return {
     pub(super) sender: oneshot::Sender<Verdict>,
-    /// By way of this mailbox, or else straight.
-    pub(super) mailbox: Option<usize>,
+    /// By way of this worker's mailbox, or else straight.
+    pub(super) worker: Option<usize>,
 }
 
 impl Return {
@@ -47,52 +46,55 @@ pub(super) fn new_grant(verdict: &Verdict) -> Option<LeaseNumber> {
 /// An answer and where it goes.
 type Letter = (Return, Verdict);
 
-/// The answers for one thread.
+/// The answers for one worker.
 pub struct Mailbox {
-    slot: Arc<Slot>,
-    engine: EngineHandle,
+    desk: Arc<Desk>,
+    shared: Arc<Shared>,
 }
 
-/// Where the engine puts them.
+/// What the engine and one worker share.
 #[derive(Default)]
-pub(super) struct Slot {
-    letters: Mutex<Vec<Letter>>,
-    is_full: Notify,
+pub(super) struct Desk {
+    pub(super) tray: Tray<Letter>,
+    /// Wakes the worker's flusher.
+    pub(super) flusher: Bell,
 }
 
 impl Mailbox {
-    pub(super) fn new(slot: Arc<Slot>, engine: EngineHandle) -> Self {
-        Self { slot, engine }
+    pub(super) fn new(desk: Arc<Desk>, shared: Arc<Shared>) -> Self {
+        Self { desk, shared }
     }
 
-    /// Hands out what comes, for ever. To be run on the thread that asks.
+    /// Hands out what comes, for ever. To be run on the worker's thread.
     pub async fn deliver(self) {
         let mut letters = Vec::new();
         loop {
-            self.slot.is_full.notified().await;
-            std::mem::swap(&mut letters, &mut lock(&self.slot.letters));
+            poll_fn(|context| self.desk.tray.bell.poll(context)).await;
+            self.desk.tray.take(&mut letters);
             for (back, verdict) in letters.drain(..) {
                 if let Some(lease) = back.tell(verdict) {
-                    self.engine.is_gone(Gone::Grant(lease));
+                    self.shared.is_gone(Gone::Grant(lease));
                 }
             }
         }
     }
 }
 
-/// The engine's side: the slot of each mailbox.
-pub(super) type Slots = Vec<Arc<Slot>>;
+/// The desk of each worker.
+pub(super) type Desks = Vec<Arc<Desk>>;
 
-/// The answers of one batch, sorted by mailbox.
+/// The answers of one batch, sorted by worker.
 #[derive(Default)]
 pub(super) struct Outbox {
+    /// The worker that does this round: its own answers need no way round.
+    pub(super) at: Option<usize>,
     sorted: Vec<Vec<Letter>>,
 }
 
 impl Outbox {
     /// `Some`: nobody was there to be told of this new grant.
     pub(super) fn add(&mut self, back: Return, verdict: Verdict) -> Option<LeaseNumber> {
-        let Some(n) = back.mailbox.filter(|_| back.mailbox != lead::here()) else {
+        let Some(n) = back.worker.filter(|_| back.worker != self.at) else {
             return back.tell(verdict);
         };
         if self.sorted.len() <= n {
@@ -103,11 +105,10 @@ impl Outbox {
     }
 
     /// Sends everything off.
-    pub(super) fn send(&mut self, slots: &Slots) {
-        for (slot, letters) in slots.iter().zip(&mut self.sorted) {
+    pub(super) fn send(&mut self, desks: &Desks) {
+        for (desk, letters) in desks.iter().zip(&mut self.sorted) {
             if !letters.is_empty() {
-                lock(&slot.letters).append(letters);
-                slot.is_full.notify_one();
+                desk.tray.put(letters);
             }
         }
     }

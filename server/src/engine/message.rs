@@ -8,7 +8,7 @@ use super::mailbox::Return;
 use crate::metrics::Op;
 
 /// One question on its way.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     pub(super) question: Question,
     pub(super) ticket: Ticket,
     pub(super) reply: Return,

@@ -8,17 +8,18 @@ mod ask;
 mod event;
 mod handle;
 mod held;
-mod lead;
 mod mailbox;
 mod message;
 mod read;
+mod rounds;
 mod shared;
 mod stepped;
 mod waiters;
 mod writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::task::{Context, Wake, Waker};
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use leasehold_core::{Limits, Resume};
@@ -38,7 +39,7 @@ pub use stepped::Stepped;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
 use crate::store::{self, Store};
-use lead::Lead;
+use rounds::{Habits, Lead};
 use shared::Shared;
 use writer::Writer;
 
@@ -87,10 +88,9 @@ impl Engine {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
-        let (writer, handle, shared) = load(options, store, clock, metrics)?;
-        let lead = Arc::new(Lead::new(writer, shared));
-        let handle = handle.with_lead(lead.clone());
-        let thread = std::thread::Builder::new().name("engine".into()).spawn(move || lead.run());
+        let (lead, handle, shared) = load(options, store, clock, metrics)?;
+        let life = move || run(&lead, &shared);
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(life);
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
         Ok((Self { thread }, handle))
     }
@@ -103,13 +103,39 @@ impl Engine {
     }
 }
 
+/// The life of the engine's thread: a turn whenever its bell rings or something is due.
+fn run(lead: &Lead<Writer>, shared: &Shared) -> Result<(), store::Error> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    while let Some(patience) = lead.turn() {
+        if shared.inbox.engine.poll(&mut context).is_pending() {
+            std::thread::park_timeout(patience);
+        }
+    }
+    lead.take_end().unwrap_or_else(|| {
+        // Somebody panicked during a round. Whoever waits learns by this that there is no answer.
+        drop(shared.inbox.close());
+        shared.stopped.send_replace(true);
+        Err(store::Error::Unknown("a round was never finished".into()))
+    })
+}
+
+/// Wakes the engine's thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 /// Loads the store and makes durable that there was a start.
 fn load(
     options: Options,
     mut store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-) -> Result<(Writer, EngineHandle, Arc<Shared>), store::Error> {
+) -> Result<(Arc<Lead<Writer>>, EngineHandle, Arc<Shared>), store::Error> {
     let seed = u128::from_le_bytes(crate::random::bytes());
     let loaded = store.load(options.limits.clone(), seed)?;
     if loaded.is_restored {
@@ -118,12 +144,21 @@ fn load(
     let clock = LockClock::resume(clock, loaded.last);
     let events = Arc::new(EventLog::new(loaded.generation, loaded.epoch, options.events_max));
     let shared = Arc::new(Shared::new(options.queue_max));
-    let handle = EngineHandle::new(shared.clone(), clock.clone(), events.clone(), metrics.clone())
-        .with_health(store.health());
-    let mut writer =
-        Writer::new(options, store, loaded.machine, clock, shared.clone(), events, metrics);
+    let health = store.health();
+    let mut writer = Writer::new(
+        options,
+        store,
+        loaded.machine,
+        clock.clone(),
+        shared.clone(),
+        events.clone(),
+        metrics.clone(),
+    );
     writer.begin(Resume)?;
-    Ok((writer, handle, shared))
+    let habits = Habits { is_near: writer.is_near(), ..Habits::default() };
+    let lead = Arc::new(Lead::new(writer, shared.inbox.clone(), habits));
+    let handle = EngineHandle::new(lead.clone(), shared.clone(), clock, events, metrics);
+    Ok((lead, handle.with_health(health), shared))
 }
 
 /// Nothing behind our mutexes is ever left half done by a panic.

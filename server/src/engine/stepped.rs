@@ -1,8 +1,11 @@
-//! The engine without its thread: whoever drives it says when each round begins. For the simulation.
+//! The engine without its thread: whoever drives it runs that thread's part, as it runs the workers' tasks, when a bell
+//! rings. For the simulation.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::rounds::Lead;
 use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, load};
@@ -10,8 +13,11 @@ use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::store::{self, Store};
 
-/// An engine that stands still between two rounds.
-pub struct Stepped(Writer, Arc<Shared>);
+/// An engine that stands still between two turns.
+pub struct Stepped {
+    lead: Arc<Lead<Writer>>,
+    shared: Arc<Shared>,
+}
 
 impl Stepped {
     /// Loads the store, as [`super::Engine::start`] does.
@@ -21,22 +27,23 @@ impl Stepped {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
-        let (writer, handle, shared) = load(options, store, clock, metrics)?;
-        Ok((Self(writer, shared), handle))
+        let (lead, handle, shared) = load(options, store, clock, metrics)?;
+        Ok((Self { lead, shared }, handle))
     }
 
-    /// How long the thread would wait for the next round if nobody asked anything more.
-    pub fn patience(&self) -> Duration {
-        if self.1.n_asked() > 0 { Duration::ZERO } else { self.0.patience() }
+    /// A turn of the thread: it does what there is to do. How long it would sleep then if nobody woke it; `None`: the end
+    /// has come.
+    pub fn turn(&self) -> Option<Duration> {
+        self.lead.turn()
     }
 
-    /// One round with what has been asked so far. `false`: it is time to stop.
-    pub fn round(&mut self) -> Result<bool, store::Error> {
-        self.0.round()
+    /// Was the thread woken since this last said so? If not, the next one who wakes it wakes the caller.
+    pub fn poll_woken(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.shared.inbox.engine.poll(context)
     }
 
-    /// The end of the thread, with how its rounds ended.
-    pub fn end(self, result: Result<(), store::Error>) -> Result<(), store::Error> {
-        self.0.end(result)
+    /// Has the end come, in whoever's turn?
+    pub fn has_ended(&self) -> bool {
+        *self.shared.stopped.borrow()
     }
 }

@@ -16,6 +16,7 @@ use super::held::{Held, SETTLE_PAUSE};
 use super::mailbox::{Outbox, Return, Verdict};
 use super::message::{Asked, Error};
 use super::read::Look;
+use super::rounds::{Round, Work};
 use super::shared::{Gone, Shared};
 use super::waiters::{Waiter, Waiters};
 use crate::clock::{LockClock, Moment};
@@ -26,6 +27,8 @@ use crate::store::{self, Health, Kind, Permit, Store};
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The loop goes round at least this often, so that it can be seen to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
+const QUICK_MAX: Duration = Duration::from_millis(1);
 
 pub struct Writer {
     options: Options,
@@ -112,29 +115,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Does what there is to do. `false`: it is time to stop.
-    pub(super) fn round(&mut self) -> Result<bool, store::Error> {
-        self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
-        if self.held.is_some() {
-            return self.settle().map(|()| true);
-        }
-        let mut asks = std::mem::take(&mut self.asks);
-        // Some may be left that did not fit into the last record.
-        if asks.is_empty() {
-            self.shared.take_asks(self.options.batch_max, &mut asks);
-        }
-        if asks.is_empty() && self.shared.is_stopping() {
-            return Ok(false);
-        }
-        self.turn(&mut asks)?;
-        self.asks = asks;
-        Ok(true)
-    }
-
     /// Tells everybody who still waits that the loop has ended, and how.
-    pub(super) fn end(mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
+    fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Whatever nobody looked at has had no effect.
-        for ask in self.asks.drain(..).chain(self.shared.close()) {
+        for ask in self.asks.drain(..).chain(self.shared.inbox.close()) {
             let _ = ask.reply.tell(Err(Error::Stopping));
         }
         if let Some(held) = self.held.take() {
@@ -150,26 +134,20 @@ impl Writer {
     }
 
     /// How long nothing needs to be done if nobody asks.
-    pub(super) fn patience(&self) -> Duration {
+    fn patience(&self, now: Timestamp) -> Duration {
         if self.held.is_some() {
             return SETTLE_PAUSE;
         }
         if self.shared.is_stopping() || !self.asks.is_empty() {
             return Duration::ZERO;
         }
-        let now = self.clock.now();
-        let due = self.machine.next_deadline().map_or(IDLE_MAX, |at| nanos(at.since(now)));
         let tick = self.options.tick.saturating_sub(nanos(now.since(self.written_at)));
-        let tick = if self.machine.next_deadline().is_some() { tick } else { IDLE_MAX };
+        let (due, tick) = match self.machine.next_deadline() {
+            Some(at) => (nanos(at.since(now)), tick),
+            None => (IDLE_MAX, IDLE_MAX),
+        };
         let wanted = if self.shared.has_gone() { Duration::ZERO } else { due.min(tick) };
         wanted.min(IDLE_MAX).max(if self.was_busy { BUSY_PAUSE } else { Duration::ZERO })
-    }
-
-    /// The same, and until when, in lock time.
-    pub(super) fn rest(&self) -> (Duration, u64) {
-        let patience = self.patience();
-        let now = self.clock.now().as_nanos();
-        (patience, now.saturating_add(patience.as_nanos() as u64))
     }
 
     /// One batch. An error means that it is not known what is durable, and everybody in it is told so.
@@ -341,7 +319,8 @@ impl Writer {
         batch.changes.clear();
         batch.n_bytes = 0;
         self.batch = batch;
-        self.metrics.observe(&self.machine.counts(), self.store.journal(), self.shared.n_asked());
+        let n_asked = self.shared.inbox.n_asked();
+        self.metrics.observe(&self.machine.counts(), self.store.journal(), n_asked);
     }
 
     fn tell(&self, facts: impl Iterator<Item = Fact>, wall_ms: i64) {
@@ -410,12 +389,53 @@ impl Writer {
     }
 
     fn send(&mut self) {
-        self.outbox.send(&self.shared.mailboxes());
+        self.outbox.send(&self.shared.desks());
     }
 
     fn is_tick_due(&self, now: Timestamp) -> bool {
         let since = nanos(now.since(self.written_at));
         since >= self.options.tick && self.machine.next_deadline().is_some()
+    }
+}
+
+impl Work for Writer {
+    type End = Result<(), store::Error>;
+    type Ask = Asked;
+
+    fn round(&mut self, worker: Option<usize>) -> Round<Self::End> {
+        let began = self.clock.now();
+        self.outbox.at = worker;
+        self.shared.alive_at.store(began.as_nanos(), Relaxed);
+        if self.held.is_some() {
+            return match self.settle() {
+                Ok(()) if self.held.is_some() => Round::Held,
+                Ok(()) => Round::Slow,
+                Err(error) => Round::Last(self.end(Err(error))),
+            };
+        }
+        let mut asks = std::mem::take(&mut self.asks);
+        // Some may be left that did not fit into the last record.
+        if asks.is_empty() {
+            self.shared.inbox.take(self.options.batch_max, &mut asks);
+        }
+        if asks.is_empty() && self.shared.is_stopping() {
+            return Round::Last(self.end(Ok(())));
+        }
+        if let Err(error) = self.turn(&mut asks) {
+            return Round::Last(self.end(Err(error)));
+        }
+        self.asks = asks;
+        if self.held.is_some() {
+            return Round::Held;
+        }
+        let is_quick = nanos(self.clock.now().since(began)) <= QUICK_MAX;
+        if is_quick { Round::Quick } else { Round::Slow }
+    }
+
+    fn rest(&self) -> (Duration, u64) {
+        let now = self.clock.now();
+        let patience = self.patience(now);
+        (patience, now.as_nanos().saturating_add(patience.as_nanos() as u64))
     }
 }
 

@@ -46,10 +46,7 @@ impl Workers {
     /// Starts one for each piece of work.
     pub(crate) fn start(work: impl IntoIterator<Item = Work>) -> io::Result<Self> {
         let start = |(n, work): (usize, Work)| {
-            let engine = work.engine.clone();
-            let mut runtime = runtime::Builder::new_current_thread();
-            runtime.enable_all().on_thread_park(move || engine.step_in());
-            let runtime = runtime.build()?;
+            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (sender, accepted) = mpsc::unbounded_channel();
             let serve = move || runtime.block_on(serve(work, accepted));
             let thread = thread::Builder::new().name(format!("worker-{n}")).spawn(serve)?;
@@ -79,8 +76,9 @@ impl Workers {
 /// One worker's life.
 async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     let Work { service, engine, mailbox, options, metrics, stop, patience } = work;
-    engine.lead_here();
     tokio::spawn(mailbox.deliver());
+    tokio::spawn(engine.flush());
+    drop(engine);
     let mut connections = JoinSet::new();
     while let Some(Accepted { stream, peer, place }) = accepted.recv().await {
         let (service, options, stop) = (service.clone(), options.clone(), stop.clone());

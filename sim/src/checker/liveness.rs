@@ -1,9 +1,13 @@
-//! After the faults everybody is served or told, and whoever has patience is served.
+//! After the faults everybody is served or told, whoever has patience is served, and whoever does not wait is told soon.
 
 use super::Found;
 use crate::client::PATIENT_MS;
 use crate::history::History;
 use crate::message::{Answer, Request};
+use crate::time::{MS, SECOND};
+
+/// A little more than it takes the server's threads to pass an answer on, whoever comes first.
+const PASSED_ON_WITHIN: u64 = 200 * MS;
 
 pub(super) fn check(history: &History, found: &mut Found) {
     for (id, operation) in history.operations.iter().enumerate() {
@@ -15,6 +19,13 @@ pub(super) fn check(history: &History, found: &mut Found) {
             // What is revoked before it is told is told to be over.
             Some((at, Answer::WaitOver)) if is_patient(asked) && !history.plan.revokes => {
                 found.add("everybody is served", format!("{id} is not, at {at}: {asked:?}"));
+            }
+            Some((at, _)) if operation.sent_at > history.plan.heal_at + SECOND => {
+                let took = at - operation.sent_at;
+                let allowed = history.plan.turn_max() + PASSED_ON_WITHIN;
+                if asked.wait_ms() == 0 && took > allowed {
+                    found.add("everybody is told soon", format!("{id} after {took} ns: {asked:?}"));
+                }
             }
             _ => {}
         }

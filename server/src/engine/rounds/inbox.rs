@@ -1,0 +1,93 @@
+//! What was asked and is in no round yet.
+
+use leasehold_core::mutant;
+
+use super::{Bell, lock};
+use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
+
+/// The questions, first come first served, and the bell of the engine's thread.
+pub(crate) struct Inbox<A> {
+    asks: Mutex<Asks<A>>,
+    /// How many there are.
+    n_asked: AtomicUsize,
+    n_asked_max: usize,
+    /// So many are not left to a worker that still has other things to do.
+    n_crowd: usize,
+    /// Wakes the thread that does every round nobody else does.
+    pub(crate) engine: Bell,
+}
+
+struct Asks<A> {
+    list: Vec<A>,
+    /// Nobody will look at them any more.
+    is_closed: bool,
+}
+
+/// Why something cannot be asked.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    Full,
+    Closed,
+}
+
+impl<A> Inbox<A> {
+    pub(crate) fn new(n_asked_max: usize, n_crowd: usize) -> Self {
+        Self {
+            asks: Mutex::new(Asks { list: Vec::new(), is_closed: false }),
+            n_asked: AtomicUsize::new(0),
+            n_asked_max,
+            n_crowd,
+            engine: Bell::default(),
+        }
+    }
+
+    /// Asks, and wakes whoever will see to it: the asking worker's flusher, or else the engine's thread.
+    pub(crate) fn ask(&self, ask: A, flusher: Option<&Bell>) -> Result<(), Refused> {
+        let mut asks = lock(&self.asks);
+        if asks.is_closed {
+            return Err(Refused::Closed);
+        }
+        if asks.list.len() >= self.n_asked_max {
+            return Err(Refused::Full);
+        }
+        asks.list.push(ask);
+        let n_asked = asks.list.len();
+        self.n_asked.store(n_asked, Relaxed);
+        drop(asks);
+        match flusher {
+            Some(_) if mutant!(AskWithoutWaking) => {}
+            Some(flusher) if n_asked != self.n_crowd => flusher.ring(),
+            _ => self.engine.ring(),
+        }
+        Ok(())
+    }
+
+    /// The oldest, up to so many, into an empty list. The room it has is made use of again.
+    pub(crate) fn take(&self, n_max: usize, taken: &mut Vec<A>) {
+        let mut asks = lock(&self.asks);
+        if asks.list.len() <= n_max {
+            std::mem::swap(&mut asks.list, taken);
+        } else {
+            taken.extend(asks.list.drain(..n_max));
+        }
+        self.n_asked.store(asks.list.len(), Relaxed);
+    }
+
+    /// From here on nothing can be asked. What was in no round.
+    pub(crate) fn close(&self) -> Vec<A> {
+        let mut asks = lock(&self.asks);
+        asks.is_closed = true;
+        self.n_asked.store(0, Relaxed);
+        std::mem::take(&mut asks.list)
+    }
+
+    /// How many wait. What other threads did a moment ago may be missing.
+    pub(crate) fn n_asked(&self) -> usize {
+        self.n_asked.load(Relaxed)
+    }
+
+    /// Does anything wait? Sure to see what was asked by whoever found the writer taken before it was given up.
+    pub(crate) fn has_asks(&self) -> bool {
+        !lock(&self.asks).list.is_empty()
+    }
+}

@@ -1,0 +1,131 @@
+//! A thread of the server that serves connections: its front, and the two tasks the engine needs it to run. Each runs when
+//! it was woken, and not before; who comes first is chance.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Wake, Waker};
+
+use leasehold_server::engine::EngineHandle;
+
+use crate::chance::Chance;
+use crate::front::Front;
+use crate::history::OperationId;
+use crate::message::Answer;
+
+/// One worker.
+pub struct Worker {
+    /// Its connections.
+    pub front: Front,
+    connections: Arc<Woken>,
+    deliver: Task,
+    flush: Task,
+}
+
+/// What came of letting a worker run.
+#[derive(Default)]
+pub struct Ran {
+    /// What it answered.
+    pub answers: Vec<(OperationId, Answer)>,
+    /// It may have done a round itself.
+    pub has_flushed: bool,
+}
+
+impl Worker {
+    /// One more worker of this engine.
+    pub fn new(engine: &EngineHandle, secrets: Chance) -> Self {
+        let (handle, mailbox) = engine.with_mailbox();
+        let (deliver, flush) = (Task::new(mailbox.deliver()), Task::new(handle.flush()));
+        let connections = Arc::<Woken>::default();
+        Self { front: Front::new(handle, secrets), connections, deliver, flush }
+    }
+
+    /// Has it anything to do?
+    pub fn is_woken(&self) -> bool {
+        [&self.connections, &self.deliver.woken, &self.flush.woken].iter().any(|task| task.is_on())
+    }
+
+    /// Something happened on a connection.
+    pub fn wake_connections(&self) {
+        self.connections.wake_by_ref();
+    }
+
+    /// Runs what was woken, as far as each gets to run.
+    pub fn run(&mut self, mut runs: impl FnMut() -> bool, may_flush: bool) -> Ran {
+        let mut ran = Ran::default();
+        if runs() && may_flush {
+            ran.has_flushed = self.flush.run();
+        }
+        if runs() {
+            self.deliver.run();
+        }
+        if self.connections.take() {
+            let waker = Waker::from(self.connections.clone());
+            let mut is_complete = true;
+            ran.answers = self.front.answers(&waker, || {
+                let runs = runs();
+                is_complete &= runs;
+                runs
+            });
+            if !is_complete {
+                self.wake_connections();
+            }
+        }
+        ran
+    }
+
+    /// The last answers of an engine that has ended.
+    pub fn finish(mut self) -> Vec<(OperationId, Answer)> {
+        self.deliver.run();
+        self.front.answers(Waker::noop(), || true)
+    }
+}
+
+/// A future that is polled when it was woken.
+struct Task {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    woken: Arc<Woken>,
+}
+
+impl Task {
+    fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
+        let woken = Arc::<Woken>::default();
+        // Whoever is new runs once by itself.
+        woken.wake_by_ref();
+        Self { future: Box::pin(future), woken }
+    }
+
+    /// Was there anything to do?
+    fn run(&mut self) -> bool {
+        let is_woken = self.woken.take();
+        if is_woken {
+            let waker = Waker::from(self.woken.clone());
+            let _ = self.future.as_mut().poll(&mut Context::from_waker(&waker));
+        }
+        is_woken
+    }
+}
+
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Woken {
+    fn is_on(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+
+    fn take(&self) -> bool {
+        self.0.swap(false, Relaxed)
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
