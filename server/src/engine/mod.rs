@@ -110,6 +110,8 @@ fn run(lead: &Lead<Writer>, shared: &Shared) -> Result<(), store::Error> {
     while let Some(patience) = lead.turn() {
         if shared.inbox.engine.poll(&mut context).is_pending() {
             std::thread::park_timeout(patience);
+            // What rang is about to be seen to.
+            let _ = shared.inbox.engine.poll(&mut context);
         }
     }
     lead.take_end().unwrap_or_else(|| {

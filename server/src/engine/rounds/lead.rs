@@ -164,11 +164,16 @@ impl<W: Work> Lead<W> {
 
     /// Is its outcome not known yet?
     fn round(&self, writer: &mut MutexGuard<'_, Option<W>>, worker: Option<usize>) -> bool {
-        let is_quiet = self.inbox.n_asked() <= self.habits.n_quiet_asks_max;
+        let n_asked = self.inbox.n_asked();
+        let is_quiet = n_asked <= self.habits.n_quiet_asks_max;
         let n_quiet = if is_quiet { self.n_quiet.load(Relaxed) + 1 } else { 0 };
         self.n_quiet.store(n_quiet.min(self.habits.n_quiet_rounds_min), Relaxed);
         let Some(round) = writer.as_mut().map(|writer| writer.round(worker)) else { return false };
-        self.is_slow.store(!matches!(round, Round::Quick), Relaxed);
+        let is_slow = !matches!(round, Round::Quick);
+        // A round without a question is no proof that the next one is quick.
+        if is_slow || n_asked > 0 {
+            self.is_slow.store(is_slow, Relaxed);
+        }
         let is_held = matches!(round, Round::Held);
         if let Round::Last(end) = round {
             **writer = None;
