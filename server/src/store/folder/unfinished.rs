@@ -159,8 +159,14 @@ fn make(folder: &Path, making: Making) -> Result<Locked, Error> {
     name.push(".incomplete");
     let beside = folder.with_file_name(name);
     make_private(&beside)?;
-    let marker = mark(&beside, making)?;
-    fs::rename(&beside, folder).map_err(|error| trouble(folder, &error))?;
+    let named = mark(&beside, making).and_then(|marker| {
+        fs::rename(&beside, folder).map_err(|error| trouble(folder, &error))?;
+        Ok(marker)
+    });
+    let marker = named.inspect_err(|_| {
+        // Best effort: the next attempt makes use of it otherwise.
+        let _ = clear(&beside).map(|()| fs::remove_dir(&beside));
+    })?;
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
     sync(parent.unwrap_or(Path::new(".")))?;
     Ok(marker)
