@@ -74,6 +74,8 @@ pub enum Code {
     ShuttingDown,
     /// The request did not arrive in time.
     Timeout,
+    /// The server cannot read what it has kept. Repeating the request does not help.
+    Internal,
     /// It is not known whether it was done: repeat it with the same `request_id`.
     Unknown,
     /// A kind that was not yet known when this was built: a newer server sent it. This one never does.

@@ -7,6 +7,7 @@ mod admin;
 mod error;
 mod event;
 mod fence;
+mod history;
 mod lock;
 mod session;
 
@@ -14,6 +15,7 @@ pub use admin::BackupTaken;
 pub use error::{Code, Failure};
 pub use event::{Event, EventKind, Gap};
 pub use fence::{FenceCheck, FenceVerdict};
+pub use history::{History, PastEvent};
 pub use lock::{
     AcquireRequest, Acquired, Holder, LockList, LockState, Mode, NotAcquired, NotReleased,
     NotRenewed, Reason, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked,

@@ -21,6 +21,7 @@ use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
+use leasehold_server::store::history::Bounds;
 
 use crate::duration::DurationArg;
 use backup::BackupArgs;
@@ -80,6 +81,12 @@ pub(crate) struct Args {
     /// How often the journal is folded into the tables.
     #[arg(long, env = "LEASEHOLD_FOLD_INTERVAL", default_value = "5s")]
     pub(crate) fold_interval: DurationArg,
+    /// How long what happened to locks is kept, for `leasehold history`.
+    #[arg(long, env = "LEASEHOLD_HISTORY_AGE_MAX", default_value = "30d")]
+    pub(crate) history_age_max: DurationArg,
+    /// How many bytes of it are kept.
+    #[arg(long, env = "LEASEHOLD_HISTORY_BYTES_MAX", default_value_t = 256 << 20)]
+    pub(crate) history_bytes_max: u64,
     /// How long stopping may take.
     #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
     pub(crate) shutdown_timeout: DurationArg,
@@ -201,6 +208,7 @@ impl Args {
             files: self.files.files_folder.clone(),
             backup: self.backup.options(),
             fold_interval: self.fold_interval.0,
+            history: Bounds { age_max: self.history_age_max.0, bytes_max: self.history_bytes_max },
             dialects: self.dialects.clone(),
             engine: engine::Options {
                 limits: self.limits.limits(),

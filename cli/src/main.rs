@@ -12,6 +12,7 @@ mod config;
 mod connection;
 mod duration;
 mod exit;
+mod history;
 mod json;
 mod load;
 mod log;
@@ -65,6 +66,7 @@ enum Command {
     Status(status::StatusArgs),
     Ls(ls::LsArgs),
     Watch(watch::WatchArgs),
+    History(history::HistoryArgs),
     Revoke(revoke::RevokeArgs),
     Session(session::SessionArgs),
     Load(load::LoadArgs),
@@ -132,6 +134,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Status(args) => return status::status(&args),
         Command::Ls(args) => ls::ls(&args)?,
         Command::Watch(args) => watch::watch(&args)?,
+        Command::History(args) => history::history(&args)?,
         Command::Revoke(args) => revoke::revoke(&args)?,
         Command::Session(args) => session::session(&args)?,
         Command::Load(args) => return load::load(args),

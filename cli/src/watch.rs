@@ -75,7 +75,7 @@ async fn follow(args: &WatchArgs) -> Result<(), Failure> {
     }
 }
 
-fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Failure> {
+pub(crate) fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Failure> {
     if output.json {
         let mut shown = json!(event);
         shown["id"] = id.into();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use leasehold_api::{
-    AcquireRequest, Acquired, BackupTaken, FenceCheck, FenceVerdict, KeptAlive, LockList,
+    AcquireRequest, Acquired, BackupTaken, FenceCheck, FenceVerdict, History, KeptAlive, LockList,
     LockState, OpenSessionRequest, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest,
     Revoked, SessionOpened,
 };
@@ -33,6 +33,21 @@ pub struct ListQuery {
     pub owner: Option<String>,
     /// Only those in this state.
     pub standing: Option<Standing>,
+    /// At most this many on a page.
+    pub limit: Option<usize>,
+    /// `next_cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// Which part of history to tell.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryQuery {
+    /// Only what happened to this lock.
+    pub lock: Option<String>,
+    /// Only what happened to leases of this owner.
+    pub owner: Option<String>,
+    /// Only what happened at or after this time, in epoch milliseconds.
+    pub since_ms: Option<i64>,
     /// At most this many on a page.
     pub limit: Option<usize>,
     /// `next_cursor` of the page before.
@@ -102,6 +117,23 @@ impl Client {
             ("cursor", query.cursor.as_deref()),
         ];
         self.get(&format!("{}/locks{}", self.namespace_path(), query_string(&parameters))).await
+    }
+
+    /// What happened to locks, newest first.
+    pub async fn history(&self, query: &HistoryQuery) -> Result<History, Error> {
+        let limit = query.limit.map(|limit| limit.to_string());
+        let since = query.since_ms.map(|since| since.to_string());
+        let parameters = [
+            ("owner", query.owner.as_deref()),
+            ("since", since.as_deref()),
+            ("limit", limit.as_deref()),
+            ("cursor", query.cursor.as_deref()),
+        ];
+        let path = match &query.lock {
+            Some(lock) => self.lock_path(lock, "/history")?,
+            None => format!("{}/history", self.namespace_path()),
+        };
+        self.get(&format!("{path}{}", query_string(&parameters))).await
     }
 
     /// Opens a session without keeping it alive.

@@ -65,7 +65,7 @@ mod stream;
 mod tenure;
 mod transport;
 
-pub use call::{ListQuery, Standing};
+pub use call::{HistoryQuery, ListQuery, Standing};
 pub use client::{Client, ClientBuilder};
 pub use clock::Moment;
 pub use election::{Election, Leader, Leadership, Observer};

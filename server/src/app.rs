@@ -27,6 +27,7 @@ use crate::http;
 use crate::http::answers::Answers;
 use crate::http::forwarded::Peer;
 use crate::metrics::{CONTENT_TYPE, Metrics};
+use crate::store::history::History;
 
 /// A loop that has not gone round for this long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
@@ -54,6 +55,8 @@ pub struct Parts {
     pub backups: Option<Arc<Backups>>,
     /// How much is being answered.
     pub answers: Arc<Answers>,
+    /// What happened before what the engine still remembers, if that is kept.
+    pub(crate) history: Option<History>,
     /// Where files are, if anywhere.
     pub(crate) content: Option<Arc<dyn content::Content>>,
 }
@@ -79,6 +82,7 @@ impl App {
             limits,
             backups: None,
             answers,
+            history: None,
             content: None,
         }))
     }
@@ -86,6 +90,11 @@ impl App {
     /// Takes backups, if these are any.
     pub fn take_backups(self, backups: Option<Arc<Backups>>) -> Self {
         Self(Arc::new(Parts { backups, ..Parts::clone(&self) }))
+    }
+
+    /// Tells what happened from the history in `data` too.
+    pub fn with_history(self, data: &Path) -> Self {
+        Self(Arc::new(Parts { history: Some(History::of(data)), ..Parts::clone(&self) }))
     }
 
     /// Keeps files in `folder`, or in one that is gone at the end.

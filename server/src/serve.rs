@@ -34,6 +34,8 @@ pub struct Settings {
     pub backup: Option<backup::Options>,
     /// How often the journal is folded into the tables.
     pub fold_interval: Duration,
+    /// How much of what happened is kept.
+    pub history: store::history::Bounds,
     /// The protocols to speak.
     pub dialects: Vec<Dialect>,
     /// How the engine is run.
@@ -102,9 +104,11 @@ impl Server {
             let every = options.every;
             (Arc::new(Backups::new(data, options, clock.clone())), every)
         });
+        let data = settings.data.clone();
         let store: Box<dyn Store> = match settings.data {
             Some(data) => {
-                let options = sqlite::Options { data, fold_interval: settings.fold_interval };
+                let (fold_interval, history) = (settings.fold_interval, settings.history);
+                let options = sqlite::Options { data, fold_interval, history };
                 Box::new(SqliteStore::open(options).map_err(Error::Store)?)
             }
             None => Box::new(MemoryStore::default()),
@@ -122,6 +126,10 @@ impl Server {
             limits,
         )
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
+        let app = match &data {
+            Some(data) => app.with_history(data),
+            None => app,
+        };
         // The store has made sure that nobody else uses the folder.
         let app = if speaks_files {
             app.keep_files(files.as_deref()).map_err(Error::Files)?

@@ -6,6 +6,10 @@
     reason = "tests fail by panicking and print their seeds"
 )]
 
+use std::time::Duration;
+
+use leasehold_server::engine::{Interest, Next};
+use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, json, settings};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -117,7 +121,7 @@ async fn an_event_that_has_not_happened_is_a_gap_whatever_its_number() {
     local.client.acquire("db", "a", 60_000, json!({})).await;
     let (_, id, _) = watcher.next().await.expect("an event");
     let generation = id.split_once('-').expect("an id").0;
-    let query = format!("?since={generation}-{}", u64::MAX);
+    let query = format!("?since={generation}-{}-0", u64::MAX);
     let mut early = Watcher::start(&local, &query, "").await;
     let (name, _, data) = early.next().await.expect("an event");
     assert_eq!(
@@ -138,4 +142,52 @@ async fn nobody_can_make_events_about_what_is_not_theirs() {
     local.client.acquire("after", "a", 1_000, json!({})).await;
     let (_, _, data) = watcher.next().await.expect("an event");
     assert_eq!(data["lock_name"], "after", "the forged renewal is not told");
+}
+
+#[tokio::test]
+async fn a_restart_leaves_no_gap_folded_or_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for fold_interval in [Duration::from_millis(1), Duration::from_secs(3600)] {
+        let data = folder.path().join(format!("{fold_interval:?}"));
+        let restart = || Local::start(Settings { fold_interval, ..settings(Some(&data)) });
+        let local = restart().await;
+        let mut watcher = Watcher::start(&local, "", "").await;
+        for n in 0..3 {
+            local.client.acquire(&format!("lock-{n}"), "a", 60_000, json!({})).await;
+        }
+        let (_, first, _) = watcher.next().await.expect("an event");
+        local.stop().await;
+        let local = restart().await;
+        local.client.acquire("lock-3", "a", 60_000, json!({})).await;
+        let mut again = Watcher::start(&local, &format!("?since={first}"), "").await;
+        for n in 1..4 {
+            let (name, _, data) = again.next().await.expect("an event");
+            let expected = ("granted", format!("lock-{n}"));
+            assert_eq!((name.as_str(), data["lock_name"].as_str().unwrap().to_owned()), expected);
+        }
+        local.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn one_lock_can_be_watched_alone() {
+    let local = Local::ephemeral().await;
+    let mut watcher = Watcher::start(&local, "?lock=db", "").await;
+    for lock in ["db2", "other", "db"] {
+        local.client.acquire(lock, "a", 1_000, json!({})).await;
+    }
+    assert_eq!(watcher.next().await.expect("an event").2["lock_name"], "db");
+}
+
+#[tokio::test]
+async fn a_reader_that_is_too_slow_is_told_of_a_gap() {
+    let local = Local::ephemeral().await;
+    let namespace = Interest::Namespace("default".into());
+    let mut reader = local.server.engine().follow(namespace, None);
+    for _ in 0..2_200 {
+        let held = local.client.acquire("db", "a", 1_000, json!({})).await;
+        local.client.release(&held, json!({})).await;
+    }
+    assert!(matches!(reader.next().await, Next::Gap(why) if why.contains("too slow: 304 ")));
+    assert!(matches!(reader.next().await, Next::Event(event) if event.fact.token.get() == 153));
 }

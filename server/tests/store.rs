@@ -24,7 +24,8 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 fn open(data: &Path) -> Result<SqliteStore, Error> {
-    SqliteStore::open(Options { data: data.into(), fold_interval: Duration::from_secs(3600) })
+    let (data, fold_interval) = (data.into(), Duration::from_secs(3600));
+    SqliteStore::open(Options { data, fold_interval, history: Default::default() })
 }
 
 fn load(store: &mut SqliteStore) -> Result<Loaded, Error> {

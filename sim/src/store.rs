@@ -204,7 +204,8 @@ impl Store for SimStore {
         disk.chain = chain;
         disk.recovery = Some(recovery(&machine, is_restored));
         let (generation, epoch) = (disk.generation, disk.epoch);
-        Ok(Loaded { machine, last, generation, epoch, is_restored })
+        let seq = disk.chain.place().seq;
+        Ok(Loaded { machine, last, generation, epoch, is_restored, seq, told: Vec::new() })
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
@@ -252,7 +253,9 @@ impl Store for SimStore {
     }
 
     fn journal(&self) -> JournalSize {
-        JournalSize { n_records: self.0.lock().journal.len() as u64, n_bytes_written: 0 }
+        let disk = self.0.lock();
+        let (seq, n_records) = (disk.chain.place().seq, disk.journal.len() as u64);
+        JournalSize { seq, folded_through: seq, n_records, n_bytes_written: 0 }
     }
 }
 

@@ -32,6 +32,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         files: None,
         backup: None,
         fold_interval: Duration::from_millis(50),
+        history: Default::default(),
         dialects: dialect::ALL.to_vec(),
         engine: engine::Options::default(),
         http: http::Options::default(),

@@ -43,7 +43,7 @@ fn text(path: &Path) -> &str {
 /// What a server would start from, or why it would not.
 fn start(data: &Path) -> Result<Loaded, String> {
     let fold_interval = Duration::from_secs(3600);
-    SqliteStore::open(Options { data: data.into(), fold_interval })
+    SqliteStore::open(Options { data: data.into(), fold_interval, history: Default::default() })
         .and_then(|mut store| store.load(Limits::default(), 1))
         .map_err(|error| error.to_string())
 }

@@ -12,7 +12,7 @@ use leasehold_core::Timestamp;
 use tokio::sync::oneshot;
 
 use super::ask::{Ask, Reply};
-use super::event::EventLog;
+use super::event::{Bell, Cursor, EventLog, Interest, Reader};
 use super::mailbox::{Desk, Mailbox, Return, Verdict, new_grant};
 use super::message::{Asked, Error, Ticket};
 use super::rounds::{Lead, Refused};
@@ -37,6 +37,8 @@ struct Inner {
     health: Arc<Health>,
     /// The worker that asks, if it is one, and its number.
     worker: Option<(usize, Arc<Desk>)>,
+    /// By which the worker's readers are woken.
+    bell: Option<Bell>,
 }
 
 /// The last of those who can ask is gone: it is time to stop.
@@ -57,12 +59,22 @@ impl EngineHandle {
         metrics: Arc<Metrics>,
     ) -> Self {
         let _asking = Arc::new(Asking(shared.clone()));
-        let (worker, health) = (None, Arc::default());
-        Self(Arc::new(Inner { shared, _asking, lead, clock, events, metrics, health, worker }))
+        let (worker, bell, health) = (None, None, Arc::default());
+        Self(Arc::new(Inner {
+            shared,
+            _asking,
+            lead,
+            clock,
+            events,
+            metrics,
+            health,
+            worker,
+            bell,
+        }))
     }
 
     /// The same engine for a worker, a thread that serves many connections. That thread must run the mailbox's
-    /// [`Mailbox::deliver`] and this handle's [`Self::flush`].
+    /// [`Mailbox::deliver`] and this handle's [`Self::flush`] and [`Self::wake_readers`].
     pub fn with_mailbox(&self) -> (Self, Mailbox) {
         let shared = self.0.shared.clone();
         let desk = Arc::<Desk>::default();
@@ -70,7 +82,8 @@ impl EngineHandle {
         desks.push(desk.clone());
         let worker = Some((desks.len() - 1, desk.clone()));
         drop(desks);
-        let handle = Self(Arc::new(Inner { worker, ..Inner::clone(&self.0) }));
+        let bell = Some(self.0.events.bell());
+        let handle = Self(Arc::new(Inner { worker, bell, ..Inner::clone(&self.0) }));
         (handle, Mailbox::new(desk, shared))
     }
 
@@ -110,6 +123,21 @@ impl EngineHandle {
     /// What happens, as it happens.
     pub fn events(&self) -> &EventLog {
         &self.0.events
+    }
+
+    /// Everything after `since` that `interest` covers, as it happens; without `since`, only what is to come.
+    pub fn follow(&self, interest: Interest, since: Option<Cursor>) -> Reader {
+        self.0.events.follow(interest, since, self.0.bell.as_ref())
+    }
+
+    /// Wakes those who follow something on the worker's thread when it happens, for ever. To be run on that thread.
+    pub fn wake_readers(&self) -> impl Future<Output = ()> + Send + use<> {
+        let bell = self.0.bell.clone();
+        async move {
+            if let Some(bell) = bell {
+                bell.answer().await;
+            }
+        }
     }
 
     /// Lock time at which the engine's loop last went round.

@@ -25,7 +25,7 @@ use std::time::Duration;
 use leasehold_core::{Limits, Resume};
 
 pub use ask::{Ask, Enqueue, Take, WaitFor, Waited};
-pub use event::{Event, EventLog, Since};
+pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use handle::{Call, EngineHandle};
 pub use mailbox::Mailbox;
 pub use message::Error;
@@ -144,7 +144,8 @@ fn load(
         tracing::warn!("this store comes from a backup: everything it held has ended");
     }
     let clock = LockClock::resume(clock, loaded.last);
-    let events = Arc::new(EventLog::new(loaded.generation, loaded.epoch, options.events_max));
+    let events =
+        Arc::new(EventLog::new(loaded.generation, loaded.seq, loaded.told, options.events_max));
     let shared = Arc::new(Shared::new(options.queue_max));
     let health = store.health();
     let mut writer = Writer::new(

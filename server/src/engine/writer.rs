@@ -309,7 +309,7 @@ impl Writer {
 
     /// Tells everybody what is durable.
     pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
-        self.tell(batch.facts.drain(..), moment.wall_ms);
+        self.tell(&mut batch.facts, moment.wall_ms);
         self.wake(batch.wakeups.drain(..));
         for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
             self.metrics.answered(op, content.is_success(), sent_at);
@@ -323,9 +323,12 @@ impl Writer {
         self.metrics.observe(&self.machine.counts(), self.store.journal(), n_asked);
     }
 
-    fn tell(&self, facts: impl Iterator<Item = Fact>, wall_ms: i64) {
-        for fact in facts {
-            let Fact { what, lock, owner, token, reason, .. } = &fact;
+    /// Tells of what the record just made durable says happened.
+    fn tell(&self, facts: &mut Vec<Fact>, wall_ms: i64) {
+        if facts.is_empty() {
+            return;
+        }
+        for Fact { what, lock, owner, token, reason, .. } in facts.iter() {
             tracing::debug!(
                 what = word(*what),
                 ?lock,
@@ -337,8 +340,8 @@ impl Writer {
             if let What::Ended(how) = what {
                 self.metrics.count_ending(*how);
             }
-            self.events.add(fact, wall_ms);
         }
+        self.events.add(self.store.journal(), facts.drain(..), wall_ms);
     }
 
     fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {

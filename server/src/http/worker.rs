@@ -78,6 +78,7 @@ async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     let Work { service, engine, mailbox, options, metrics, stop, patience } = work;
     tokio::spawn(mailbox.deliver());
     tokio::spawn(engine.flush());
+    tokio::spawn(engine.wake_readers());
     drop(engine);
     let mut connections = JoinSet::new();
     while let Some(Accepted { stream, peer, place }) = accepted.recv().await {

@@ -17,6 +17,7 @@ pub struct MemoryStore {
     /// What a test wants to go wrong.
     pub faults: Arc<Faults>,
     n_bytes_written: u64,
+    seq: u64,
 }
 
 /// Things that go wrong with stores.
@@ -57,6 +58,8 @@ impl Store for MemoryStore {
             generation: u64::from_le_bytes(crate::random::bytes()),
             epoch: EPOCH,
             is_restored: false,
+            seq: 0,
+            told: Vec::new(),
         })
     }
 
@@ -66,6 +69,7 @@ impl Store for MemoryStore {
 
     fn append(&mut self, _: Permit, _: Kind, _: Moment, changes: &[Change]) -> Result<(), Error> {
         self.n_bytes_written += changes.len() as u64;
+        self.seq += 1;
         if self.faults.unknown.load(Relaxed) {
             return Err(Error::Unknown("a test said so".into()));
         }
@@ -96,6 +100,11 @@ impl Store for MemoryStore {
     }
 
     fn journal(&self) -> JournalSize {
-        JournalSize { n_records: 0, n_bytes_written: self.n_bytes_written }
+        JournalSize {
+            seq: self.seq,
+            folded_through: self.seq,
+            n_records: 0,
+            n_bytes_written: self.n_bytes_written,
+        }
     }
 }

@@ -9,6 +9,7 @@ mod codec;
 mod folder;
 mod hash;
 mod health;
+pub mod history;
 pub mod memory;
 mod record;
 pub mod sqlite;
@@ -25,6 +26,7 @@ pub use health::Health;
 pub use record::{Head, Kind, Record};
 
 use crate::clock::Moment;
+use crate::engine::Event;
 
 /// A durable place for records. Its calls block until they are done.
 pub trait Store: Send {
@@ -99,11 +101,19 @@ pub struct Loaded {
     pub epoch: u64,
     /// This is the first start from a backup.
     pub is_restored: bool,
+    /// The number of the last record.
+    pub seq: u64,
+    /// What is known of what happened lately, oldest first.
+    pub told: Vec<Event>,
 }
 
 /// How much of the journal is not in the tables yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalSize {
+    /// The number of the last record.
+    pub seq: u64,
+    /// The number of the last record that is in the tables, and in history.
+    pub folded_through: u64,
     /// Records.
     pub n_records: u64,
     /// Bytes of records appended since the start.

@@ -70,7 +70,8 @@ impl Bench {
             _ => {
                 // It is not folded: that is another thread's work.
                 let fold_interval = Duration::from_secs(3600);
-                let options = sqlite::Options { data: folder.path().join("data"), fold_interval };
+                let (data, history) = (folder.path().join("data"), Default::default());
+                let options = sqlite::Options { data, fold_interval, history };
                 Box::new(SqliteStore::open(options).expect("a store"))
             }
         };

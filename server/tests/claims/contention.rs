@@ -1,6 +1,7 @@
 //! The queue: what the server does by itself.
 
 use leasehold_core::{Ending, Span, What};
+use leasehold_server::engine::{Interest, Next};
 use leasehold_testkit::{Local, json, settings};
 
 use crate::{Scene, history, named};
@@ -47,9 +48,10 @@ async fn when_a_claim_loses_its_active_status_the_next_one_becomes_active() {
 #[tokio::test]
 async fn the_server_itself_expires_and_promotes_also_claims_whose_client_has_died() {
     let scene = Scene::start().await;
-    let mut events = scene.local.server.engine().events().since(None).live;
+    let namespace = Interest::Namespace("default".into());
+    let mut events = scene.local.server.engine().follow(namespace, None);
     let mut next = async || {
-        let event = events.recv().await.expect("an event");
+        let Next::Event(event) = events.next().await else { panic!("a gap") };
         (event.fact.owner.instance.to_string(), event.fact.what)
     };
     let mut ids = Vec::new();

@@ -7,8 +7,8 @@ use leasehold_testkit::{Local, Value, json, settings};
 use crate::raw::Raw;
 use crate::{Scene, get};
 
-const NO_IDS: [&str; 9] =
-    ["x", "1", "1-", "-1", "1-x", "g-1", "1-1-1", "1.1", "1-99999999999999999999"];
+const NO_IDS: [&str; 10] =
+    ["x", "1", "1-", "-1", "1-x", "g-1", "1-1", "1-1-1-1", "1.1", "1-99999999999999999999-0"];
 
 #[tokio::test]
 async fn a_parameter_that_makes_no_sense_is_named() {
@@ -60,7 +60,7 @@ async fn watch(scene: &Scene, query: &str) -> Raw {
 #[tokio::test]
 async fn a_reader_that_comes_back_goes_on_where_it_was() {
     let scene = Scene::new().await;
-    let mut stream = watch(&scene, "since=0-0").await;
+    let mut stream = watch(&scene, "since=0-0-0").await;
     let (name, _, data) = next(&mut stream).await;
     assert_eq!((name.as_str(), data["reason"].as_str().is_some()), ("gap", true), "{data}");
     let (name, id, data) = next(&mut stream).await;
@@ -74,7 +74,7 @@ async fn a_reader_that_comes_back_goes_on_where_it_was() {
     let mut stream = watch(&scene, &format!("since={id}")).await;
     assert_eq!(next(&mut stream).await.0, "released", "no gap and nothing twice");
     let headers = format!("last-event-id: {id}\r\n");
-    let mut stream = Raw::get(scene.local.address, "/v1/events?since=0-0", &headers).await;
+    let mut stream = Raw::get(scene.local.address, "/v1/events?since=0-0-0", &headers).await;
     stream.until("\r\n\r\n").await;
     assert_eq!(next(&mut stream).await.0, "released", "the header goes before the parameter");
 }
@@ -83,18 +83,19 @@ async fn a_reader_that_comes_back_goes_on_where_it_was() {
 async fn whoever_asks_for_what_is_not_kept_is_told_of_the_gap() {
     let engine = engine::Options { events_max: 2, ..engine::Options::default() };
     let scene = Scene::of(Local::start(Settings { engine, ..settings(None) }).await).await;
-    let mut stream = watch(&scene, "since=0-0").await;
+    let mut stream = watch(&scene, "since=0-0-0").await;
     let (_, _, restored) = next(&mut stream).await;
     assert!(restored["reason"].as_str().is_some_and(|why| why.contains("backup")), "{restored}");
     let (_, id, _) = next(&mut stream).await;
     for lock in ["x", "y", "z"] {
         assert_eq!(scene.local.client.acquire(lock, "b", 1000, json!({})).await.status, 200);
     }
-    let (generation, number) = id.split_once('-').expect("two numbers");
-    let number: u64 = number.parse().expect("a number");
-    let cases = [(number, "no longer kept", "y"), (number + 1000, "not happened", "after")];
-    for (number, why, lock) in cases {
-        let mut stream = watch(&scene, &format!("since={generation}-{number}")).await;
+    let (record, _) = id.rsplit_once('-').expect("three numbers");
+    let (generation, record) = record.split_once('-').expect("three numbers");
+    let record: u64 = record.parse().expect("a number");
+    let cases = [(record, "no longer kept", "y"), (record + 1000, "not happened", "after")];
+    for (record, why, lock) in cases {
+        let mut stream = watch(&scene, &format!("since={generation}-{record}-0")).await;
         let (name, _, gap) = next(&mut stream).await;
         assert_eq!(name, "gap");
         assert!(gap["reason"].as_str().is_some_and(|reason| reason.contains(why)), "{gap}");

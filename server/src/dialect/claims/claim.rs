@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{Acquire, Acquired, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use super::error::Refusal;
@@ -17,7 +16,7 @@ use super::wire::{self, Claim};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
-use crate::engine::{Enqueue, ReadLease};
+use crate::engine::{Enqueue, Interest, Next, ReadLease};
 
 /// Longest a look may wait for a claim to stop waiting.
 const WAIT_MAX: Span = Span::from_secs(300);
@@ -111,19 +110,18 @@ fn patience(pairs: &[(String, String)], max: Span) -> Result<Option<Duration>, R
 /// Returns when the claim does not wait any more, or when the time is over.
 async fn wait(app: &App, number: LeaseNumber, patience: Duration) -> Result<Claim, Refusal> {
     let over_at = Instant::now() + patience;
-    // Before the first look, so that nothing can happen between the two unseen.
-    let mut events = app.engine.events().since(None).live;
+    let lock = read(app, number).await?.lock;
+    // Before the look that counts, so that nothing can happen between the two unseen.
+    let mut events = app.engine.follow(Interest::Lock(lock), None);
     loop {
         let claim = read(app, number).await?;
         if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
         }
         let its_event = async {
-            loop {
-                match events.recv().await {
-                    Ok(event) if event.fact.lease == number => return,
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_) | RecvError::Closed) => return,
+            while let Next::Event(event) = events.next().await {
+                if event.fact.lease == number {
+                    return;
                 }
             }
         };

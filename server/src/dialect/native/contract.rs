@@ -1,7 +1,7 @@
 //! What this dialect answers, for the contract.
 
 use leasehold_api::{
-    AcquireRequest, Acquired, BackupTaken, Event, Failure, FenceCheck, FenceVerdict, Gap,
+    AcquireRequest, Acquired, BackupTaken, Event, Failure, FenceCheck, FenceVerdict, Gap, History,
     KeptAlive, LockList, LockState, NotAcquired, NotReleased, NotRenewed, OpenSessionRequest,
     ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
 };
@@ -9,6 +9,7 @@ use leasehold_core::Limits;
 use serde_json::{Value, json};
 
 use super::event::WatchParams;
+use super::history::HistoryParams;
 use super::list::ListParams;
 use crate::app::App;
 use crate::contract::{Chapter, Operation, millis, text, whole};
@@ -25,7 +26,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("locks", "The native protocol: locks, sessions, events");
     bounded(chapter, limits)
         .with(in_namespaces(locks(limits), limits))
-        .with(in_namespaces(vec![events()], limits))
+        .with(in_namespaces(vec![events(), history()], limits))
         .with(sessions())
         .with([fence(), backup()])
 }
@@ -73,6 +74,10 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             .body::<RevokeRequest>()
             .answer::<Revoked>(200, "These leases are over.")
             .refuse::<Failure>(BODY),
+        on_lock("get", "/history", "historyOfLock", "What happened to a lock")
+            .query::<HistoryParams>()
+            .answer::<History>(200, "A page of events, newest first.")
+            .refuse::<Failure>(&[400, 500]),
     ]
 }
 
@@ -82,6 +87,13 @@ fn proof(mut more: Value) -> Value {
         more[member] = format!("$response.body#/{member}").into();
     }
     more
+}
+
+fn history() -> Operation {
+    Operation::new("get", "/v1/history", "history", "What happened to the locks of a namespace")
+        .query::<HistoryParams>()
+        .answer::<History>(200, "A page of events, newest first.")
+        .refuse::<Failure>(&[400, 500])
 }
 
 fn events() -> Operation {

@@ -27,6 +27,11 @@ impl Refusal {
     pub(super) fn invalid(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, why)
     }
+
+    /// The request makes sense, and the server cannot answer it.
+    pub(super) fn failed(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)
+    }
 }
 
 impl IntoResponse for Refusal {

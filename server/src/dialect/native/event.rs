@@ -1,26 +1,29 @@
 //! What happens to locks, as Server-Sent Events.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
-use leasehold_core::{Ending, What};
+use leasehold_core::{Ending, LockKey, What};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use tokio_stream::wrappers::BroadcastStream;
-use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
-use tokio_stream::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, Sleep, sleep};
+use tokio_stream::Stream;
 
 use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use crate::app::App;
-use crate::engine::{self, Since};
+use crate::engine::{self, Cursor, Interest, Next, Reader};
 use crate::http::answers::Sending;
+
+/// A stream that has nothing to tell says so this often, so that whoever is between keeps it open.
+const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);
+const SIGN_OF_LIFE: &[u8] = b":\n\n";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +31,9 @@ pub(super) struct WatchParams {
     /// Only locks whose name begins with this.
     #[serde(default)]
     prefix: String,
-    /// The id of the last event seen; `Last-Event-ID` wins over it.
+    /// Only this lock.
+    lock: Option<String>,
+    /// The id of the last event seen; the header `Last-Event-ID` takes precedence.
     since: Option<String>,
 }
 
@@ -40,91 +45,115 @@ pub(super) async fn watch(
 ) -> Result<Response, Refusal> {
     // Whatever is no text is no id either.
     let last_seen = headers.get("last-event-id").map(|id| id.to_str().unwrap_or("?"));
-    let since = last_seen.or(params.since.as_deref()).map(parse_id).transpose()?;
+    let since = last_seen
+        .or(params.since.as_deref())
+        .map(|id| parse_id("since or Last-Event-ID", id))
+        .transpose()?;
     let sending = app.answers.stream()?;
-    let generation = app.engine.events().generation();
-    let Since { missed, gap, live } = app.engine.events().since(since);
-    let gap = tokio_stream::iter(gap.map(|reason| Missed::Gap(reason.into())));
-    let missed = tokio_stream::iter(missed.into_iter().map(Missed::Event));
-    let live = BroadcastStream::new(live).map(|next| match next {
-        Ok(event) => Missed::Event(event),
-        Err(BroadcastStreamRecvError::Lagged(n)) => {
-            Missed::Gap(format!("too slow: {n} events missed"))
-        }
-    });
-    let is_seen = move |event: &engine::Event| {
-        event.fact.lock.namespace == namespace && event.fact.lock.name.starts_with(&params.prefix)
+    let interest = match params.lock {
+        Some(name) => Interest::Lock(LockKey { namespace, name: name.into() }),
+        None => Interest::Namespace(namespace),
     };
-    let events = gap.chain(missed).chain(live).filter_map(move |next| match next {
-        Missed::Event(event) => is_seen(&event).then(|| render(generation, &event)),
-        Missed::Gap(reason) => Some(SseEvent::default().event("gap").json_data(Gap { reason })),
-    });
+    let reader = app.engine.follow(interest, since);
+    let generation = app.engine.events().generation();
     let engine = app.engine.clone();
-    let stopped = Box::pin(async move { engine.stopped().await });
-    let events = UntilStopped { events: Box::pin(events), stopped, _sending: sending };
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+    let frames = Frames {
+        reader,
+        generation,
+        prefix: params.prefix,
+        stopped: Box::pin(async move { engine.stopped().await }),
+        silence: Box::pin(sleep(SIGN_OF_LIFE_EVERY)),
+        _sending: sending,
+    };
+    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((head, Body::from_stream(frames)).into_response())
 }
 
-enum Missed {
-    Event(Arc<engine::Event>),
-    Gap(String),
-}
-
-type Rendered = Result<SseEvent, axum::Error>;
-
-/// A stream that ends when the engine does, so that watching does not hold up a shutdown.
-struct UntilStopped<S> {
-    events: Pin<Box<S>>,
+/// A reader's events as they go over the wire. Ends when the engine does, so that watching does not hold up a shutdown.
+struct Frames {
+    reader: Reader,
+    generation: u64,
+    prefix: String,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    silence: Pin<Box<Sleep>>,
     _sending: Sending,
 }
 
-impl<S: Stream<Item = Rendered>> Stream for UntilStopped<S> {
-    type Item = Rendered;
+impl Stream for Frames {
+    type Item = Result<Bytes, std::convert::Infallible>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Rendered>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.stopped.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
-        self.events.as_mut().poll_next(context)
+        let frame = match self.poll_frame(context) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                std::task::ready!(self.silence.as_mut().poll(context));
+                Bytes::from_static(SIGN_OF_LIFE)
+            }
+        };
+        self.silence.as_mut().reset(Instant::now() + SIGN_OF_LIFE_EVERY);
+        Poll::Ready(Some(Ok(frame)))
     }
 }
 
-fn render(generation: u64, event: &engine::Event) -> Rendered {
+impl Frames {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Bytes> {
+        loop {
+            match std::task::ready!(self.reader.poll_next(context)) {
+                Next::Event(event) if event.fact.lock.name.starts_with(&self.prefix) => {
+                    let generation = self.generation;
+                    return Poll::Ready(event.frame(|event| render(generation, event)));
+                }
+                Next::Event(_) => {}
+                Next::Gap(reason) => return Poll::Ready(frame("gap", None, &Gap { reason })),
+            }
+        }
+    }
+}
+
+fn render(generation: u64, event: &engine::Event) -> Bytes {
+    let (_, name) = kind(event.fact.what);
+    frame(name, Some(Cursor { generation, id: event.id }), &wire(event))
+}
+
+/// An event on the wire.
+pub(super) fn wire(event: &engine::Event) -> Event {
     let fact = &event.fact;
-    let kind = kind(fact.what);
-    let name = serde_json::to_value(kind).map_err(axum::Error::new)?;
-    SseEvent::default()
-        .id(format!("{generation:x}-{}", event.number))
-        .event(name.as_str().unwrap_or_default())
-        .json_data(Event {
-            kind,
-            namespace: fact.lock.namespace.to_string(),
-            lock_name: fact.lock.name.to_string(),
-            owner_id: fact.owner.instance.to_string(),
-            fencing_token: fact.token.get(),
-            at_ms: event.at_ms,
-            waited_ms: fact.waited.as_millis(),
-            held_ms: fact.held.as_millis(),
-            reason: fact.reason.as_deref().map(Into::into),
-        })
-}
-
-fn kind(what: What) -> EventKind {
-    match what {
-        What::Queued => EventKind::Queued,
-        What::Granted => EventKind::Granted,
-        What::Ended(Ending::Released) => EventKind::Released,
-        What::Ended(Ending::Expired) => EventKind::Expired,
-        What::Ended(Ending::Revoked) => EventKind::Revoked,
-        What::WaitEnded(_) => EventKind::WaitEnded,
+    Event {
+        kind: kind(fact.what).0,
+        namespace: fact.lock.namespace.to_string(),
+        lock_name: fact.lock.name.to_string(),
+        owner_id: fact.owner.instance.to_string(),
+        fencing_token: fact.token.get(),
+        at_ms: event.at_ms,
+        waited_ms: fact.waited.as_millis(),
+        held_ms: fact.held.as_millis(),
+        reason: fact.reason.as_deref().map(Into::into),
     }
 }
 
-fn parse_id(id: &str) -> Result<(u64, u64), Refusal> {
-    let parsed = id.split_once('-').filter(|_| !id.contains('+'));
-    let parsed = parsed.and_then(|(generation, number)| {
-        Some((u64::from_str_radix(generation, 16).ok()?, number.parse().ok()?))
-    });
-    parsed.ok_or_else(|| Refusal::invalid("since or Last-Event-ID: is not an event id"))
+/// One Server-Sent Event. JSON has no line breaks but escaped ones.
+fn frame(name: &str, id: Option<Cursor>, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).unwrap_or_default();
+    let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
+    format!("{id}event: {name}\ndata: {data}\n\n").into()
+}
+
+/// What it is called on the wire.
+fn kind(what: What) -> (EventKind, &'static str) {
+    match what {
+        What::Queued => (EventKind::Queued, "queued"),
+        What::Granted => (EventKind::Granted, "granted"),
+        What::Ended(Ending::Released) => (EventKind::Released, "released"),
+        What::Ended(Ending::Expired) => (EventKind::Expired, "expired"),
+        What::Ended(Ending::Revoked) => (EventKind::Revoked, "revoked"),
+        What::WaitEnded(_) => (EventKind::WaitEnded, "wait_ended"),
+    }
+}
+
+/// An event id from the client; `what` says where it stood.
+pub(super) fn parse_id(what: &str, id: &str) -> Result<Cursor, Refusal> {
+    id.parse().map_err(|()| Refusal::invalid(format!("{what}: is not an event id")))
 }

@@ -8,6 +8,7 @@ mod error;
 mod event;
 mod extract;
 mod fence;
+mod history;
 mod list;
 mod lock;
 mod session;
@@ -26,7 +27,8 @@ pub(super) fn routes() -> Router<App> {
         .route("/{lock}/acquire", post(lock::acquire))
         .route("/{lock}/renew", post(lock::renew))
         .route("/{lock}/release", post(lock::release))
-        .route("/{lock}/revoke", post(lock::revoke));
+        .route("/{lock}/revoke", post(lock::revoke))
+        .route("/{lock}/history", get(history::of_lock));
     Router::new()
         .nest("/v1/locks", locks.clone())
         .nest("/v1/namespaces/{namespace}/locks", locks)
@@ -37,4 +39,6 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/fence/check", post(fence::check))
         .route("/v1/events", get(event::watch))
         .route("/v1/namespaces/{namespace}/events", get(event::watch))
+        .route("/v1/history", get(history::of_namespace))
+        .route("/v1/namespaces/{namespace}/history", get(history::of_namespace))
 }

@@ -19,8 +19,9 @@ use leasehold_core::{
 use rusqlite::{Connection, OpenFlags};
 
 use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
+use crate::engine::Event;
 use crate::store::folder::Identity;
-use crate::store::{Error, Health, Place, Record};
+use crate::store::{Error, Health, Place, Record, history};
 
 /// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
 const CHANGES_PER_CHUNK: usize = 2000;
@@ -91,8 +92,7 @@ pub(super) struct FoldThread {
 impl FoldThread {
     pub(super) fn start(
         options: &Options,
-        tables: Connection,
-        folded: Place,
+        folded: Folded,
         progress: Arc<Progress>,
         health: Arc<Health>,
     ) -> Result<Self, Error> {
@@ -101,7 +101,6 @@ impl FoldThread {
         let work = Work {
             journal: journal_path(&options.data),
             files,
-            tables,
             folded,
             interval: options.fold_interval,
             progress: progress.clone(),
@@ -134,12 +133,18 @@ struct Work {
     journal: PathBuf,
     /// Of both databases.
     files: Vec<Identity>,
-    tables: Connection,
-    /// What is in them.
-    folded: Place,
+    folded: Folded,
     interval: Duration,
     progress: Arc<Progress>,
     health: Arc<Health>,
+}
+
+/// What the journal is folded into.
+pub(super) struct Folded {
+    pub(super) tables: Connection,
+    pub(super) history: history::Writer,
+    /// How far.
+    pub(super) place: Place,
 }
 
 impl Work {
@@ -166,14 +171,14 @@ impl Work {
         let journal = Connection::open_with_flags(&self.journal, flags).map_err(refused)?;
         let target = self.progress.appended_through.load(Acquire);
         while self.progress.folded_through() < target && !self.progress.is_to_end_now() {
-            let chunk = read_chunk(&journal, self.folded, target)?;
-            let Some((folded, _)) = chunk.last() else { break };
-            let n_bytes = journal::n_bytes(&journal, self.folded.seq, folded.seq)?;
+            let chunk = read_chunk(&journal, self.folded.place, target)?;
+            let Some((place, _)) = chunk.last() else { break };
+            let n_bytes = journal::n_bytes(&journal, self.folded.place.seq, place.seq)?;
             self.check_files()?;
-            fold(&mut self.tables, &chunk)?;
+            fold(&mut self.folded.tables, Some(&mut self.folded.history), &chunk)?;
             self.check_files()?;
-            self.folded = *folded;
-            self.progress.folded_through.store(folded.seq, Release);
+            self.folded.place = *place;
+            self.progress.folded_through.store(place.seq, Release);
             self.health.folded(n_bytes);
             if !is_last {
                 std::thread::sleep(PAUSE);
@@ -203,23 +208,32 @@ fn read_chunk(journal: &Connection, after: Place, target: u64) -> Result<Chunk, 
     Ok(chunk)
 }
 
-/// Makes the tables what they are after these records.
-pub(super) fn fold(tables: &mut Connection, chunk: &[(Place, Record)]) -> Result<(), Error> {
+/// Makes the tables what they are after these records, and has their history written before.
+pub(super) fn fold(
+    tables: &mut Connection,
+    history: Option<&mut history::Writer>,
+    chunk: &[(Place, Record)],
+) -> Result<(), Error> {
     let Some((folded, last)) = chunk.last() else { return Ok(()) };
     let changes = || chunk.iter().flat_map(|(_, record)| &record.changes);
     if changes().any(|change| matches!(change, Change::Restored { .. })) {
-        return fold_whole(tables, chunk);
+        return fold_whole(tables, history, chunk);
     }
     let meta = load::meta(tables)?;
     let tx = tables.transaction().map_err(refused)?;
     let before = Touched::read(&tx, changes()).map_err(refused)?;
-    let machine = absorb(meta, before.rows.clone(), chunk).map_err(refused)?;
+    let (machine, events) = absorb(meta, before.rows.clone(), chunk).map_err(refused)?;
+    add_history(history, events, *folded);
     write_back(&tx, before, &machine.export(), *folded, last).map_err(refused)?;
     tx.commit().map_err(refused)
 }
 
 /// For a change that concerns everything.
-fn fold_whole(tables: &mut Connection, chunk: &[(Place, Record)]) -> Result<(), Error> {
+fn fold_whole(
+    tables: &mut Connection,
+    history: Option<&mut history::Writer>,
+    chunk: &[(Place, Record)],
+) -> Result<(), Error> {
     let Some((folded, last)) = chunk.last() else { return Ok(()) };
     let mut all = Vec::new();
     rows::for_each(tables, |row| {
@@ -227,17 +241,32 @@ fn fold_whole(tables: &mut Connection, chunk: &[(Place, Record)]) -> Result<(), 
         Ok::<_, rusqlite::Error>(())
     })
     .map_err(refused)?;
-    let machine = absorb(load::meta(tables)?, all, chunk).map_err(refused)?;
+    let (machine, events) = absorb(load::meta(tables)?, all, chunk).map_err(refused)?;
+    add_history(history, events, *folded);
     load::rewrite(tables, &machine, *folded, Some(last.moment), |_| Ok(())).map_err(refused)
 }
 
-fn absorb(meta: Row, rows: Vec<Row>, chunk: &[(Place, Record)]) -> Result<Machine, Incoherent> {
+fn absorb(
+    meta: Row,
+    rows: Vec<Row>,
+    chunk: &[(Place, Record)],
+) -> Result<(Machine, Vec<Event>), Incoherent> {
     let rows = std::iter::once(meta).chain(rows);
     let mut machine = Machine::import(Limits::default(), 0, rows)?;
-    for (_, record) in chunk {
-        machine.absorb(record.moment.lock_time, &record.changes)?;
+    let (mut events, mut facts) = (Vec::new(), Vec::new());
+    for (place, record) in chunk {
+        machine.absorb_and_tell(record.moment.lock_time, &record.changes, &mut facts)?;
+        events.extend(load::events(place.seq, record, facts.drain(..)));
     }
-    Ok(machine)
+    Ok((machine, events))
+}
+
+/// History that cannot be written is missed, and holds up nothing.
+fn add_history(history: Option<&mut history::Writer>, events: Vec<Event>, folded: Place) {
+    let n_events = events.len();
+    if let Some(Err(error)) = history.map(|history| history.add(events, folded.seq)) {
+        tracing::error!(%error, n_events, through = folded.seq, "history could not be written");
+    }
 }
 
 fn write_back(

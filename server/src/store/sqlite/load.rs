@@ -1,16 +1,21 @@
 //! From the files to a machine: the tables, then the journal after them.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 
 use leasehold_core::{
-    Incoherent, LeaseNumber, Limits, Machine, Restore, Row, SessionNumber, Timestamp, Token,
+    Fact, Incoherent, LeaseNumber, Limits, Machine, Restore, Row, SessionNumber, Timestamp, Token,
 };
 use rusqlite::Connection;
 
 use super::{journal, refused, rows, schema};
 use crate::clock::Moment;
+use crate::engine::{Event, EventId};
 use crate::store::{Chain, Error, Hash, Head, Loaded, Place, Record};
+
+/// No more events than these are made known by a start: more than readers are told of.
+pub(super) const TOLD_MAX: usize = 20_000;
 
 /// What was found.
 pub(super) struct State {
@@ -53,19 +58,38 @@ pub(super) fn read(
     let folded = place(tables)?;
     let mut last = moment(tables)?;
     let mut machine = import(tables, limits, hash_seed)?;
+    let (mut told, mut facts) = (VecDeque::new(), Vec::new());
     let chain = journal::read(journal, folded, |place, record| {
-        machine.absorb(record.moment.lock_time, &record.changes).map_err(|error| {
+        let absorbed =
+            machine.absorb_and_tell(record.moment.lock_time, &record.changes, &mut facts);
+        absorbed.map_err(|error| {
             refused(format!("journal.db: journal record {} does not fit: {error}", place.seq))
         })?;
         last = Some(record.moment);
+        told.extend(events(place.seq, &record, facts.drain(..)));
+        while told.len() > TOLD_MAX {
+            told.pop_front();
+        }
         Ok(ControlFlow::Continue(()))
     })?;
     machine.absorbed();
     let first = journal::first_seq(journal)?;
     let generation = schema::get::<i64>(tables, "generation")?.unwrap_or(0) as u64;
-    let loaded = Loaded { machine, last, generation, epoch: 0, is_restored: false };
+    let (seq, told) = (chain.place().seq, told.into());
+    let loaded = Loaded { machine, last, generation, epoch: 0, is_restored: false, seq, told };
     let trimmed_through = first.map_or(chain.place().seq, |first| first - 1);
     Ok(State { loaded, chain, folded, trimmed_through })
+}
+
+/// What happened in a record.
+pub(super) fn events(
+    seq: u64,
+    record: &Record,
+    facts: impl Iterator<Item = Fact>,
+) -> impl Iterator<Item = Event> {
+    let at_ms = record.moment.wall_ms;
+    let event = move |(index, fact)| Event::new(EventId { seq, index: index as u32 }, fact, at_ms);
+    facts.enumerate().map(event)
 }
 
 /// The machine that is in the tables. Reading rows and putting them together take about as long, so each

@@ -25,9 +25,11 @@ pub use backup::{Copied, backup, restore};
 pub use check::{Report, verify};
 
 use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
-use super::{Chain, Error, Health, JournalSize, Kind, Loaded, Permit, Store};
+use super::history::{self, History};
+use super::{Chain, Error, Health, JournalSize, Kind, Loaded, Permit, Place, Store};
 use crate::clock::Moment;
-use fold::FoldThread;
+use crate::engine::Event;
+use fold::{FoldThread, Folded};
 
 /// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
 const TRIMMED_PER_COMMIT: u64 = 8;
@@ -43,6 +45,8 @@ pub struct Options {
     pub data: PathBuf,
     /// How often the journal is folded into the tables.
     pub fold_interval: Duration,
+    /// How much of what happened is kept.
+    pub history: history::Bounds,
 }
 
 /// The embedded store.
@@ -118,6 +122,22 @@ impl SqliteStore {
         }
         Ok(())
     }
+
+    /// Opens the history of this store, and makes known what it tells of the records that are folded.
+    fn open_history(&self, loaded: &mut Loaded, folded: Place) -> Result<history::Writer, Error> {
+        let store = schema::get::<String>(&self.journal, "store_id")?.unwrap_or_default();
+        let store = format!("{store}-{:x}", loaded.generation);
+        let writer = history::Writer::open(&self.options.data, &store, self.options.history)?;
+        let known = History::of(&self.options.data).latest(load::TOLD_MAX);
+        let known = known.unwrap_or_else(|why| {
+            tracing::warn!(%why, "what happened before the last fold cannot be read");
+            Vec::new()
+        });
+        let is_folded = |event: &Event| event.id.seq <= folded.seq;
+        let since = std::mem::take(&mut loaded.told);
+        loaded.told = known.into_iter().filter(is_folded).chain(since).collect();
+        Ok(writer)
+    }
 }
 
 impl Store for SqliteStore {
@@ -126,14 +146,17 @@ impl Store for SqliteStore {
         let state = load::load(&self.journal, &mut tables, limits, hash_seed)?;
         self.epoch = state.loaded.epoch;
         self.trimmed_through = state.trimmed_through;
-        let (folded, seq) = (state.folded, state.chain.place().seq);
-        self.progress.start(folded.seq, seq);
+        let (place, seq) = (state.folded, state.chain.place().seq);
+        self.progress.start(place.seq, seq);
         self.files = files_of(&journal_path(&self.options.data))?;
-        self.health.start(journal::n_bytes(&self.journal, folded.seq, seq)?);
+        self.health.start(journal::n_bytes(&self.journal, place.seq, seq)?);
+        let mut loaded = state.loaded;
+        let history = self.open_history(&mut loaded, place)?;
         let (progress, health) = (self.progress.clone(), self.health.clone());
-        self.fold = Some(FoldThread::start(&self.options, tables, folded, progress, health)?);
+        let folded = Folded { tables, history, place };
+        self.fold = Some(FoldThread::start(&self.options, folded, progress, health)?);
         self.chain = state.chain;
-        Ok(state.loaded)
+        Ok(loaded)
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
@@ -191,6 +214,8 @@ impl Store for SqliteStore {
 
     fn journal(&self) -> JournalSize {
         JournalSize {
+            seq: self.chain.place().seq,
+            folded_through: self.progress.folded_through(),
             n_records: self.chain.place().seq - self.trimmed_through,
             n_bytes_written: self.n_bytes_written,
         }

@@ -1,0 +1,97 @@
+//! What happened to locks, also long ago: newest first, from memory and then from disk.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{History, PastEvent};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::error::Refusal;
+use super::event::{parse_id, wire};
+use super::extract::{Lock, Namespace, Params};
+use crate::app::App;
+use crate::engine::{Cursor, Event, EventId};
+use crate::store::history::Asked;
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryParams {
+    /// Only what happened to leases of this owner.
+    owner: Option<String>,
+    /// Only what happened at or after this time, in epoch milliseconds.
+    since: Option<i64>,
+    /// At most this many.
+    #[schemars(range(min = 1, max = LIMIT_MAX))]
+    limit: Option<usize>,
+    /// Where to go on: the `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+pub(super) async fn of_lock(
+    State(app): State<App>,
+    Lock(key): Lock,
+    Params(params): Params<HistoryParams>,
+) -> Result<Response, Refusal> {
+    answer(app, key.namespace.to_string(), Some(key.name.to_string()), params).await
+}
+
+pub(super) async fn of_namespace(
+    State(app): State<App>,
+    Namespace(namespace): Namespace,
+    Params(params): Params<HistoryParams>,
+) -> Result<Response, Refusal> {
+    answer(app, namespace.to_string(), None, params).await
+}
+
+async fn answer(
+    app: App,
+    namespace: String,
+    lock: Option<String>,
+    params: HistoryParams,
+) -> Result<Response, Refusal> {
+    let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Refusal::invalid(format!("limit: must be from 1 to {LIMIT_MAX}")));
+    }
+    let cursor = params.cursor.as_deref().map(|cursor| parse_id("cursor", cursor)).transpose()?;
+    let generation = app.engine.events().generation();
+    if cursor.is_some_and(|cursor| cursor.generation != generation) {
+        return Err(Refusal::invalid("cursor: is from before this server was restored"));
+    }
+    let asked =
+        Asked { namespace: Some(namespace), lock, owner: params.owner, since_ms: params.since };
+    let (events, before) = find(&app, asked, cursor.map(|cursor| cursor.id), limit).await?;
+    let name = |id: EventId| Cursor { generation, id }.to_string();
+    let events = events.iter().map(|event| PastEvent { id: name(event.id), event: wire(event) });
+    Ok(Json(History { events: events.collect(), next_cursor: before.map(name) }).into_response())
+}
+
+type Found = (Vec<std::sync::Arc<Event>>, Option<EventId>);
+
+/// The latest events are in memory; whatever is older than all of those is on disk.
+async fn find(
+    app: &App,
+    asked: Asked,
+    before: Option<EventId>,
+    n_max: usize,
+) -> Result<Found, Refusal> {
+    let (mut events, oldest) =
+        app.engine.events().recent(before, n_max, |event| asked.wants(event));
+    if events.len() == n_max {
+        let last = events.last().map(|event| event.id);
+        return Ok((events, last));
+    }
+    let Some(history) = app.history.clone() else { return Ok((events, None)) };
+    let before = before.map_or(oldest, |before| before.min(oldest));
+    let n_left = n_max - events.len();
+    let find = move || history.find(&asked, Some(before), n_left);
+    let page = tokio::task::spawn_blocking(find).await;
+    let page = page.map_err(|error| error.to_string()).and_then(|page| page);
+    let page = page.map_err(|why| Refusal::failed(format!("history cannot be read: {why}")))?;
+    events.extend(page.events.into_iter().map(Into::into));
+    Ok((events, page.before))
+}

@@ -1,0 +1,293 @@
+//! What happened lately, and who is told of it.
+//!
+//! Events are the facts of the journal, numbered by its records, so that an id means the same after a restart. Whoever
+//! watches follows a topic: one namespace, or one lock. What happens elsewhere costs a reader nothing, and what happens in
+//! its topic costs the writer one wake-up per worker, however many readers that worker has.
+
+mod bell;
+mod reader;
+mod topic;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use leasehold_core::{Fact, LockKey};
+
+pub(super) use bell::Bell;
+use bell::Bells;
+pub use reader::{Next, Reader};
+use topic::Topic;
+
+use crate::store::JournalSize;
+
+/// Most events that are kept beyond the usual because history does not have them yet: some seconds of a busy server.
+const N_UNFOLDED_MAX: usize = 100_000;
+
+/// Names an event for as long as the store lives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct EventId {
+    /// The journal record it happened in.
+    pub seq: u64,
+    /// Its place among the facts of that record.
+    pub index: u32,
+}
+
+/// One event.
+#[derive(Debug)]
+pub struct Event {
+    /// Its name.
+    pub id: EventId,
+    /// What happened, and to whom.
+    pub fact: Fact,
+    /// When, in epoch milliseconds.
+    pub at_ms: i64,
+    frame: OnceLock<Bytes>,
+}
+
+impl Event {
+    pub(crate) fn new(id: EventId, fact: Fact, at_ms: i64) -> Self {
+        Self { id, fact, at_ms, frame: OnceLock::new() }
+    }
+
+    /// The event as it goes over the wire, rendered once for all its readers.
+    pub fn frame(&self, render: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        self.frame.get_or_init(|| render(self)).clone()
+    }
+}
+
+/// An event id with the store's generation: what a reader remembers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    /// Differs between a store and one restored from its backup.
+    pub generation: u64,
+    /// The last event seen.
+    pub id: EventId,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{}-{}", self.generation, self.id.seq, self.id.index)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        // Rust takes a sign before a number, and we never write one.
+        let mut parts = text.split('-').filter(|part| !part.starts_with('+'));
+        let mut next = || parts.next().ok_or(());
+        let generation = u64::from_str_radix(next()?, 16).map_err(drop)?;
+        let seq = next()?.parse().map_err(drop)?;
+        let index = next()?.parse().map_err(drop)?;
+        let cursor = Self { generation, id: EventId { seq, index } };
+        if cursor.to_string() == text.to_ascii_lowercase() { Ok(cursor) } else { Err(()) }
+    }
+}
+
+/// What a reader wants to be told of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Interest {
+    /// Every lock of a namespace.
+    Namespace(Arc<str>),
+    /// One lock.
+    Lock(LockKey),
+}
+
+impl Interest {
+    fn covers(&self, key: &LockKey) -> bool {
+        match self {
+            Interest::Namespace(namespace) => *namespace == key.namespace,
+            Interest::Lock(lock) => lock == key,
+        }
+    }
+}
+
+/// The latest events, and who is told of new ones.
+pub struct EventLog {
+    generation: u64,
+    n_max: usize,
+    latest: Mutex<Latest>,
+    bells: Bells,
+}
+
+struct Latest {
+    /// The last record that was told, also if nothing in it was worth telling.
+    seq: u64,
+    /// Everything up to here is not kept.
+    forgotten: EventId,
+    events: VecDeque<Arc<Event>>,
+    namespaces: HashMap<Arc<str>, Topics>,
+}
+
+/// The topics of one namespace that anybody follows.
+#[derive(Default)]
+struct Topics {
+    all: Option<Arc<Topic>>,
+    by_lock: HashMap<Box<str>, Arc<Topic>>,
+}
+
+impl EventLog {
+    /// A log that goes on after the record `seq`, with what is known of the records before it.
+    pub(super) fn new(generation: u64, seq: u64, known: Vec<Event>, n_max: usize) -> Self {
+        let n_forgotten = known.len().saturating_sub(n_max);
+        let forgotten = match n_forgotten.checked_sub(1).and_then(|last| known.get(last)) {
+            Some(event) => event.id,
+            // Just before the first that is known: its record is known whole.
+            None => EventId {
+                seq: known.first().map_or(seq, |event| event.id.seq - 1),
+                index: u32::MAX,
+            },
+        };
+        let events = known.into_iter().skip(n_forgotten).map(Arc::new).collect();
+        let latest = Latest { seq, forgotten, events, namespaces: HashMap::new() };
+        Self { generation, n_max, latest: Mutex::new(latest), bells: Bells::default() }
+    }
+
+    /// Differs between a store and one restored from its backup.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// A bell for one more worker.
+    pub(super) fn bell(&self) -> Bell {
+        self.bells.add()
+    }
+
+    /// Everything after `since` that `interest` covers; without `since`, only what is to come.
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        interest: Interest,
+        since: Option<Cursor>,
+        bell: Option<&Bell>,
+    ) -> Reader {
+        let mut latest = self.latest();
+        let (gap, after) = match since {
+            None => (None, None),
+            Some(cursor) => latest.resume(self.generation, cursor),
+        };
+        let is_missed = |event: &&Arc<Event>| {
+            after.is_some_and(|after| event.id > after) && interest.covers(&event.fact.lock)
+        };
+        let missed = latest.events.iter().filter(is_missed).cloned().collect();
+        let topic = latest.topic(&interest);
+        Reader::new(self.clone(), interest, topic, bell, gap, missed)
+    }
+
+    /// The latest events that are wanted and older than `before`, newest first, and the oldest event that is looked at
+    /// here: whatever is wanted and older than that is somewhere else.
+    pub fn recent(
+        &self,
+        before: Option<EventId>,
+        n_max: usize,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> (Vec<Arc<Event>>, EventId) {
+        let latest = self.latest();
+        let oldest = latest.events.front().map_or(latest.after_all(), |event| event.id);
+        let is_meant =
+            |event: &&Arc<Event>| before.is_none_or(|before| event.id < before) && is_wanted(event);
+        let events = latest.events.iter().rev().filter(is_meant).take(n_max).cloned().collect();
+        (events, oldest)
+    }
+
+    /// Tells of a record's facts. Called once per record, in order.
+    pub(super) fn add(&self, journal: JournalSize, facts: impl Iterator<Item = Fact>, at_ms: i64) {
+        let JournalSize { seq, folded_through, .. } = journal;
+        let mut latest = self.latest();
+        latest.seq = seq;
+        for (index, fact) in facts.enumerate() {
+            let id = EventId { seq, index: index as u32 };
+            let event = Arc::new(Event::new(id, fact, at_ms));
+            latest.publish(&event, &self.bells);
+            latest.keep(event, self.n_max, folded_through);
+        }
+        drop(latest);
+        self.bells.ring();
+    }
+
+    /// A reader is gone.
+    fn leave(&self, interest: &Interest, topic: &Arc<Topic>) {
+        self.latest().drop_if_unread(interest, topic);
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Latest {
+    /// No event so far is as late as this.
+    fn after_all(&self) -> EventId {
+        EventId { seq: self.seq + 1, index: 0 }
+    }
+
+    /// From where a reader goes on, and why something may be missing.
+    fn resume(&self, generation: u64, cursor: Cursor) -> (Option<&'static str>, Option<EventId>) {
+        if cursor.generation != generation {
+            return (Some("the server was restored from a backup"), Some(self.forgotten));
+        }
+        if cursor.id < self.forgotten {
+            return (Some("older events are no longer kept"), Some(self.forgotten));
+        }
+        let has_happened = cursor.id.seq <= self.seq;
+        (if has_happened { None } else { Some("this event has not happened") }, Some(cursor.id))
+    }
+
+    fn publish(&self, event: &Arc<Event>, bells: &Bells) {
+        let key = &event.fact.lock;
+        let Some(topics) = self.namespaces.get(&key.namespace) else { return };
+        for topic in topics.all.iter().chain(topics.by_lock.get(&key.name)) {
+            topic.push(event, bells);
+        }
+    }
+
+    /// Keeps an event, and forgets the oldest if there are too many; but what history does not have yet is known only
+    /// here, and stays until it does.
+    fn keep(&mut self, event: Arc<Event>, n_max: usize, folded_through: u64) {
+        self.events.push_back(event);
+        while let Some(oldest) = self.events.front()
+            && self.events.len() > n_max
+            && (oldest.id.seq <= folded_through || self.events.len() > n_max + N_UNFOLDED_MAX)
+        {
+            self.forgotten = oldest.id;
+            self.events.pop_front();
+        }
+    }
+
+    /// The topic of an interest, with one more reader.
+    fn topic(&mut self, interest: &Interest) -> Arc<Topic> {
+        let topic = match interest {
+            Interest::Namespace(namespace) => {
+                let topics = self.namespaces.entry(namespace.clone()).or_default();
+                topics.all.get_or_insert_default()
+            }
+            Interest::Lock(key) => {
+                let topics = self.namespaces.entry(key.namespace.clone()).or_default();
+                topics.by_lock.entry(key.name.clone()).or_default()
+            }
+        };
+        topic.join();
+        topic.clone()
+    }
+
+    fn drop_if_unread(&mut self, interest: &Interest, topic: &Arc<Topic>) {
+        if !topic.leave() {
+            return;
+        }
+        let namespace = match interest {
+            Interest::Namespace(namespace) => namespace,
+            Interest::Lock(key) => &key.namespace,
+        };
+        let Some(topics) = self.namespaces.get_mut(namespace) else { return };
+        match interest {
+            Interest::Namespace(_) => topics.all = None,
+            Interest::Lock(key) => drop(topics.by_lock.remove(&key.name)),
+        }
+        if topics.all.is_none() && topics.by_lock.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! One who watches.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::bell::NO_BELL;
+use super::topic::{Found, Topic};
+use super::{Bell, Event, EventLog, Interest};
+
+/// Follows a topic from some event on.
+pub struct Reader {
+    log: Arc<EventLog>,
+    interest: Interest,
+    topic: Arc<Topic>,
+    number: u64,
+    bell: usize,
+    position: u64,
+    gap: Option<String>,
+    missed: VecDeque<Arc<Event>>,
+}
+
+/// What a reader is told.
+#[derive(Debug)]
+pub enum Next {
+    /// Something happened.
+    Event(Arc<Event>),
+    /// Something may have happened that the reader is not told; why.
+    Gap(String),
+}
+
+impl Reader {
+    pub(super) fn new(
+        log: Arc<EventLog>,
+        interest: Interest,
+        topic: Arc<Topic>,
+        bell: Option<&Bell>,
+        gap: Option<&'static str>,
+        missed: VecDeque<Arc<Event>>,
+    ) -> Self {
+        let (number, position) = topic.enter();
+        let bell = bell.map_or(NO_BELL, |bell| bell.number);
+        let gap = gap.map(str::to_owned);
+        Self { log, interest, topic, number, bell, position, gap, missed }
+    }
+
+    /// What comes next.
+    pub async fn next(&mut self) -> Next {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The same, for streams.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+        if let Some(gap) = self.gap.take() {
+            return Poll::Ready(Next::Gap(gap));
+        }
+        if let Some(event) = self.missed.pop_front() {
+            return Poll::Ready(Next::Event(event));
+        }
+        match self.topic.find(self.position, self.bell, self.number, context.waker()) {
+            Found::Event(event) => {
+                self.position += 1;
+                Poll::Ready(Next::Event(event))
+            }
+            Found::Missed(n) => {
+                self.position += n;
+                Poll::Ready(Next::Gap(format!("too slow: {n} events missed")))
+            }
+            Found::Nothing => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.topic.forget(self.bell, self.number);
+        self.log.leave(&self.interest, &self.topic);
+    }
+}

@@ -1,0 +1,114 @@
+//! Those who follow one namespace or one lock, and what they have not read yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use super::Event;
+use super::bell::Bells;
+
+/// How many events a reader may be behind before it misses some.
+const LAG_MAX: usize = 4096;
+
+/// One namespace or one lock that somebody follows.
+#[derive(Default)]
+pub(super) struct Topic(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Counts events from when the topic was first followed; this many are no longer there.
+    n_dropped: u64,
+    events: VecDeque<Arc<Event>>,
+    n_readers: usize,
+    n_asleep: usize,
+    next_reader: u64,
+    /// Readers that have read everything, by the bell of their worker.
+    asleep: HashMap<usize, HashMap<u64, Waker>>,
+}
+
+/// What a reader finds at its position.
+pub(super) enum Found {
+    /// This event.
+    Event(Arc<Event>),
+    /// So many events are no longer there.
+    Missed(u64),
+    /// Nothing yet.
+    Nothing,
+}
+
+impl Topic {
+    /// One more reader.
+    pub(super) fn join(&self) {
+        self.state().n_readers += 1;
+    }
+
+    /// One reader less; `true` if none is left.
+    pub(super) fn leave(&self) -> bool {
+        let mut state = self.state();
+        state.n_readers -= 1;
+        state.n_readers == 0
+    }
+
+    /// A number for a reader, and the position of what comes next.
+    pub(super) fn enter(&self) -> (u64, u64) {
+        let mut state = self.state();
+        state.next_reader += 1;
+        (state.next_reader, state.n_dropped + state.events.len() as u64)
+    }
+
+    /// Adds an event, and has the workers of all who sleep wake them.
+    pub(super) fn push(self: &Arc<Self>, event: &Arc<Event>, bells: &Bells) {
+        let mut state = self.state();
+        if state.events.len() == LAG_MAX {
+            state.events.pop_front();
+            state.n_dropped += 1;
+        }
+        state.events.push_back(event.clone());
+        for (bell, asleep) in &state.asleep {
+            if !asleep.is_empty() {
+                bells.add_topic(*bell, self);
+            }
+        }
+    }
+
+    /// What is at `position`; if nothing is there yet, `waker` is woken when something is.
+    pub(super) fn find(&self, position: u64, bell: usize, reader: u64, waker: &Waker) -> Found {
+        let mut state = self.state();
+        if position < state.n_dropped {
+            return Found::Missed(state.n_dropped - position);
+        }
+        if let Some(event) = state.events.get((position - state.n_dropped) as usize) {
+            return Found::Event(event.clone());
+        }
+        let asleep = state.asleep.entry(bell).or_default();
+        if asleep.insert(reader, waker.clone()).is_none() {
+            state.n_asleep += 1;
+        }
+        if state.n_asleep == state.n_readers {
+            // Everybody has read everything.
+            state.n_dropped += state.events.len() as u64;
+            state.events.clear();
+        }
+        Found::Nothing
+    }
+
+    /// The reader does not want to be woken any more.
+    pub(super) fn forget(&self, bell: usize, reader: u64) {
+        let mut state = self.state();
+        let asleep = state.asleep.get_mut(&bell).and_then(|asleep| asleep.remove(&reader));
+        state.n_asleep -= usize::from(asleep.is_some());
+    }
+
+    /// Wakes all who sleep by this bell.
+    pub(super) fn wake(&self, bell: usize) {
+        let mut state = self.state();
+        let asleep = state.asleep.remove(&bell).unwrap_or_default();
+        state.n_asleep -= asleep.len();
+        drop(state);
+        asleep.into_values().for_each(Waker::wake);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,185 @@
+//! What happened, for as long as somebody may ask: the facts of the journal, kept after its records are gone.
+//!
+//! History is told, never relied on: no lock is granted or refused because of it. So a file that cannot be read is put
+//! aside and a new one begun, and the server starts all the same. It is written by the fold, one block for each chunk of
+//! records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
+
+mod block;
+mod filter;
+mod query;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, params};
+
+pub use query::{Asked, Page};
+
+use super::Error;
+use crate::engine::{Event, EventId};
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS blocks (
+        last_seq INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, first_ms INTEGER NOT NULL,
+        last_ms INTEGER NOT NULL, filter BLOB NOT NULL, events BLOB NOT NULL);";
+
+/// How much is kept. Whatever is over either bound is forgotten, the oldest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// How long events are kept.
+    pub age_max: Duration,
+    /// How many bytes of them are kept.
+    pub bytes_max: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { age_max: Duration::from_secs(30 * 24 * 3600), bytes_max: 256 << 20 }
+    }
+}
+
+/// The file that events are added to. There is one, and the fold has it.
+pub(super) struct Writer {
+    db: Connection,
+    bounds: Bounds,
+    n_bytes: u64,
+    last_seq: u64,
+}
+
+/// Where a folder's history is.
+pub fn path(data: &Path) -> PathBuf {
+    data.join("history.db")
+}
+
+impl Writer {
+    /// Opens or makes the history of the store with this id and generation.
+    pub(super) fn open(data: &Path, store: &str, bounds: Bounds) -> Result<Self, Error> {
+        let path = path(data);
+        match Self::try_open(&path, store, bounds) {
+            Ok(writer) => Ok(writer),
+            Err(why) => {
+                let aside = put_aside(&path).map_err(|error| unusable(&path, &error))?;
+                tracing::warn!(%why, aside = %aside.display(), "history put aside and begun anew");
+                Self::try_open(&path, store, bounds).map_err(|why| unusable(&path, &why))
+            }
+        }
+    }
+
+    fn try_open(path: &Path, store: &str, bounds: Bounds) -> Result<Self, String> {
+        let why = |error: rusqlite::Error| error.to_string();
+        let db = Connection::open(path).map_err(why)?;
+        db.busy_timeout(Duration::from_secs(5)).map_err(why)?;
+        db.pragma_update(None, "journal_mode", "WAL").map_err(why)?;
+        db.pragma_update(None, "synchronous", "FULL").map_err(why)?;
+        db.execute_batch(SCHEMA).map_err(why)?;
+        let sql = "INSERT OR IGNORE INTO meta (key, value) VALUES ('store', ?1)";
+        db.execute(sql, [store]).map_err(why)?;
+        let sql = "SELECT value FROM meta WHERE key = 'store'";
+        let theirs: String = db.query_row(sql, [], |row| row.get(0)).map_err(why)?;
+        if theirs != store {
+            return Err("it is the history of another store".into());
+        }
+        let sql = "SELECT coalesce(sum(length(filter) + length(events)), 0), coalesce(max(last_seq), 0) FROM blocks";
+        let (n_bytes, last_seq): (i64, i64) =
+            db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(why)?;
+        Ok(Self { db, bounds, n_bytes: n_bytes as u64, last_seq: last_seq as u64 })
+    }
+
+    /// Adds what happened in the records up to `through`. Events that are there already are left out.
+    pub(super) fn add(&mut self, mut events: Vec<Event>, through: u64) -> rusqlite::Result<()> {
+        events.retain(|event| event.id.seq > self.last_seq);
+        if let (Some(first), Some(last)) = (events.first(), events.last()) {
+            let block::Packed { bytes, filter } = block::pack(&events);
+            let tx = self.db.unchecked_transaction()?;
+            let sql = "INSERT INTO blocks (last_seq, first_seq, first_ms, last_ms, filter, events)
+                       VALUES (?1,?2,?3,?4,?5,?6)";
+            tx.prepare_cached(sql)?.execute(params![
+                last.id.seq as i64,
+                first.id.seq as i64,
+                first.at_ms,
+                last.at_ms,
+                filter,
+                bytes
+            ])?;
+            let n_bytes = self.n_bytes + (bytes.len() + filter.len()) as u64;
+            let n_bytes = forget(&tx, self.bounds, n_bytes, last.at_ms)?;
+            tx.commit()?;
+            self.n_bytes = n_bytes;
+        }
+        self.last_seq = self.last_seq.max(through);
+        Ok(())
+    }
+}
+
+/// Forgets the oldest blocks until the rest is within bounds. How many bytes are left then.
+fn forget(db: &Connection, bounds: Bounds, mut n_bytes: u64, now_ms: i64) -> rusqlite::Result<u64> {
+    let age_ms = i64::try_from(bounds.age_max.as_millis()).unwrap_or(i64::MAX);
+    let sql = "SELECT last_seq, last_ms, length(filter) + length(events) FROM blocks
+               ORDER BY last_seq LIMIT 64";
+    let mut statement = db.prepare_cached(sql)?;
+    let mut oldest = statement.query([])?;
+    while let Some(row) = oldest.next()? {
+        let (seq, last_ms, size): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if n_bytes <= bounds.bytes_max && now_ms.saturating_sub(last_ms) <= age_ms {
+            break;
+        }
+        db.prepare_cached("DELETE FROM blocks WHERE last_seq = ?1")?.execute([seq])?;
+        n_bytes = n_bytes.saturating_sub(size as u64);
+    }
+    Ok(n_bytes)
+}
+
+/// What history is read by: each question opens the file anew, so that nobody waits for anybody.
+#[derive(Clone, Debug)]
+pub struct History {
+    path: PathBuf,
+}
+
+impl History {
+    /// The history in a data folder.
+    pub fn of(data: &Path) -> Self {
+        Self { path: path(data) }
+    }
+
+    /// The newest events that match and are older than `before`, newest first. Reads the disk.
+    pub fn find(
+        &self,
+        asked: &Asked,
+        before: Option<EventId>,
+        n_max: usize,
+    ) -> Result<Page, String> {
+        if !self.path.exists() {
+            return Ok(Page::default());
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(&self.path, flags).map_err(|e| e.to_string())?;
+        db.busy_timeout(Duration::from_secs(5)).map_err(|e| e.to_string())?;
+        query::find(&db, asked, before, n_max)
+    }
+
+    /// The latest events of all, oldest first.
+    pub fn latest(&self, n_max: usize) -> Result<Vec<Event>, String> {
+        let page = self.find(&Asked::default(), None, n_max)?;
+        Ok(page.events.into_iter().rev().collect())
+    }
+}
+
+fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let aside = (1..).map(|n| path.with_extension(format!("db.damaged-{n}"))).find(|p| !p.exists());
+    let aside = aside.unwrap_or_else(|| path.with_extension("db.damaged"));
+    std::fs::rename(path, &aside)?;
+    for suffix in ["-wal", "-shm"] {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(suffix);
+        match std::fs::remove_file(&beside) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(aside)
+}
+
+fn unusable(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    Error::Refused(format!("{}: {why}", path.display()))
+}

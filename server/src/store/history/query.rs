@@ -1,0 +1,98 @@
+//! Questions about what happened.
+
+use rusqlite::Connection;
+
+use super::block;
+use super::filter::{self, Trait};
+use crate::engine::{Event, EventId};
+
+/// One question looks into at most this many blocks, and goes on where it stopped when it is asked again.
+const BLOCKS_MAX: usize = 200;
+
+/// Which events. What is not said does not matter.
+#[derive(Clone, Default, Debug)]
+pub struct Asked {
+    /// Of this namespace.
+    pub namespace: Option<String>,
+    /// Of the lock of this name in that namespace.
+    pub lock: Option<String>,
+    /// Of this owner.
+    pub owner: Option<String>,
+    /// Not before this, in epoch milliseconds.
+    pub since_ms: Option<i64>,
+}
+
+/// What was found.
+#[derive(Default, Debug)]
+pub struct Page {
+    /// Newest first.
+    pub events: Vec<Event>,
+    /// There may be more before this one.
+    pub before: Option<EventId>,
+}
+
+impl Asked {
+    /// Is this event asked for?
+    pub fn wants(&self, event: &Event) -> bool {
+        let fact = &event.fact;
+        self.namespace.as_deref().is_none_or(|namespace| namespace == &*fact.lock.namespace)
+            && self.lock.as_deref().is_none_or(|lock| lock == &*fact.lock.name)
+            && self.owner.as_deref().is_none_or(|owner| owner == &*fact.owner.instance)
+            && self.since_ms.is_none_or(|since| event.at_ms >= since)
+    }
+
+    fn may_be_in(&self, filter: &[u8]) -> bool {
+        let lock = self.namespace.as_deref().zip(self.lock.as_deref());
+        lock.is_none_or(|(namespace, name)| filter::may_have(filter, Trait::lock(namespace, name)))
+            && self
+                .owner
+                .as_deref()
+                .is_none_or(|owner| filter::may_have(filter, Trait::owner(owner)))
+    }
+}
+
+pub(super) fn find(
+    db: &Connection,
+    asked: &Asked,
+    before: Option<EventId>,
+    n_max: usize,
+) -> Result<Page, String> {
+    let why = |error: rusqlite::Error| error.to_string();
+    // A block may hold both what is before that event and what is after it.
+    let sql = "SELECT last_seq, first_seq, last_ms, filter, events FROM blocks
+               WHERE first_seq <= ?1 ORDER BY last_seq DESC";
+    let from = before.map_or(i64::MAX, |id| i64::try_from(id.seq).unwrap_or(i64::MAX));
+    let mut statement = db.prepare(sql).map_err(why)?;
+    let mut rows = statement.query([from]).map_err(why)?;
+    let (mut page, mut n_opened) = (Page::default(), 0);
+    while let Some(row) = rows.next().map_err(why)? {
+        let (seq, first_seq): (i64, i64) = (row.get(0).map_err(why)?, row.get(1).map_err(why)?);
+        let last_ms: i64 = row.get(2).map_err(why)?;
+        if asked.since_ms.is_some_and(|since| last_ms < since) {
+            break;
+        }
+        let filter = row.get_ref(3).and_then(|blob| Ok(blob.as_blob()?)).map_err(why)?;
+        if !asked.may_be_in(filter) {
+            continue;
+        }
+        n_opened += 1;
+        let bytes = row.get_ref(4).and_then(|blob| Ok(blob.as_blob()?)).map_err(why)?;
+        let events = block::unpack(bytes)
+            .map_err(|damaged| format!("the block of record {seq} is damaged: {}", damaged.0))?;
+        for event in events.into_iter().rev() {
+            if before.is_some_and(|before| event.id >= before) || !asked.wants(&event) {
+                continue;
+            }
+            if page.events.len() == n_max {
+                page.before = page.events.last().map(|event| event.id);
+                return Ok(page);
+            }
+            page.events.push(event);
+        }
+        if n_opened == BLOCKS_MAX {
+            page.before = Some(EventId { seq: first_seq as u64, index: 0 });
+            return Ok(page);
+        }
+    }
+    Ok(page)
+}
