@@ -123,3 +123,16 @@ fn without_a_server_there_is_nothing_to_watch() {
     let ended = command(&["watch", "--url", "http://127.0.0.1:1"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(68));
 }
+
+#[test]
+fn history_tells_what_happened_newest_first() {
+    let world = World::new();
+    world.json(&["acquire", "db", "--owner", "a"]);
+    world.json(&["acquire", "other", "--owner", "b"]);
+    let told = world.leasehold(&["history", "db"]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.contains("granted") && told.contains("db  a  token 1"), "{told}");
+    let of_b = world.json(&["history", "--owner", "b", "--since", "1h", "--json"]);
+    assert_eq!((&of_b["lock_name"], &of_b["kind"]), (&"other".into(), &"granted".into()));
+}
