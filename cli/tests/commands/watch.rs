@@ -129,10 +129,9 @@ fn history_tells_what_happened_newest_first() {
     let world = World::new();
     world.json(&["acquire", "db", "--owner", "a"]);
     world.json(&["acquire", "other", "--owner", "b"]);
-    let told = world.leasehold(&["history", "db"]);
-    let told = String::from_utf8(told.stdout).unwrap();
+    let told = world.leasehold(&["history", "db"]).out;
     assert_eq!(told.lines().count(), 1, "{told}");
     assert!(told.contains("granted") && told.contains("db  a  token 1"), "{told}");
-    let of_b = world.json(&["history", "--owner", "b", "--since", "1h", "--json"]);
+    let of_b = world.json(&["history", "--owner", "b", "--since", "1h"]);
     assert_eq!((&of_b["lock_name"], &of_b["kind"]), (&"other".into(), &"granted".into()));
 }
