@@ -9,6 +9,8 @@ use super::unfinished::is_marker;
 use super::{is_store_file, refused, trouble};
 use crate::store::Error;
 
+/// Told to those who may ask, and no part of the store.
+const HISTORY: &str = "history.db";
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 /// What a group and all others may do.
@@ -90,7 +92,10 @@ fn is_ours_alone(folder: &Path) -> io::Result<bool> {
 }
 
 fn is_ours(name: &str) -> bool {
-    is_store_file(name) || is_marker(name) || name == super::dir_lock::LOCK
+    is_store_file(name)
+        || is_marker(name)
+        || name.starts_with(HISTORY)
+        || name == super::dir_lock::LOCK
 }
 
 fn mode(path: &Path) -> io::Result<u32> {
