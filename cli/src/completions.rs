@@ -27,7 +27,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 }
 
 /// Commands whose first word is a lock's name.
-const WITH_LOCK: &str = "run acquire renew release status watch revoke";
+const WITH_LOCK: &str = "run acquire renew release status watch history revoke";
 
 /// What the generated script does not know: names of locks, asked of the server.
 fn with_locks(shell: Shell, script: &str) -> String {
