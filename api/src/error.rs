@@ -26,6 +26,7 @@ impl Failure {
             | Code::JournalFull
             | Code::ShuttingDown
             | Code::Timeout
+            | Code::Maintenance
             | Code::LimitReached => (true, false),
             _ => (false, false),
         };
@@ -72,6 +73,10 @@ pub enum Code {
     BackupFailed,
     /// The server is stopping; nothing was done.
     ShuttingDown,
+    /// The server is in maintenance: locks can be renewed and released, not acquired.
+    Maintenance,
+    /// The lease is not found, expired, or owned by another client.
+    LeaseNotHeld,
     /// The request did not arrive in time.
     Timeout,
     /// The server cannot read what it has kept. Repeating the request does not help.

@@ -7,14 +7,23 @@ mod admin;
 mod error;
 mod event;
 mod fence;
+mod group;
 mod history;
 mod lock;
 mod session;
 
-pub use admin::BackupTaken;
+pub use admin::{
+    BackupTaken, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom,
+    SessionList, SessionState,
+};
 pub use error::{Code, Failure};
 pub use event::{Event, EventKind, Gap};
 pub use fence::{FenceCheck, FenceVerdict};
+pub use group::{
+    AcquireAllRequest, AcquiredAll, CancelRequest, Cancelled, GrantedLease, HeldLease, LeaseEnd,
+    NotRenewedAll, ReleaseAllRequest, ReleasedAll, ReleasedLease, RenewAllRequest, WantedLock,
+    WatchLeaseRequest, WatchedLease,
+};
 pub use history::{History, PastEvent};
 pub use lock::{
     AcquireRequest, Acquired, Holder, LockList, LockState, Mode, NotAcquired, NotReleased,

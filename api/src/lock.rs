@@ -80,7 +80,7 @@ pub struct Acquired {
 }
 
 /// 409: it is somebody else's.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotAcquired {
@@ -88,6 +88,9 @@ pub struct NotAcquired {
     pub lock_name: String,
     pub current_owner_id: Option<String>,
     pub current_expiry_ms: Option<i64>,
+    /// What the holder wants to be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_metadata: Option<Value>,
     pub recommended_retry_ms: u64,
     pub reason: Reason,
     /// In words.

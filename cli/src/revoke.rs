@@ -1,6 +1,7 @@
 //! `leasehold revoke`: taking a lock away from whoever has it.
 
 use clap::Args;
+use leasehold::api::RevokeAllRequest;
 
 use crate::ask::ask;
 use crate::connection::ServerArgs;
@@ -10,6 +11,7 @@ use crate::output::{OutputArgs, plain, print, print_json};
 const EXAMPLES: &str = "\
 Example:
   leasehold revoke nightly --reason 'the host is gone'
+  leasehold revoke --owner host-7 --reason 'it died' --dry-run
 
 Whoever had the lock learns of it with the next renewal, and may write until then: what the lock protects has to
 refuse its token. The next in the queue has the lock at once.
@@ -22,7 +24,20 @@ before you try again, somebody else may have the lock by then.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RevokeArgs {
     /// The lock's name.
-    lock: String,
+    #[arg(required_unless_present_any = ["owner", "session", "principal"])]
+    lock: Option<String>,
+    /// Revoke everything this owner has or waits for, in all namespaces.
+    #[arg(long, conflicts_with_all = ["lock", "session", "principal"])]
+    owner: Option<String>,
+    /// Revoke everything the session with this number has.
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["lock", "principal"])]
+    session: Option<u64>,
+    /// Revoke everything this principal has, whatever its owners are called.
+    #[arg(long, conflicts_with = "lock")]
+    principal: Option<String>,
+    /// Only show what would be revoked.
+    #[arg(long, conflicts_with = "lock")]
+    dry_run: bool,
     /// Why: it goes to the log and to whoever watches.
     #[arg(long)]
     reason: String,
@@ -34,12 +49,13 @@ pub(crate) struct RevokeArgs {
 
 pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     ask(args.output, async {
+        let Some(lock) = &args.lock else { return revoke_all(args).await };
         // Asked once: a second time would take it away from the next one.
-        let revoked = args.server.client()?.revoke(&args.lock, &args.reason).await?;
+        let revoked = args.server.client()?.revoke(lock, &args.reason).await?;
         if args.output.json {
             return print_json(&revoked);
         }
-        let lock = plain(&args.lock);
+        let lock = plain(lock);
         if revoked.revoked.is_empty() {
             return print(&format!("nobody had {lock}"));
         }
@@ -52,4 +68,29 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
         });
         print(&lines.collect::<Vec<_>>().join("\n"))
     })
+}
+
+async fn revoke_all(args: &RevokeArgs) -> Result<(), Failure> {
+    let request = RevokeAllRequest {
+        owner: args.owner.clone(),
+        session: args.session,
+        principal: args.principal.clone(),
+        reason: args.reason.clone(),
+        dry_run: args.dry_run,
+    };
+    let revoked = args.server.client()?.revoke_all(&request).await?;
+    if args.output.json {
+        return print_json(&revoked);
+    }
+    let lines = revoked.revoked.iter().map(|lease| {
+        let lock = format!("{}/{}", plain(&lease.namespace), plain(&lease.lock_name));
+        let what = if lease.waiting { "no longer waited for by" } else { "taken from" };
+        format!(
+            "{lock} {} {what} {}",
+            if args.dry_run { "would be" } else { "is" },
+            plain(&lease.owner_id)
+        )
+    });
+    let lines: Vec<_> = lines.chain([format!("{} leases", revoked.n_revoked)]).collect();
+    print(&lines.join("\n"))
 }

@@ -3,12 +3,16 @@
 //! To add a command: its struct goes to `command.rs`, what decides it to a file of its own under `apply/`, and its line
 //! to the table below. Its answer can be any type.
 
-use crate::apply::{acquire, leave, release, renew, restore, revoke, session, settle, sweep};
-use crate::command::{
-    Acquire, Amend, CloseSession, GiveUp, KeepSession, Leave, OpenSession, Release, Renew, Restore,
-    Resume, Revoke, Settle, Sweep,
+use crate::apply::{
+    acquire, acquire_all, cancel, leave, maintain, proof, release, renew, restore, revoke, session,
+    settle, sweep,
 };
-use crate::outcome::{Acquired, Rejection, Swept};
+use crate::command::{
+    Acquire, AcquireAll, Amend, Cancel, CloseSession, EndSession, GiveUp, KeepSession, Leave,
+    Maintain, OpenSession, Prove, Release, ReleaseAll, Renew, RenewAll, Restore, Resume, Revoke,
+    Settle, Sweep,
+};
+use crate::outcome::{Acquired, AcquiredAll, Rejection, Swept};
 use crate::session::SessionNumber;
 use crate::time::Timestamp;
 use crate::transition::Transition;
@@ -95,8 +99,16 @@ macro_rules! commands {
 commands! {
     /// Take a lock or queue for it.
     Acquire -> Acquired, acquire::acquire;
+    /// Take several locks or none, or queue for all of them.
+    AcquireAll -> AcquiredAll, acquire_all::acquire_all;
+    /// End one's own wait. The answer is whether there was one.
+    Cancel -> bool, |t, asked| cancel::cancel(t, &asked);
     /// Move a deadline.
     Renew -> Box<LeaseView>, |t, asked| renew::renew(t, &asked);
+    /// Move several deadlines or none.
+    RenewAll -> Vec<LeaseView>, |t, asked| renew::renew_all(t, &asked);
+    /// Give those of several leases back that are still active. The answer is what became of each.
+    ReleaseAll -> Vec<Result<LeaseView, Rejection>>, |t, asked| release::release_all(t, &asked);
     /// Give a lease back.
     Release -> Box<LeaseView>, |t, asked| release::release(t, &asked);
     /// Give up, by the owner's name, a lease or the grace period that followed it.
@@ -113,6 +125,12 @@ commands! {
     KeepSession -> Timestamp, |t, asked| session::keep(t, &asked);
     /// End a session and all its leases.
     CloseSession -> (), |t, asked| session::close(t, &asked);
+    /// End a session by its number, whoever it belongs to. Its leases count as revoked.
+    EndSession -> (), |t, asked| session::end(t, &asked);
+    /// Show that a lease is one's own and active.
+    Prove -> Box<LeaseView>, |t, asked| proof::show(t, &asked);
+    /// Begin maintenance or end it.
+    Maintain -> (), |t, asked| maintain::maintain(t, &asked);
     /// Bring a lock up to date before it is read.
     Settle -> (), |t, Settle(lock)| settle::settle(t, &lock);
     /// Work off what has fallen due.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::lease::{LeaseId, LeaseNumber, Mode, Secret};
 use crate::name::{Dialect, LockKey, Owner, Peer};
-use crate::session::SessionDigest;
+use crate::session::{SessionDigest, SessionNumber};
 use crate::time::Span;
 use crate::token::Token;
 
@@ -65,6 +65,59 @@ impl Acquire {
             peer: None,
         }
     }
+}
+
+/// Take several locks of one namespace or none, or queue for all of them. One alone is an [`Acquire`].
+#[derive(Clone, Debug)]
+pub struct AcquireAll {
+    /// The first of them, with what holds for all: owner, dialect, ttl, grace, wait, session, metadata, request id. Groups
+    /// are neither sticky nor have they an owner per lease.
+    pub first: Acquire,
+    /// The others.
+    pub others: Vec<Other>,
+}
+
+/// One more lock to take together with the first.
+#[derive(Clone, Debug)]
+pub struct Other {
+    /// Its name.
+    pub name: Box<str>,
+    /// With whom it may be shared.
+    pub mode: Mode,
+    /// Unguessable; drawn by the caller.
+    pub secret: Secret,
+}
+
+impl AcquireAll {
+    /// What is asked for of each lock, in order. The request id stays with the first.
+    pub(crate) fn each(self) -> Vec<Acquire> {
+        let Self { mut first, others } = self;
+        (first.sticky, first.owner_per_lease) = (false, false);
+        let other = |Other { name, mode, secret }| Acquire {
+            lock: LockKey { namespace: first.lock.namespace.clone(), name },
+            mode,
+            secret,
+            request_id: None,
+            ..first.clone()
+        };
+        let others: Vec<_> = others.into_iter().map(other).collect();
+        std::iter::once(first).chain(others).collect()
+    }
+}
+
+/// End one's own wait, found by the request id it was asked for with.
+#[derive(Clone, Debug)]
+pub struct Cancel {
+    /// Whose wait.
+    pub owner: Owner,
+    /// In this namespace.
+    pub namespace: Arc<str>,
+    /// For this lock, alone or with others; `None` for whichever it is.
+    pub lock: Option<Box<str>>,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// The id of the acquire.
+    pub request_id: Box<str>,
 }
 
 /// What to do if a lock is taken.
@@ -137,6 +190,17 @@ pub struct Renew {
     pub request_id: Option<Box<str>>,
 }
 
+/// Move the deadlines of several active leases or of none.
+#[derive(Clone, Debug)]
+pub struct RenewAll {
+    /// Which leases, and by what right.
+    pub proofs: Vec<Proof>,
+    /// Through which protocol.
+    pub dialect: Dialect,
+    /// To when.
+    pub extend: Extend,
+}
+
 /// Where a renewal puts the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extend {
@@ -144,6 +208,8 @@ pub enum Extend {
     AtLeast(Span),
     /// This far from now, even if that is earlier.
     Exactly(Span),
+    /// This much later than it was.
+    By(Span),
 }
 
 /// Give an active lease back.
@@ -168,6 +234,15 @@ pub struct GiveUp {
     pub dialect: Dialect,
 }
 
+/// Give those of several leases back that are still active.
+#[derive(Clone, Debug)]
+pub struct ReleaseAll {
+    /// Which leases, and by what right.
+    pub proofs: Vec<Proof>,
+    /// Through which protocol.
+    pub dialect: Dialect,
+}
+
 /// End leases by force, without grace.
 #[derive(Clone, Debug)]
 pub struct Revoke {
@@ -182,8 +257,10 @@ pub struct Revoke {
 pub enum Target {
     /// All holders of a lock. Its queue moves up.
     Lock(LockKey),
-    /// One lease, active or waiting, in the name of whoever can prove it theirs.
+    /// One lease, active or waiting, in the name of whoever can prove it theirs. What waits together ends together.
     Lease(Proof, Dialect),
+    /// These leases, active or waiting; those that are over already are left out.
+    Leases(Vec<LeaseNumber>),
 }
 
 /// Change what a later grant of a waiting or active lease lasts.
@@ -252,3 +329,26 @@ pub struct Resume;
 /// The state comes from a backup.
 #[derive(Clone, Debug)]
 pub struct Restore;
+
+/// End a session by its number, whoever it belongs to; its leases count as revoked.
+#[derive(Clone, Debug)]
+pub struct EndSession {
+    /// Which session.
+    pub number: SessionNumber,
+}
+
+/// Show that a lease is one's own and active.
+#[derive(Clone, Debug)]
+pub struct Prove {
+    /// Which lease, and by what right.
+    pub proof: Proof,
+    /// Through which protocol.
+    pub dialect: Dialect,
+}
+
+/// Begin maintenance or end it.
+#[derive(Clone, Copy, Debug)]
+pub struct Maintain {
+    /// It is to be on.
+    pub on: bool,
+}

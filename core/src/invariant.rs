@@ -96,17 +96,26 @@ fn check_queue(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), S
     for waiter in queue.iter() {
         holds(state.leases[waiter].phase.is_queued(), "the queue has one that does not wait")?;
     }
-    let is_due = lock.busy().is_some_and(|busy| busy.pending)
-        || state.is_behind(state.now)
-        || state.grace_deadlines.get(slot).is_some_and(|at| at <= state.now);
+    let looked_at = queue.first().map_or(vec![], |waiter| state.together(waiter));
+    let is_due = state.is_behind(state.now)
+        || looked_at.iter().any(|waiter| is_to_be_looked_at(state, state.leases[*waiter].lock));
     let is_in_grace = lock.grace(state.now).is_some();
-    let could_be_granted = queue
-        .first()
-        .is_some_and(|waiter| state.admits(slot, state.leases[waiter].mode.get(), &machine.limits));
+    let could_be_granted = queue.first().is_some_and(|waiter| {
+        let lease = &state.leases[waiter];
+        let is_held_up = |group| state.first_held_up(group, state.now, &machine.limits).is_some();
+        state.admits(slot, lease.mode.get(), &machine.limits)
+            && !lease.group().is_some_and(is_held_up)
+    });
     holds(
         is_due || is_in_grace || !could_be_granted,
         "somebody waits for a lock that could be theirs",
     )
+}
+
+/// Its queue may have to move, and that is known and due.
+fn is_to_be_looked_at(state: &State, slot: Slot<Lock>) -> bool {
+    state.locks[slot].busy().is_some_and(|busy| busy.pending)
+        || state.grace_deadlines.get(slot).is_some_and(|at| at <= state.now)
 }
 
 fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), String> {
@@ -126,6 +135,7 @@ fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), St
             let is_there = queue.is_some_and(|queue| queue.iter().any(|w| w == slot));
             holds(is_there, "waits but is not in the queue")?;
             holds(deadline == lease.deadline.finite(), "its wait is not watched")?;
+            check_group(state, lease)?;
         }
         Phase::Ended(_) => {
             let memory = if lease.keep { &state.kept } else { &state.answered };
@@ -134,6 +144,22 @@ fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), St
         }
     }
     holds(lease.token <= state.locks[lease.lock].last_token, "its token is from the future")
+}
+
+/// Semantics 15: while they wait they are one.
+fn check_group(state: &State, lease: &Lease) -> Result<(), String> {
+    let Some(group) = lease.group() else { return Ok(()) };
+    let members: Vec<_> = state.members(group).map(|member| &state.leases[member]).collect();
+    holds(members.len() == group.size as usize, "one that waits together with others is alone")?;
+    let locks: BTreeSet<_> = members.iter().map(|member| member.lock).collect();
+    holds(locks.len() == members.len(), "a lock is waited for twice")?;
+    for member in members {
+        holds(member.group() == Some(group), "those that wait together do not agree with whom")?;
+        let is_same = (member.phase, member.deadline, member.owner, member.ttl, member.session())
+            == (lease.phase, lease.deadline, lease.owner, lease.ttl, lease.session());
+        holds(is_same, "those that wait together differ")?;
+    }
+    Ok(())
 }
 
 fn check_sessions(state: &State) -> Result<(), String> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::account::Account;
 use crate::arena::Slot;
+use crate::group::Group;
 use crate::lock::Lock;
 use crate::name::{Dialect, LockKey, Owner, Peer};
 use crate::owner::Known;
@@ -48,23 +49,6 @@ pub struct LeaseId {
     pub number: LeaseNumber,
     /// The proof.
     pub secret: Secret,
-}
-
-/// Leases that were asked for together, several locks or none: their numbers follow each other. While they wait they are
-/// one; once they are granted, each is a lease like any other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Group {
-    /// The number of the first of them.
-    pub first: LeaseNumber,
-    /// How many they are: at least two.
-    pub size: u32,
-}
-
-impl Group {
-    /// The numbers of all its leases, in the order in which their locks were asked for.
-    pub fn numbers(self) -> impl Iterator<Item = LeaseNumber> + Clone {
-        (self.first.0..self.first.0 + u64::from(self.size)).map(LeaseNumber)
-    }
 }
 
 /// With whom a lease shares its lock.
@@ -210,6 +194,10 @@ impl Lease {
     /// Was anybody told of it beside the connection it was granted to? Whoever changed it since was.
     pub(crate) fn is_known_elsewhere(&self) -> bool {
         self.version > 1 || self.extra.as_ref().is_some_and(|extra| extra.was_replayed)
+    }
+
+    pub(crate) fn was_replayed(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.was_replayed)
     }
 
     pub(crate) fn is_active(&self) -> bool {

@@ -20,6 +20,8 @@ mod command;
 mod deadline;
 mod fact;
 mod footprint;
+mod group;
+mod holdings;
 mod idle;
 mod index;
 pub mod invariant;
@@ -67,18 +69,21 @@ pub use ask::{Ask, Command, Outcome};
 pub use asker::Asker;
 pub use change::{Change, Note};
 pub use command::{
-    Acquire, Amend, CloseSession, Extend, GiveUp, KeepSession, Leave, OpenSession, Proof, Release,
-    Renew, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
+    Acquire, AcquireAll, Amend, Cancel, CloseSession, EndSession, Extend, GiveUp, KeepSession,
+    Leave, Maintain, OpenSession, Other, Proof, Prove, Release, ReleaseAll, Renew, RenewAll,
+    Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
 pub use footprint::Footprint;
-pub use lease::{Ending, Group, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
+pub use group::Group;
+pub use holdings::Whose;
+pub use lease::{Ending, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};
 pub use limits::Limits;
 pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;
 pub use name::{Dialect, LockKey, Owner, Peer};
 pub use outcome::{
-    Acquired, Applied, Exceeded, Grant, GrantKind, Holding, Limit, Rejection, Swept,
+    Acquired, AcquiredAll, Applied, Exceeded, Grant, GrantKind, Holding, Limit, Rejection, Swept,
 };
 pub use request::{Operation, Request};
 pub use retry::RetryHint;

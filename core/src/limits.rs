@@ -1,6 +1,7 @@
 //! Every bound there is, in one place. Nothing in the machine grows past one of these.
 
 use crate::command::{Acquire, OpenSession};
+use crate::lease::Mode;
 use crate::name::{LockKey, Owner};
 use crate::outcome::{Exceeded, Limit, Rejection};
 use crate::time::Span;
@@ -56,6 +57,8 @@ pub struct Limits {
     pub queue_max: usize,
     /// Most holders of one lock, and so the largest count of a counted one.
     pub holders_max: u32,
+    /// Most locks or leases in one request.
+    pub group_max: usize,
     /// Most request ids remembered with one lease; the oldest renewals make room.
     pub lease_requests_max: usize,
     /// How long an ended lease answers repeated request ids.
@@ -106,6 +109,7 @@ impl Default for Limits {
             queues_total_bytes_max: 128 * MIB,
             queue_max: 100_000,
             holders_max: 10_000,
+            group_max: 64,
             lease_requests_max: 64,
             request_retention: Span::from_secs(600),
             answered_max: 1_000_000,
@@ -145,6 +149,7 @@ impl Limits {
             Limit::NamesTotal => number(self.names_total_bytes_max),
             Limit::RequestsTotal => number(self.requests_total_bytes_max),
             Limit::QueuesTotal => number(self.queues_total_bytes_max),
+            Limit::Group => number(self.group_max),
         }
     }
 
@@ -159,6 +164,7 @@ impl Limits {
 
     pub(crate) fn check_acquire(&self, acquire: &Acquire) -> Result<(), Rejection> {
         self.check_key(&acquire.lock)?;
+        self.check_mode(acquire.mode)?;
         self.check_owner(&acquire.owner)?;
         self.within(Limit::Ttl, acquire.ttl.unwrap_or_default() <= self.ttl_max)?;
         let grace_ms = u32::try_from(acquire.grace.as_millis());
@@ -166,12 +172,18 @@ impl Limits {
         self.within(Limit::Wait, acquire.wait.span() <= self.wait_max)?;
         let metadata_bytes = acquire.metadata.as_ref().map_or(0, |metadata| metadata.len());
         self.within(Limit::Metadata, metadata_bytes <= self.metadata_bytes_max)?;
-        self.check_request_id(acquire.request_id.as_deref())?;
-        match acquire.mode {
-            crate::lease::Mode::Counted(n) => {
-                self.within(Limit::Holders, (1..=self.holders_max).contains(&n))
-            }
-            _ => Ok(()),
+        self.check_request_id(acquire.request_id.as_deref())
+    }
+
+    /// That as many may be asked for in one request.
+    pub(crate) fn check_group(&self, n: usize) -> Result<(), Rejection> {
+        self.within(Limit::Group, (1..=self.group_max).contains(&n))
+    }
+
+    pub(crate) fn check_mode(&self, mode: Mode) -> Result<(), Rejection> {
+        match mode {
+            Mode::Counted(n) => self.within(Limit::Holders, (1..=self.holders_max).contains(&n)),
+            Mode::Exclusive | Mode::Shared => Ok(()),
         }
     }
 
@@ -220,6 +232,7 @@ impl Limit {
             Limit::NamesTotal => "names-total-bytes-max",
             Limit::RequestsTotal => "requests-total-bytes-max",
             Limit::QueuesTotal => "queues-total-bytes-max",
+            Limit::Group => "group-max",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The machine: commands in, changes out.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::absorb::Incoherent;
@@ -55,10 +56,12 @@ impl Machine {
             changes: Vec::new(),
             wakeups: Vec::new(),
             facts: Vec::new(),
+            stirred: VecDeque::new(),
         };
         let outcome = ask.decide(&mut transition);
         // Not before: whoever decides must be able to rely on what it has found.
         apply::sweep::trim(&mut transition);
+        debug_assert!(transition.stirred.is_empty(), "a queue was left without a look at it");
         let Transition { mut changes, wakeups, facts, .. } = transition;
         if let Some(asker) = asker.filter(|_| !changes.is_empty()) {
             let n_changes = changes.len() as u32;

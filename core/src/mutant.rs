@@ -47,6 +47,28 @@ pub enum Mutant {
     SessionIgnored,
     /// Engine: a grant is given back though somebody else was told of it too.
     GiveBackWhatIsKnownElsewhere,
+    /// Core: those that wait together are granted one by one.
+    GroupGrantedLockByLock,
+    /// Core: those that wait together need not be next on every lock.
+    GroupPassesOthers,
+    /// Core: a lock that is free is given to whoever asks, though some wait for it together with others.
+    GroupIsPassed,
+    /// Core: of those that waited together, only the first comes back.
+    GroupParkedInPart,
+    /// Core: of those that wait together, one ends without the others.
+    GroupEndedInPart,
+    /// Engine: leases asked for together are told though one of them has ended.
+    GroupToldInPart,
+    /// Core: a repeated request is answered though one of its leases has ended.
+    GroupReplayedInPart,
+    /// Core: of leases granted together that nobody was told of, only the first is given back.
+    GroupGivenBackInPart,
+    /// Core: leases are renewed up to the first that cannot be.
+    GroupRenewedInPart,
+    /// Core: when those that wait together are over, nobody looks at the queues they leave.
+    GroupEndsWithoutPromote,
+    /// Core: that leases wait together is not read back from the tables.
+    GroupNotStored,
     /// Server: lock time follows the wall clock.
     LockTimeFromWall,
     /// Core: a namespace is forgotten and its tokens with it.
@@ -89,6 +111,20 @@ pub const ALL: [Mutant; 23] = [
 /// Those that are found by trying every order in which threads can meet.
 pub const OF_ROUNDS: [Mutant; 3] =
     [Mutant::AskWithoutWaking, Mutant::DueWithoutWaking, Mutant::SleepWithoutLooking];
+
+/// Those in what is asked for together: the reference model must notice them.
+pub const GROUPS: [Mutant; 10] = [
+    Mutant::GroupGrantedLockByLock,
+    Mutant::GroupPassesOthers,
+    Mutant::GroupIsPassed,
+    Mutant::GroupParkedInPart,
+    Mutant::GroupEndedInPart,
+    Mutant::GroupReplayedInPart,
+    Mutant::GroupGivenBackInPart,
+    Mutant::GroupRenewedInPart,
+    Mutant::GroupEndsWithoutPromote,
+    Mutant::GroupNotStored,
+];
 
 /// From here on this thread has this bug, or none.
 pub fn switch(mutant: Option<Mutant>) {

@@ -1,5 +1,7 @@
 //! What the machine answers.
 
+use std::sync::Arc;
+
 use crate::change::Change;
 use crate::fact::Fact;
 use crate::lease::{Ending, LeaseNumber};
@@ -28,6 +30,37 @@ pub enum Acquired {
     Granted(Box<Grant>),
     /// The lease is in the queue.
     Queued(LeaseNumber),
+}
+
+/// What an acquire of several locks came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AcquiredAll {
+    /// All the leases are active, in the order in which their locks were asked for.
+    Granted(Vec<Grant>),
+    /// The leases are in the queues; this is the first of them.
+    Queued(LeaseNumber),
+}
+
+impl AcquiredAll {
+    /// The same for one lock.
+    pub(crate) fn one(self) -> Acquired {
+        match self {
+            AcquiredAll::Queued(number) => Acquired::Queued(number),
+            AcquiredAll::Granted(grants) => match grants.into_iter().next() {
+                Some(grant) => Acquired::Granted(Box::new(grant)),
+                None => panic!("a grant of nothing"),
+            },
+        }
+    }
+}
+
+impl From<Acquired> for AcquiredAll {
+    fn from(acquired: Acquired) -> Self {
+        match acquired {
+            Acquired::Queued(number) => AcquiredAll::Queued(number),
+            Acquired::Granted(grant) => AcquiredAll::Granted(vec![*grant]),
+        }
+    }
 }
 
 /// An active lease, new or found again by its request id.
@@ -75,6 +108,20 @@ pub enum Rejection {
         /// How long nobody else gets the lock.
         grace_until: Timestamp,
     },
+    /// Of the things asked for together, this one is in the way.
+    Member {
+        /// Its place in the request.
+        n: usize,
+        /// Why.
+        why: Box<Rejection>,
+    },
+    /// A lock is asked for twice in one request: the second time in this place.
+    Repeated {
+        /// Its place in the request.
+        n: usize,
+    },
+    /// Maintenance is on: nothing new is granted.
+    Maintenance,
     /// Too many wait for this lock.
     QueueFull,
     /// The holders or waiters of this lock agreed on another count.
@@ -117,6 +164,8 @@ pub struct Holding {
     pub remaining: Option<Span>,
     /// How many wait already.
     pub n_waiting: usize,
+    /// What the holder wants to be shown.
+    pub metadata: Option<Arc<[u8]>>,
 }
 
 /// A limit that was met, and what it allows.
@@ -153,4 +202,5 @@ pub enum Limit {
     NamesTotal,
     RequestsTotal,
     QueuesTotal,
+    Group,
 }

@@ -138,7 +138,10 @@ impl State {
             Row::Lock(record) => self.import_lock(record)?,
             Row::Session(record) => self.add_session(&record),
             // A holder's grant ends any lapse; a lapse after it is in the lock's row, which came before.
-            Row::Lease(record) => self.add_lease(&record)?,
+            Row::Lease(mut record) => {
+                record.group = record.group.filter(|_| !mutant!(GroupNotStored));
+                self.add_lease(&record)?;
+            }
         }
         Ok(())
     }

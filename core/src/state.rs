@@ -215,6 +215,17 @@ impl State {
         }
     }
 
+    /// Whose turn it is: the first in the queue, or in a grace period the first of the last owner.
+    pub(crate) fn next_waiter(&self, lock: Slot<Lock>, now: Timestamp) -> Option<Slot<Lease>> {
+        let queue = self.locks[lock].queue()?;
+        match self.locks[lock].grace(now) {
+            None => queue.first(),
+            Some(lapse) => {
+                queue.of(lapse.owner).find(|waiter| self.leases[*waiter].dialect == lapse.dialect)
+            }
+        }
+    }
+
     /// The count all counted holders and waiters of a lock agree on, if there are any.
     pub(crate) fn limit(&self, lock: Slot<Lock>) -> Option<u32> {
         let holder = self.holders(lock).next().map(|holder| self.leases[holder].mode.get());

@@ -3,6 +3,8 @@
 //! Deciding code reads the state freely and changes it only by [`Transition::record`]. Rules about what is
 //! granted to whom stand here and nowhere else.
 
+use std::collections::VecDeque;
+
 use crate::arena::Slot;
 use crate::change::Change;
 use crate::fact::Fact;
@@ -24,9 +26,12 @@ pub struct Transition<'m> {
     pub(crate) changes: Vec<Change>,
     pub(crate) wakeups: Vec<LeaseNumber>,
     pub(crate) facts: Vec<Fact>,
+    /// Locks that were left or taken together with another one: their queues are to be looked at too.
+    pub(crate) stirred: VecDeque<Slot<Lock>>,
 }
 
 /// How a lease is to end.
+#[derive(Clone)]
 pub(crate) struct End {
     pub(crate) how: Ending,
     pub(crate) at: Timestamp,
@@ -53,16 +58,21 @@ impl Transition<'_> {
     /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has
     /// it. After this, what the state says of the lock can be believed, whether or not a sweep has run.
     pub(crate) fn settle(&mut self, lock: Slot<Lock>) {
+        self.expire_holders(lock);
+        self.promote(lock);
+    }
+
+    /// Ends the leases of those holders of a lock whose time is up.
+    pub(crate) fn expire_holders(&mut self, lock: Slot<Lock>) {
         if self.state.is_behind(self.now) && !mutant!(ExpireBySweepOnly) {
             let holders: Vec<_> = self.state.holders(lock).collect();
             for holder in holders {
                 self.expire_if_due(holder);
             }
         }
-        self.promote(lock);
     }
 
-    /// Ends a lease whose time, or whose session's, is up.
+    /// Ends a lease whose time, or whose session's, is up. Those that wait together are over together.
     pub(crate) fn expire_if_due(&mut self, slot: Slot<Lease>) -> bool {
         let overdue = self.state.overdue(&self.state.leases[slot], self.now);
         if let Some((how, at)) = overdue {
@@ -71,9 +81,13 @@ impl Transition<'_> {
         overdue.is_some()
     }
 
+    /// Ends a lease; one that waits together with others ends with them.
     pub(crate) fn end(&mut self, slot: Slot<Lease>, end: End) {
         let lease = &self.state.leases[slot];
         let was_queued = lease.phase.is_queued();
+        if was_queued && let Some(group) = lease.group() {
+            return self.end_together(slot, group, end);
+        }
         // A lease that was never granted leaves nothing to answer for. One that was given back leaves its
         // request ids; one that was lost must be able to tell its owner so.
         let is_remembered = !was_queued
@@ -88,32 +102,44 @@ impl Transition<'_> {
         }
     }
 
-    /// Gives the lock to whoever is next, as often as it can be given; in bounded steps, the rest later.
+    /// Gives the lock to whoever is next, as often as it can be given, and then every other lock that was stirred
+    /// on the way; in bounded steps, the rest later.
     pub(crate) fn promote(&mut self, lock: Slot<Lock>) {
         let mut n_steps = 0;
-        while let Some(waiter) = self.next_waiter(lock) {
-            if n_steps == self.limits.promote_steps_max {
+        self.promote_one(lock, &mut n_steps);
+        while let Some(lock) = self.stirred.pop_front() {
+            self.promote_one(lock, &mut n_steps);
+        }
+    }
+
+    /// The same for all locks that were stirred, if any were.
+    pub(crate) fn promote_stirred(&mut self) {
+        if let Some(lock) = self.stirred.pop_front() {
+            self.promote(lock);
+        }
+    }
+
+    fn promote_one(&mut self, lock: Slot<Lock>, n_steps: &mut usize) {
+        while let Some(waiter) = self.state.next_waiter(lock, self.now) {
+            if *n_steps >= self.limits.promote_steps_max {
                 return self.postpone(lock);
             }
-            n_steps += 1;
+            *n_steps += 1;
             if !mutant!(GrantWithoutRecheck) && self.expire_if_due(waiter) {
                 continue;
             }
             if !self.state.admits(lock, self.state.leases[waiter].mode.get(), self.limits) {
                 return;
             }
-            self.grant(waiter);
-        }
-    }
-
-    /// Whose turn it is: the first in the queue, or in a grace period the first of the last owner.
-    fn next_waiter(&self, lock: Slot<Lock>) -> Option<Slot<Lease>> {
-        let queue = self.state.locks[lock].queue()?;
-        match self.state.locks[lock].grace(self.now) {
-            None => queue.first(),
-            Some(lapse) => queue
-                .of(lapse.owner)
-                .find(|waiter| self.state.leases[*waiter].dialect == lapse.dialect),
+            match self.state.leases[waiter].group() {
+                Some(group) if !mutant!(GroupGrantedLockByLock) => {
+                    *n_steps += group.size as usize;
+                    if !self.grant_together(group) {
+                        return;
+                    }
+                }
+                _ => self.grant(waiter),
+            }
         }
     }
 

@@ -165,8 +165,11 @@ pub(crate) fn lock(state: &State, slot: Slot<Lock>, now: Timestamp, detail: Deta
     let holders = state.holders(slot).map(|slot| &state.leases[slot]).filter(is_true);
     let waiters = lock.queue().into_iter().flat_map(|queue| queue.iter());
     let waiters = waiters.map(|slot| &state.leases[slot]).filter(is_true);
+    // One that was only ever waited for has had as many grants as one that is not known.
+    let was_granted = lock.last_token > Token::ZERO;
+    let floor = state.namespaces.get(lock.namespace).floor;
     LockView {
-        last_token: lock.last_token,
+        last_token: if was_granted { lock.last_token } else { floor },
         holders: detail.some(holders).map(|holder| lease(state, holder)).collect(),
         n_holders: lock.n_holders() as usize,
         queue: detail

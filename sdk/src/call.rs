@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use leasehold_api::{
-    AcquireRequest, Acquired, BackupTaken, FenceCheck, FenceVerdict, History, KeptAlive, LockList,
-    LockState, OpenSessionRequest, ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest,
-    Revoked, SessionOpened,
+    AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, BackupTaken, CancelRequest,
+    Cancelled, FenceCheck, FenceVerdict, History, KeptAlive, LockList, LockState, NotRenewed,
+    NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released, ReleasedAll,
+    RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked, RevokedAll,
+    SessionOpened,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -82,6 +84,43 @@ impl Client {
     pub async fn release(&self, lock: &str, request: &ReleaseRequest) -> Result<Released, Error> {
         let path = self.lock_path(lock, "/release")?;
         read_or(self.post(&path, request).await?, Error::NotReleased)
+    }
+
+    /// Asks for several locks or none, once.
+    pub async fn acquire_all(&self, request: &AcquireAllRequest) -> Result<AcquiredAll, Error> {
+        let path = format!("{}/acquire", self.namespace_path());
+        let wait = Duration::from_millis(request.wait_ms.unwrap_or(0));
+        let answer = self.inner.transport.call(Method::POST, &path, Some(request), wait).await?;
+        read_or(answer, |no| Error::NotAcquired(Box::new(no)))
+    }
+
+    /// Makes several leases last longer, or none.
+    pub async fn renew_all(&self, request: &RenewAllRequest) -> Result<Renewed, Error> {
+        let path = format!("{}/renew", self.namespace_path());
+        read_or(self.post(&path, request).await?, |no: NotRenewedAll| {
+            Error::NotRenewed(NotRenewed { renewed: false, reason: no.reason, error: no.error })
+        })
+    }
+
+    /// Gives several leases back, those that are still active. What became of each is in the answer.
+    pub async fn release_all(&self, request: &ReleaseAllRequest) -> Result<ReleasedAll, Error> {
+        let path = format!("{}/release", self.namespace_path());
+        let (status, body) = self.post(&path, request).await?;
+        // That none was active is an answer like any other.
+        let status = if status == StatusCode::CONFLICT { StatusCode::OK } else { status };
+        read((status, body))
+    }
+
+    /// Ends a wait at once. `false`: there was none, or its lease was granted.
+    pub async fn cancel(&self, request: &CancelRequest) -> Result<bool, Error> {
+        let path = format!("{}/cancel", self.namespace_path());
+        let cancelled: Cancelled = read(self.post(&path, request).await?)?;
+        Ok(cancelled.cancelled)
+    }
+
+    /// Revokes everything an owner, a session or a principal has, in all namespaces.
+    pub async fn revoke_all(&self, request: &RevokeAllRequest) -> Result<RevokedAll, Error> {
+        read(self.post("/v1/revoke", request).await?)
     }
 
     /// What is true of a lock right now. A lock nobody ever used is free.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::clock::{BootClock, Clock};
 use crate::secret::Secret;
 use crate::transport::Transport;
-use crate::{Election, Error, Events, LockRequest, SessionRequest, random};
+use crate::{Election, Error, Events, LockRequest, LocksRequest, SessionRequest, random};
 
 /// A connection to a server, or as many as are needed. Clones share them.
 #[derive(Clone)]
@@ -46,6 +46,11 @@ impl Client {
     /// Asks for a lock: see [`LockRequest`].
     pub fn lock(&self, name: impl Into<String>) -> LockRequest {
         LockRequest::new(self.clone(), name.into())
+    }
+
+    /// Asks for several locks or none: see [`LocksRequest`].
+    pub fn locks(&self) -> LocksRequest {
+        LocksRequest::new(self.clone())
     }
 
     /// Opens a session: one keep-alive for any number of locks. See [`SessionRequest`].

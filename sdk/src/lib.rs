@@ -22,6 +22,7 @@
 //! - [`Client::lock`] asks for a lock and gives a [`LockGuard`]: it waits in the queue over broken connections,
 //!   renews in the background at a third of the ttl, and completes [`lost`](LockGuard::lost) in time.
 //! - [`LockRequest::run`] does a piece of work under a lock and gives it back in every way out.
+//! - [`Client::locks`] asks for several locks or none and gives a [`MultiGuard`].
 //! - [`Client::session`] is the same for many locks with one keep-alive.
 //! - [`Client::watch`] tells what happens to locks, and when it cannot be sure to have told all.
 //! - [`Client::election`] has one leader at a time, and tells who it is.
@@ -53,6 +54,7 @@ mod error;
 mod event;
 mod farewell;
 mod gate;
+mod group;
 mod guard;
 mod heartbeat;
 mod random;
@@ -72,6 +74,7 @@ pub use election::{Election, Leader, Leadership, Observer};
 pub use error::Error;
 pub use event::{Events, Watched};
 pub use gate::{FencingGate, Stale};
+pub use group::{LocksRequest, MultiGuard};
 pub use guard::LockGuard;
 pub use leasehold_api as api;
 pub use request::LockRequest;

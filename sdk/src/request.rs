@@ -15,7 +15,7 @@ use crate::tenure::Tenure;
 use crate::{Client, Error, LockGuard, Retry, random};
 
 /// The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
-const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A lock to be asked for: `client.lock("orders").ttl(..).wait(..).acquire().await`.
 ///
@@ -280,6 +280,6 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 }
 
 /// This id has had its lease: only another one gets a new one.
-fn is_spent(error: &Error) -> bool {
+pub(crate) fn is_spent(error: &Error) -> bool {
     matches!(error, Error::Failed { failure, .. } if failure.code == Code::RequestIdSpent)
 }

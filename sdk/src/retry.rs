@@ -105,6 +105,7 @@ mod tests {
             lock_name: "a".into(),
             current_owner_id: None,
             current_expiry_ms: None,
+            current_metadata: None,
             recommended_retry_ms: 400,
             reason,
             error: "no".into(),

@@ -41,9 +41,9 @@ const BYTES: [(&str, &str); 5] = [
 impl Op {
     pub(crate) fn of_command(command: &Command) -> Option<Self> {
         match command {
-            Command::Acquire(_) => Some(Op::Acquire),
-            Command::Renew(_) => Some(Op::Renew),
-            Command::Release(_) => Some(Op::Release),
+            Command::Acquire(_) | Command::AcquireAll(_) => Some(Op::Acquire),
+            Command::Renew(_) | Command::RenewAll(_) => Some(Op::Renew),
+            Command::Release(_) | Command::ReleaseAll(_) => Some(Op::Release),
             _ => None,
         }
     }

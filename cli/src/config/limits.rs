@@ -116,6 +116,8 @@ limits! {
     queue_max: number, "LEASEHOLD_QUEUE_MAX";
     /// Most holders of one lock.
     holders_max: small, "LEASEHOLD_HOLDERS_MAX";
+    /// Most locks or leases in one request.
+    group_max: number, "LEASEHOLD_GROUP_MAX";
     /// Most request ids remembered with one lease.
     lease_requests_max: number, "LEASEHOLD_LEASE_REQUESTS_MAX";
     /// How long an ended lease answers repeated request ids.

@@ -1,15 +1,18 @@
 //! Take a lock, or queue for it.
 
+use super::maintain;
 use super::replay::{self, Replay};
 use super::room::{self, Need};
 use crate::arena::Slot;
 use crate::change::Change;
 use crate::command::{Acquire, Wait};
+use crate::group::Group;
 use crate::lease::{Lease, LeaseRecord, Mode, Phase};
 use crate::lock::Lock;
 use crate::mutant;
 use crate::name::Owner;
-use crate::outcome::{Acquired, Grant, GrantKind, Holding, Rejection};
+use crate::outcome::{Acquired, AcquiredAll, Grant, GrantKind, Holding, Rejection};
+use crate::queue::Queue;
 use crate::request::{Fingerprint, Operation, Request};
 use crate::session::SessionNumber;
 use crate::state::Scope;
@@ -28,15 +31,8 @@ pub(crate) fn acquire(t: &mut Transition<'_>, mut acquire: Acquire) -> Result<Ac
             operation: Operation::Acquire,
             id: &request.id,
         };
-        match replay::find(t, &scope, request.fingerprint)? {
-            Some(Replay::Active(lease)) => {
-                // About connections, not about the lease: so it is no change, and a restart forgets it.
-                t.state.leases[lease].extra().was_replayed = true;
-                return Ok(granted(t, lease, GrantKind::Replayed, None));
-            }
-            Some(Replay::Queued(lease)) => return come_back(t, lease, acquire.wait),
-            Some(Replay::Ended(how)) => return Err(Rejection::RequestSpent(how)),
-            None => {}
+        if let Some(replay) = replay::find(t, &scope, request.fingerprint)? {
+            return replayed(t, replay, acquire.wait).map(AcquiredAll::one);
         }
     }
     let session = session(t, &mut acquire)?;
@@ -50,32 +46,68 @@ pub(crate) fn acquire(t: &mut Transition<'_>, mut acquire: Acquire) -> Result<Ac
         }
         check_limit(t, lock, acquire.mode)?;
     }
+    maintain::check(t)?;
     match lock.and_then(|lock| obstacle(t, lock, &acquire)) {
         None => take(t, acquire, request, session, lock),
         Some(obstacle) => queue(t, acquire, request, session, obstacle),
     }
 }
 
-/// The repeated request finds its place in the queue again.
+/// The answer to a request whose id is known.
+pub(super) fn replayed(
+    t: &mut Transition<'_>,
+    replay: Replay,
+    wait: Wait,
+) -> Result<AcquiredAll, Rejection> {
+    match replay {
+        Replay::Active(lease) => {
+            // About connections, not about the lease: so it is no change, and a restart forgets it.
+            t.state.leases[lease].extra().was_replayed = true;
+            Ok(granted_together(t, lease, GrantKind::Replayed))
+        }
+        Replay::Queued(lease) => come_back(t, lease, wait),
+        Replay::Ended(how) => Err(Rejection::RequestSpent(how)),
+    }
+}
+
+/// The repeated request finds its place in the queue again, or its places.
 fn come_back(
     t: &mut Transition<'_>,
     lease: Slot<Lease>,
     wait: Wait,
-) -> Result<Acquired, Rejection> {
-    let Lease { number, lock, .. } = t.state.leases[lease];
+) -> Result<AcquiredAll, Rejection> {
+    let number = t.state.leases[lease].number;
+    let mut together = t.state.together(lease);
     if wait.span() == Span::ZERO {
-        return Err(held(t, lock));
+        return Err(held_up(t, lease, &together));
     }
-    t.record(Change::Attached { lease: number, deadline: t.now + wait.span() });
-    t.promote(lock);
+    if mutant!(GroupParkedInPart) {
+        together.truncate(1);
+    }
+    for waiter in together {
+        let Lease { number, lock, .. } = t.state.leases[waiter];
+        t.record(Change::Attached { lease: number, deadline: t.now + wait.span() });
+        t.stirred.push_back(lock);
+    }
+    t.promote_stirred();
     // It can be granted on the spot: the lock was free, but nobody was there to be given it.
     t.wakeups.retain(|woken| *woken != number);
     match t.state.find_lease(number) {
         Some(lease) if t.state.leases[lease].is_active() => {
-            Ok(granted(t, lease, GrantKind::New, None))
+            Ok(granted_together(t, lease, GrantKind::New))
         }
-        _ => Ok(Acquired::Queued(number)),
+        _ => Ok(AcquiredAll::Queued(number)),
     }
+}
+
+/// What a waiter waits for; of several that wait together, the first that has to.
+fn held_up(t: &Transition<'_>, lease: Slot<Lease>, together: &[Slot<Lease>]) -> Rejection {
+    let Some(group) = t.state.leases[lease].group() else {
+        return held(t, t.state.leases[lease].lock);
+    };
+    let first = t.state.first_held_up(group, t.now, t.limits).unwrap_or(lease);
+    let n = together.iter().position(|member| *member == first).unwrap_or_default();
+    Rejection::Member { n, why: Box::new(held(t, t.state.leases[first].lock)) }
 }
 
 fn renew_instead(t: &mut Transition<'_>, held: Slot<Lease>, ttl: Option<Span>) -> Acquired {
@@ -86,7 +118,11 @@ fn renew_instead(t: &mut Transition<'_>, held: Slot<Lease>, ttl: Option<Span>) -
 }
 
 /// What keeps a settled lock from being taken right away.
-fn obstacle(t: &Transition<'_>, slot: Slot<Lock>, acquire: &Acquire) -> Option<Rejection> {
+pub(super) fn obstacle(
+    t: &Transition<'_>,
+    slot: Slot<Lock>,
+    acquire: &Acquire,
+) -> Option<Rejection> {
     let lock = &t.state.locks[slot];
     if let Some(lapse) = lock.grace(t.now) {
         let owner = t.state.owner(lapse.owner);
@@ -98,8 +134,15 @@ fn obstacle(t: &Transition<'_>, slot: Slot<Lock>, acquire: &Acquire) -> Option<R
             grace_until: lapse.grace_until,
         });
     }
-    let others_first = lock.queue().is_some_and(|queue| queue.n_ready() > 0);
+    let others_first =
+        lock.queue().is_some_and(|queue| queue.n_ready() > 0 && !is_passed(t, queue));
     (others_first || !t.state.admits(slot, acquire.mode, t.limits)).then(|| held(t, slot))
+}
+
+/// May those at the head of a queue be passed, because they wait for other locks too? No.
+fn is_passed(t: &Transition<'_>, queue: &Queue) -> bool {
+    mutant!(GroupIsPassed)
+        && queue.first().is_some_and(|waiter| t.state.leases[waiter].group().is_some())
 }
 
 fn held(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
@@ -112,11 +155,16 @@ fn held(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
         deadline,
         remaining: deadline.map(|deadline| deadline.since(t.now)),
         n_waiting: t.state.locks[slot].queue().map_or(0, |queue| queue.len()),
+        metadata: holder.and_then(|lease| lease.extra.as_ref()?.metadata.clone()),
     }))
 }
 
 /// All counted holders and waiters of a lock agree on the count.
-fn check_limit(t: &Transition<'_>, lock: Slot<Lock>, mode: Mode) -> Result<(), Rejection> {
+pub(super) fn check_limit(
+    t: &Transition<'_>,
+    lock: Slot<Lock>,
+    mode: Mode,
+) -> Result<(), Rejection> {
     match (mode, t.state.limit(lock)) {
         (Mode::Counted(wanted), Some(limit)) if wanted != limit => {
             Err(Rejection::LimitDiffers { limit })
@@ -138,7 +186,7 @@ fn take(
     let token = token.ok_or(Rejection::TokensExhausted)?;
     let previous = lock.and_then(|lock| previous(t, lock, &acquire.owner));
     let deadline = acquire.ttl.map_or(Timestamp::NEVER, |ttl| t.now + ttl);
-    let fresh = Fresh { request, session, phase: Phase::Active, token, deadline };
+    let fresh = Fresh { request, session, group: None, phase: Phase::Active, token, deadline };
     let lease = add(t, acquire, fresh);
     if let Some(lock) = lock {
         // In a grace period the last owner passes the queue; if it shares, others can follow it in.
@@ -165,21 +213,23 @@ fn queue(
         return Err(Rejection::QueueFull);
     }
     let deadline = t.now + acquire.wait.span();
-    let fresh = Fresh { request, session, phase: Phase::Waiting, token: Token::ZERO, deadline };
+    let (phase, token) = (Phase::Waiting, Token::ZERO);
+    let fresh = Fresh { request, session, group: None, phase, token, deadline };
     let lease = add(t, acquire, fresh);
     Ok(Acquired::Queued(t.state.leases[lease].number))
 }
 
 /// What an acquire does not say itself.
-struct Fresh {
-    request: Option<Request>,
-    session: Option<SessionNumber>,
-    phase: Phase,
-    token: Token,
-    deadline: Timestamp,
+pub(super) struct Fresh {
+    pub(super) request: Option<Request>,
+    pub(super) session: Option<SessionNumber>,
+    pub(super) group: Option<Group>,
+    pub(super) phase: Phase,
+    pub(super) token: Token,
+    pub(super) deadline: Timestamp,
 }
 
-fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
+pub(super) fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
     let number = t.state.next_lease;
     let exclusive = acquire.mode == Mode::Exclusive;
     let Owner { principal, instance } = acquire.owner;
@@ -204,7 +254,7 @@ fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
         deadline: fresh.deadline,
         ttl: acquire.ttl,
         grace: if exclusive { whole_millis(acquire.grace) } else { Span::ZERO },
-        group: None,
+        group: fresh.group,
         metadata: acquire.metadata,
         requests: fresh.request.into_iter().collect(),
         reason: None,
@@ -219,27 +269,45 @@ fn whole_millis(grace: Span) -> Span {
     Span::from_millis(grace.as_millis())
 }
 
+/// A grant, or with it those of all the leases it was asked for with.
+fn granted_together(t: &Transition<'_>, lease: Slot<Lease>, kind: GrantKind) -> AcquiredAll {
+    let together = t.state.together(lease).into_iter();
+    AcquiredAll::Granted(together.map(|member| grant(t, member, kind, None)).collect())
+}
+
 fn granted(
     t: &Transition<'_>,
     lease: Slot<Lease>,
     kind: GrantKind,
     previous: Option<Owner>,
 ) -> Acquired {
+    Acquired::Granted(Box::new(grant(t, lease, kind, previous)))
+}
+
+pub(super) fn grant(
+    t: &Transition<'_>,
+    lease: Slot<Lease>,
+    kind: GrantKind,
+    previous: Option<Owner>,
+) -> Grant {
     let mut lease = t.view(lease);
     if mutant!(ReplayFirstRemaining) && kind == GrantKind::Replayed {
         lease.deadline = lease.ttl.map(|ttl| t.now + ttl);
     }
-    Acquired::Granted(Box::new(Grant { lease, kind, previous }))
+    Grant { lease, kind, previous }
 }
 
 /// Who let the lock expire before, if that was somebody else.
-fn previous(t: &Transition<'_>, lock: Slot<Lock>, owner: &Owner) -> Option<Owner> {
+pub(super) fn previous(t: &Transition<'_>, lock: Slot<Lock>, owner: &Owner) -> Option<Owner> {
     let lapse = t.state.locks[lock].lapse.as_deref()?;
     Some(t.state.owner(lapse.owner)).filter(|last| *last != owner).cloned()
 }
 
 /// The session a lease is to belong to. The lease is counted with whoever the session is.
-fn session(t: &Transition<'_>, acquire: &mut Acquire) -> Result<Option<SessionNumber>, Rejection> {
+pub(super) fn session(
+    t: &Transition<'_>,
+    acquire: &mut Acquire,
+) -> Result<Option<SessionNumber>, Rejection> {
     let Some(digest) = &acquire.session else { return Ok(None) };
     let slot = super::session::live(t, digest, acquire.dialect)?;
     let session = &t.state.sessions[slot];
@@ -252,18 +320,26 @@ fn session(t: &Transition<'_>, acquire: &mut Acquire) -> Result<Option<SessionNu
 
 fn request(acquire: &Acquire) -> Option<Request> {
     let id = acquire.request_id.clone()?;
-    let (mode, limit) = match acquire.mode {
-        Mode::Exclusive => (0, 0),
-        Mode::Shared => (1, 0),
-        Mode::Counted(limit) => (2, limit),
-    };
-    let fingerprint = Fingerprint::new()
+    Some(Request { operation: Operation::Acquire, id, fingerprint: fingerprint(acquire).done() })
+}
+
+/// Everything that is asked for but the wait.
+pub(super) fn fingerprint(acquire: &Acquire) -> Fingerprint {
+    let (mode, limit) = in_numbers(acquire.mode);
+    Fingerprint::new()
         .text(acquire.lock.name.as_bytes())
         .number(mode)
-        .number(limit.into())
+        .number(limit)
         .number(acquire.ttl.map_or(u64::MAX, Span::as_nanos))
         .number(acquire.grace.as_nanos())
         .text(acquire.session.as_ref().map_or(&[], |digest| &digest.0))
-        .text(acquire.metadata.as_deref().unwrap_or_default());
-    Some(Request { operation: Operation::Acquire, id, fingerprint: fingerprint.done() })
+        .text(acquire.metadata.as_deref().unwrap_or_default())
+}
+
+pub(super) fn in_numbers(mode: Mode) -> (u64, u64) {
+    match mode {
+        Mode::Exclusive => (0, 0),
+        Mode::Shared => (1, 0),
+        Mode::Counted(limit) => (2, limit.into()),
+    }
 }

@@ -4,31 +4,47 @@ use crate::arena::Slot;
 use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber, Phase};
 use crate::mutant;
+use crate::state::State;
 use crate::transition::Transition;
 
-/// A waiter leaves, or is parked if it can come back. A lease whose grant nobody was told of is given back.
+/// A waiter leaves, or is parked if it can come back. A lease whose grant nobody was told of is given back. What was
+/// asked for together goes together.
 pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) {
     let Some(slot) = t.state.find_lease(number) else { return };
-    let lock = t.state.leases[slot].lock;
-    match t.phase(slot) {
-        Phase::Waiting if t.state.leases[slot].tethered => step_aside(t, slot),
-        Phase::Active
-            if t.state.leases[slot].is_known_elsewhere()
-                && !mutant!(GiveBackWhatIsKnownElsewhere) =>
-        {
-            // Whoever was told through another connection has it.
-            return;
+    let together = t.state.together(slot);
+    if t.phase(slot) == Phase::Waiting && t.state.leases[slot].tethered {
+        let can_come_back = can_come_back(t.state, &t.state.leases[slot]);
+        for waiter in together {
+            t.stirred.push_back(t.state.leases[waiter].lock);
+            step_aside(t, waiter, can_come_back);
         }
-        Phase::Active => {
-            // Nobody heard of this lease, so nobody can ask about it: it goes without a trace, and the same
-            // request may be made again.
-            let at = t.now;
-            let (how, kept) = (Ending::Released, false);
-            t.record(Change::Ended { lease: number, how, at, kept, request: None, reason: None });
-        }
-        _ => return,
+    } else if !t.state.is_queued(slot) {
+        give_back(t, slot, together);
     }
-    t.promote(lock);
+    t.promote_stirred();
+}
+
+/// Gives back what nobody heard of. So nobody can ask about it: it goes without a trace, and the same request may be
+/// made again.
+fn give_back(t: &mut Transition<'_>, slot: Slot<Lease>, mut together: Vec<Slot<Lease>>) {
+    let is_known_elsewhere = |slot: &Slot<Lease>| {
+        let lease = &t.state.leases[*slot];
+        lease.was_replayed() || lease.is_active() && lease.is_known_elsewhere()
+    };
+    if together.iter().any(is_known_elsewhere) && !mutant!(GiveBackWhatIsKnownElsewhere) {
+        // Whoever was told through another connection has it.
+        return;
+    }
+    if mutant!(GroupGivenBackInPart) {
+        together = vec![slot];
+    }
+    together.retain(|member| t.state.leases[*member].is_active());
+    for member in together {
+        let Lease { number: lease, lock, .. } = t.state.leases[member];
+        let (how, at, kept) = (Ending::Released, t.now, false);
+        t.record(Change::Ended { lease, how, at, kept, request: None, reason: None });
+        t.stirred.push_back(lock);
+    }
 }
 
 /// After a restart there are no connections: what [`leave`] does, for every waiter that had one.
@@ -36,13 +52,14 @@ pub(crate) fn resume(t: &mut Transition<'_>) {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
     let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));
     let mut waiters: Vec<_> =
-        leases.map(|(slot, lease)| (lease.number, slot, lease.lock)).collect();
+        leases.map(|(slot, lease)| (lease.number, slot, can_come_back(t.state, lease))).collect();
     waiters.sort_unstable();
+    let locks: Vec<_> = waiters.iter().map(|(_, slot, _)| t.state.leases[*slot].lock).collect();
     // All of them first: none may be granted a lock on the way out.
-    for (_, waiter, _) in &waiters {
-        step_aside(t, *waiter);
+    for (_, waiter, can_come_back) in waiters {
+        step_aside(t, waiter, can_come_back);
     }
-    for (_, _, lock) in waiters {
+    for lock in locks {
         t.promote(lock);
     }
     if mutant!(RestartWithFullTtl) {
@@ -56,15 +73,21 @@ pub(crate) fn resume(t: &mut Transition<'_>) {
     t.wakeups.clear();
 }
 
-fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>) {
+/// By its request id, which of several leases asked for together only the first has.
+fn can_come_back(state: &State, lease: &Lease) -> bool {
+    let first = lease.group().and_then(|group| state.find_lease(group.first));
+    !first.map_or(lease, |first| &state.leases[first]).requests().is_empty()
+}
+
+fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, can_come_back: bool) {
     let lease = &t.state.leases[slot];
     let number = lease.number;
-    if lease.requests().is_empty() {
+    if can_come_back {
+        let deadline = lease.deadline.min(t.now + t.limits.park_max);
+        t.record(Change::Parked { lease: number, deadline });
+    } else {
         let (how, kept) = (Ending::Released, lease.keep);
         let at = t.now;
         t.record(Change::Ended { lease: number, how, at, kept, request: None, reason: None });
-    } else {
-        let deadline = lease.deadline.min(t.now + t.limits.park_max);
-        t.record(Change::Parked { lease: number, deadline });
     }
 }

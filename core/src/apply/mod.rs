@@ -1,7 +1,10 @@
 //! The commands, one to a file: each reads the state, decides, and records what follows.
 
 pub(crate) mod acquire;
+pub(crate) mod acquire_all;
+pub(crate) mod cancel;
 pub(crate) mod leave;
+pub(crate) mod maintain;
 pub(crate) mod proof;
 pub(crate) mod release;
 pub(crate) mod renew;

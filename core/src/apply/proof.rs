@@ -1,13 +1,14 @@
 //! Whose lease is it?
 
 use crate::arena::Slot;
-use crate::command::Proof;
+use crate::command::{Proof, Prove};
 use crate::lease::{Lease, Phase};
 use crate::lock::Lock;
 use crate::mutant;
 use crate::name::{Dialect, LockKey};
 use crate::outcome::Rejection;
 use crate::transition::Transition;
+use crate::view::LeaseView;
 
 /// The lease that `proof` proves to be the client's own, on a settled lock. It may be over.
 pub(crate) fn prove(
@@ -53,6 +54,22 @@ pub(crate) fn prove(
     }
 }
 
+pub(crate) fn show(t: &mut Transition<'_>, asked: &Prove) -> Result<Box<LeaseView>, Rejection> {
+    let slot = active(t, &asked.proof, asked.dialect)?;
+    Ok(Box::new(t.view(slot)))
+}
+
+/// The active lease that `proof` proves to be the client's own.
+pub(crate) fn active(
+    t: &mut Transition<'_>,
+    proof: &Proof,
+    dialect: Dialect,
+) -> Result<Slot<Lease>, Rejection> {
+    let slot = prove(t, proof, dialect)?;
+    check_active(t, slot)?;
+    Ok(slot)
+}
+
 /// That a lease which was just proven is active.
 pub(crate) fn check_active(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<(), Rejection> {
     let lease = &t.state.leases[slot];
@@ -76,6 +93,7 @@ fn settled(t: &mut Transition<'_>, slot: Slot<Lease>) -> Result<Slot<Lease>, Rej
     t.settle(lock);
     if t.state.find_lease(number) == Some(slot) && t.state.is_queued(slot) {
         t.expire_if_due(slot);
+        t.promote_stirred();
     }
     // A wait that was over leaves nothing behind.
     t.state.find_lease(number).ok_or(Rejection::NoSuchLease)

@@ -1,10 +1,10 @@
 //! Give a lease back, or the grace period that followed it. Whoever is next gets the lock in the same step.
 
-use super::proof::{check_active, prove};
+use super::proof::{active, check_active, prove};
 use super::renew::find;
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::command::{GiveUp, Proof, Release};
+use crate::command::{GiveUp, Proof, Release, ReleaseAll};
 use crate::lease::{Ending, Lease};
 use crate::mutant;
 use crate::name::{Dialect, LockKey, Owner};
@@ -35,6 +35,26 @@ pub(crate) fn release(
     view.end(Ending::Released, t.now);
     t.promote(lock);
     Ok(Box::new(view))
+}
+
+/// Those that are still active. Nobody is let in before all of them are over: whoever waits for several may have waited
+/// for just these.
+pub(crate) fn release_all(
+    t: &mut Transition<'_>,
+    release: &ReleaseAll,
+) -> Result<Vec<Result<LeaseView, Rejection>>, Rejection> {
+    t.limits.check_group(release.proofs.len())?;
+    let released = release.proofs.iter().map(|proof| {
+        let slot = active(t, proof, release.dialect)?;
+        let mut view = t.view(slot);
+        t.stirred.push_back(t.state.leases[slot].lock);
+        t.end(slot, End::new(Ending::Released, t.now));
+        view.end(Ending::Released, t.now);
+        Ok(view)
+    });
+    let released = released.collect();
+    t.promote_stirred();
+    Ok(released)
 }
 
 /// Whoever has the lock, whosever it is: what no release may do.

@@ -1,20 +1,21 @@
 //! Move the deadline of an active lease. A renewal never mints a token.
 
-use super::proof::{check_active, prove};
+use super::proof::{active, check_active, prove};
 use super::replay::{self, Replay};
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::command::{Amend, Extend, Renew};
+use crate::command::{Amend, Extend, Renew, RenewAll};
 use crate::lease::{Lease, Phase};
+use crate::mutant;
 use crate::outcome::{Limit, Rejection};
 use crate::request::{Fingerprint, Operation, Request};
 use crate::state::Scope;
+use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::view::LeaseView;
 
 pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Box<LeaseView>, Rejection> {
-    let (Extend::AtLeast(by) | Extend::Exactly(by)) = renew.extend;
-    t.limits.within(Limit::Ttl, by <= t.limits.ttl_max)?;
+    check_extend(t, renew.extend)?;
     t.limits.check_request_id(renew.request_id.as_deref())?;
     let slot = prove(t, &renew.proof, renew.dialect)?;
     let request = renew.request_id.as_ref().map(|id| request(t, slot, renew.extend, id));
@@ -26,14 +27,59 @@ pub(crate) fn renew(t: &mut Transition<'_>, renew: &Renew) -> Result<Box<LeaseVi
         }
     }
     check_active(t, slot)?;
-    let Lease { number, deadline, .. } = t.state.leases[slot];
-    let deadline = match renew.extend {
+    let deadline = extended(t, slot, renew.extend)?;
+    make_room(t, slot, request.is_some());
+    let lease = t.state.leases[slot].number;
+    t.record(Change::Renewed { lease, at: t.now, deadline, request });
+    Ok(Box::new(t.view(slot)))
+}
+
+/// All of these or none. The first that cannot be renewed is named.
+pub(crate) fn renew_all(
+    t: &mut Transition<'_>,
+    renew: &RenewAll,
+) -> Result<Vec<LeaseView>, Rejection> {
+    t.limits.check_group(renew.proofs.len())?;
+    check_extend(t, renew.extend)?;
+    let mut renewals = Vec::with_capacity(renew.proofs.len());
+    for (n, proof) in renew.proofs.iter().enumerate() {
+        let renewal = active(t, proof, renew.dialect)
+            .and_then(|slot| Ok((slot, extended(t, slot, renew.extend)?)));
+        renewals.push(renewal.map_err(|why| Rejection::Member { n, why: Box::new(why) })?);
+        if mutant!(GroupRenewedInPart) {
+            put_off(t, renewals.last().copied());
+        }
+    }
+    put_off(t, renewals.iter().copied());
+    Ok(renewals.into_iter().map(|(slot, _)| t.view(slot)).collect())
+}
+
+fn put_off(t: &mut Transition<'_>, renewals: impl IntoIterator<Item = (Slot<Lease>, Timestamp)>) {
+    for (slot, deadline) in renewals {
+        let lease = t.state.leases[slot].number;
+        t.record(Change::Renewed { lease, at: t.now, deadline, request: None });
+    }
+}
+
+fn check_extend(t: &Transition<'_>, extend: Extend) -> Result<(), Rejection> {
+    let (Extend::AtLeast(by) | Extend::Exactly(by) | Extend::By(by)) = extend;
+    t.limits.within(Limit::Ttl, by <= t.limits.ttl_max)
+}
+
+/// The deadline a renewal gives a lease.
+fn extended(t: &Transition<'_>, slot: Slot<Lease>, extend: Extend) -> Result<Timestamp, Rejection> {
+    let deadline = t.state.leases[slot].deadline;
+    Ok(match extend {
         Extend::AtLeast(span) => deadline.max(t.now + span),
         Extend::Exactly(span) => t.now + span,
-    };
-    make_room(t, slot, request.is_some());
-    t.record(Change::Renewed { lease: number, at: t.now, deadline, request });
-    Ok(Box::new(t.view(slot)))
+        Extend::By(span) => {
+            // However often it is asked for, no lease lasts longer from now than one may.
+            let later = deadline + span;
+            let is_short = later.finite().is_none_or(|at| at.since(t.now) <= t.limits.ttl_max);
+            t.limits.within(Limit::Ttl, is_short)?;
+            later
+        }
+    })
 }
 
 /// Change what a later grant lasts. A lease that has its grant keeps the deadline it has.
@@ -43,8 +89,13 @@ pub(crate) fn amend(t: &mut Transition<'_>, amend: &Amend) -> Result<Box<LeaseVi
     if let Phase::Ended(how) = t.phase(slot) {
         return Err(Rejection::Ended(how));
     }
-    let lease = t.state.leases[slot].number;
-    t.record(Change::Amended { lease, ttl: Some(amend.ttl) });
+    // Those that wait together are granted together, for as long as each other.
+    let is_queued = t.state.is_queued(slot);
+    let together = if is_queued { t.state.together(slot) } else { vec![slot] };
+    for member in together {
+        let lease = t.state.leases[member].number;
+        t.record(Change::Amended { lease, ttl: Some(amend.ttl) });
+    }
     Ok(Box::new(t.view(slot)))
 }
 
@@ -52,6 +103,7 @@ fn request(t: &Transition<'_>, slot: Slot<Lease>, extend: Extend, id: &str) -> R
     let (kind, by) = match extend {
         Extend::AtLeast(by) => (0, by),
         Extend::Exactly(by) => (1, by),
+        Extend::By(by) => (2, by),
     };
     let fingerprint =
         Fingerprint::new().number(t.state.leases[slot].number.0).number(kind).number(by.as_nanos());

@@ -1,39 +1,47 @@
 //! End leases by force: no grace, no questions, but a reason.
 
 use super::proof::prove;
-use crate::arena::Slot;
 use crate::command::{Revoke, Target};
-use crate::lease::{Ending, Lease, Phase};
+use crate::lease::{Ending, LeaseNumber, Phase};
 use crate::outcome::{Limit, Rejection};
 use crate::transition::{End, Transition};
 use crate::view::LeaseView;
 
 pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<LeaseView>, Rejection> {
     t.limits.within(Limit::Reason, revoke.reason.len() <= t.limits.reason_bytes_max)?;
-    let (lock, leases) = match &revoke.target {
+    let leases = match &revoke.target {
         Target::Lock(key) => {
             t.limits.check_key(key)?;
             let Some(lock) = t.state.find_lock(key) else { return Ok(vec![]) };
             t.settle(lock);
-            (lock, t.state.holders(lock).collect::<Vec<_>>())
+            t.state.holders(lock).map(|holder| t.state.leases[holder].number).collect()
         }
         Target::Lease(proof, dialect) => {
             let slot = prove(t, proof, *dialect)?;
             if let Phase::Ended(how) = t.phase(slot) {
                 return Err(Rejection::Ended(how));
             }
-            (t.state.leases[slot].lock, vec![slot])
+            vec![t.state.leases[slot].number]
         }
+        Target::Leases(numbers) => numbers.clone(),
     };
-    let revoked = leases.into_iter().map(|slot| take_away(t, slot, revoke)).collect();
-    t.promote(lock);
+    let revoked = leases.into_iter().flat_map(|number| take_away(t, number, revoke)).collect();
+    t.promote_stirred();
     Ok(revoked)
 }
 
-fn take_away(t: &mut Transition<'_>, slot: Slot<Lease>, revoke: &Revoke) -> LeaseView {
-    let mut view = t.view(slot);
+/// Ends a lease that is not over yet, and if it waits, those it waits together with.
+fn take_away(t: &mut Transition<'_>, number: LeaseNumber, revoke: &Revoke) -> Vec<LeaseView> {
+    let Some(slot) = t.state.find_lease(number) else { return vec![] };
+    let is_queued = t.state.is_queued(slot);
+    t.stirred.push_back(t.state.leases[slot].lock);
+    if matches!(t.phase(slot), Phase::Ended(_)) || t.expire_if_due(slot) {
+        return vec![];
+    }
+    let taken = if is_queued { t.state.together(slot) } else { vec![slot] };
+    let mut views: Vec<_> = taken.into_iter().map(|slot| t.view(slot)).collect();
     let reason = Some(revoke.reason.clone());
     t.end(slot, End { reason, ..End::new(Ending::Revoked, t.now) });
-    view.end(Ending::Revoked, t.now);
-    view
+    views.iter_mut().for_each(|view| view.end(Ending::Revoked, t.now));
+    views
 }

@@ -54,10 +54,80 @@ pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejec
     Ok(())
 }
 
+/// The same for several leases of one owner in one namespace: all of them or none. No lock that is wanted is forgotten
+/// to make room for another.
+pub(crate) fn check_all(
+    t: &mut Transition<'_>,
+    each: &[Acquire],
+    request: Option<&Request>,
+    waits: bool,
+) -> Result<(), Rejection> {
+    let (first, n) = (&each[0], each.len());
+    let known = t.state.owners.find(&first.owner);
+    let account = t.state.owners.account(known, &first.owner, first.peer);
+    let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
+    let n_leases_max = t.limits.principal_leases_max as usize;
+    t.limits.within(Limit::PrincipalLeases, n_leases as usize + n <= n_leases_max)?;
+    check_leases(t.state, t.limits, &Need { acquire: first, request, lock: None, waits }, n)?;
+    let wanted: Vec<_> = each.iter().filter_map(|a| t.state.find_lock(&a.lock)).collect();
+    let is_idle = |lock: &&Slot<Lock>| t.state.locks[**lock].busy().is_none();
+    let n_idle = t.state.idle.len() - wanted.iter().filter(is_idle).count();
+    let n_too_many = |t: &Transition<'_>| {
+        (t.state.locks.len() + n - wanted.len()).saturating_sub(t.limits.locks_max)
+    };
+    t.limits.within(Limit::Locks, n_too_many(t) <= n_idle)?;
+    let is_new = t.state.namespaces.find(&first.lock.namespace).is_none();
+    check_all_names(t, each, &wanted, is_new)?;
+    if is_new {
+        check_namespace(t, &Need { acquire: first, request, lock: None, waits })?;
+    }
+    for _ in 0..n_too_many(t) {
+        let idle = t.state.idle.iter(&t.state.locks).find(|idle| !wanted.contains(idle));
+        let idle = idle.ok_or_else(|| t.limits.exceeded(Limit::Locks))?;
+        super::sweep::forget_lock(t, idle);
+    }
+    Ok(())
+}
+
+/// The budget of names for several leases of one owner.
+fn check_all_names(
+    t: &mut Transition<'_>,
+    each: &[Acquire],
+    wanted: &[Slot<Lock>],
+    is_new_namespace: bool,
+) -> Result<(), Rejection> {
+    let new = each.iter().filter(|acquire| t.state.find_lock(&acquire.lock).is_none());
+    let names: usize = new.map(|acquire| acquire.lock.name.len()).sum();
+    let namespace = if is_new_namespace { namespace::bytes(&each[0].lock.namespace) } else { 0 };
+    for _ in 0..=FORGET_MAX {
+        // What is forgotten may have been the last that knew of this owner.
+        let is_new_owner = t.state.owners.find(&each[0].owner).is_none();
+        let owner = if is_new_owner { owner::bytes(&each[0].owner) } else { 0 };
+        let n_new = names + namespace + owner;
+        if n_new == 0 || t.state.footprint().names + n_new <= t.limits.names_total_bytes_max {
+            return Ok(());
+        }
+        let idle = t.state.idle.iter(&t.state.locks).find(|idle| !wanted.contains(idle));
+        let Some(idle) = idle else { break };
+        super::sweep::forget_lock(t, idle);
+    }
+    Err(t.limits.exceeded(Limit::NamesTotal))
+}
+
 /// The budgets of what comes with a lease itself.
 fn check_lease(state: &State, limits: &Limits, need: &Need<'_>) -> Result<(), Rejection> {
+    check_leases(state, limits, need, 1)
+}
+
+/// The same for `n` leases that come with one request.
+fn check_leases(
+    state: &State,
+    limits: &Limits,
+    need: &Need<'_>,
+    n: usize,
+) -> Result<(), Rejection> {
     if let Some(metadata) = &need.acquire.metadata {
-        let n_bytes = state.footprint.metadata + metadata.len();
+        let n_bytes = state.footprint.metadata + n * metadata.len();
         limits.within(Limit::MetadataTotal, n_bytes <= limits.metadata_total_bytes_max)?;
     }
     if let Some(request) = need.request {
@@ -67,7 +137,7 @@ fn check_lease(state: &State, limits: &Limits, need: &Need<'_>) -> Result<(), Re
         limits.within(Limit::RequestsTotal, is_room || !state.answered.is_empty())?;
     }
     if need.waits {
-        let n_bytes = state.footprint.queues + WAITER_BYTES;
+        let n_bytes = state.footprint.queues + n * WAITER_BYTES;
         limits.within(Limit::QueuesTotal, n_bytes <= limits.queues_total_bytes_max)?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::command::{CloseSession, KeepSession, OpenSession};
+use crate::command::{CloseSession, EndSession, KeepSession, OpenSession};
 use crate::lease::Ending;
 use crate::name::Dialect;
 use crate::outcome::{Limit, Rejection};
@@ -53,6 +53,16 @@ pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<(), 
     let slot = live(t, &close.session, close.dialect)?;
     let session = t.state.sessions[slot].number;
     t.record(Change::SessionEnded { session, how: Ending::Released, at: t.now });
+    Ok(())
+}
+
+/// The same on an operator's word: its leases count as revoked.
+pub(crate) fn end(t: &mut Transition<'_>, end: &EndSession) -> Result<(), Rejection> {
+    let slot = t.state.session_numbers.get(&end.number).ok_or(Rejection::NoSuchSession)?;
+    if t.state.sessions[*slot].ending(t.now).is_some() {
+        return Err(Rejection::NoSuchSession);
+    }
+    t.record(Change::SessionEnded { session: end.number, how: Ending::Revoked, at: t.now });
     Ok(())
 }
 

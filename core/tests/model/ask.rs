@@ -51,7 +51,7 @@ impl Model {
         }
     }
 
-    fn check_count(&self, asked: &Acquire) -> Result<(), String> {
+    pub(super) fn check_count(&self, asked: &Acquire) -> Result<(), String> {
         let Mode::Counted(wanted) = asked.mode else { return Ok(()) };
         let others = self.holders(&asked.lock).into_iter().chain(self.waiters(&asked.lock));
         for other in others {
@@ -64,7 +64,7 @@ impl Model {
         Ok(())
     }
 
-    fn refusal(&self, asked: &Acquire) -> Option<String> {
+    pub(super) fn refusal(&self, asked: &Acquire) -> Option<String> {
         if let Some(lapse) = self.grace(&asked.lock) {
             let is_last = lapse.owner == asked.owner && lapse.dialect == asked.dialect;
             let Lapse { owner, expired_at, until, .. } = lapse;
@@ -78,21 +78,7 @@ impl Model {
             .then(|| format!("held, {} waiting", waiters.len()))
     }
 
-    fn come_back(&mut self, n: usize, wait: Wait) -> Result<String, String> {
-        let lock = self.leases[n].asked.lock.clone();
-        if wait_of(wait) == Span::ZERO {
-            return Err(format!("held, {} waiting", self.waiters(&lock).len()));
-        }
-        self.leases[n].phase = Phase::Waiting;
-        self.leases[n].deadline = self.now + wait_of(wait);
-        self.promote(&lock);
-        Ok(match self.leases[n].phase {
-            Phase::Active => self.granted(n, GrantKind::New),
-            _ => format!("queued {:?}", LeaseNumber(self.leases[n].number)),
-        })
-    }
-
-    fn add(
+    pub(super) fn add(
         &mut self,
         asked: &Acquire,
         session: Option<usize>,
@@ -105,6 +91,7 @@ impl Model {
         self.leases.push(Lease {
             number: self.n_leases() + 1,
             asked: asked.clone(),
+            group: None,
             phase,
             token,
             version: 1,
@@ -118,7 +105,7 @@ impl Model {
         self.leases.len() - 1
     }
 
-    fn granted(&self, n: usize, kind: GrantKind) -> String {
+    pub(super) fn granted(&self, n: usize, kind: GrantKind) -> String {
         let lease = &self.leases[n];
         format!(
             "{kind:?} {:?} {:?} {:?}",
@@ -130,7 +117,7 @@ impl Model {
 
     /// The lease an earlier request had its effect on, on a settled lock: one of the same owner, in the same dialect and
     /// namespace as what was asked for.
-    fn replay(
+    pub(super) fn replay(
         &mut self,
         asked: &Acquire,
         op: Operation,
@@ -155,8 +142,9 @@ impl Model {
         if !same {
             return Err("RequestConflict".into());
         }
-        let lock = self.leases[found].asked.lock.clone();
-        self.settle(&lock);
+        let is_acquire = op == Operation::Acquire;
+        let settled = if is_acquire { self.together(found) } else { vec![found] };
+        self.settle_all(&settled);
         let Some(found) = find(self) else { return Ok(None) };
         if self.leases[found].phase.is_queued() && self.expire_if_due(found) {
             return Ok(None);
@@ -164,7 +152,7 @@ impl Model {
         Ok(Some(found))
     }
 
-    fn prove(&mut self, proof: &Proof, dialect: Dialect) -> Result<usize, String> {
+    pub(super) fn prove(&mut self, proof: &Proof, dialect: Dialect) -> Result<usize, String> {
         match proof {
             Proof::Id { id, owner, .. } => {
                 let n = self.find(id.number.0).ok_or("NoSuchLease")?;
@@ -199,7 +187,7 @@ impl Model {
         }
     }
 
-    fn find(&self, number: u64) -> Option<usize> {
+    pub(super) fn find(&self, number: u64) -> Option<usize> {
         self.leases.iter().position(|l| l.number == number && !l.is_gone)
     }
 
@@ -212,7 +200,7 @@ impl Model {
         if self.leases[n].is_gone { Err("NoSuchLease".into()) } else { Ok(n) }
     }
 
-    fn check_active(&mut self, n: usize) -> Result<(), String> {
+    pub(super) fn check_active(&mut self, n: usize) -> Result<(), String> {
         if self.leases[n].phase == Phase::Active && self.overdue(&self.leases[n]).is_some() {
             self.settle(&self.leases[n].asked.lock.clone());
         }
@@ -239,10 +227,7 @@ impl Model {
         self.check_active(n)?;
         let now = self.now;
         let lease = &mut self.leases[n];
-        lease.deadline = match renew.extend {
-            Extend::AtLeast(by) => lease.deadline.max(now + by),
-            Extend::Exactly(by) => now + by,
-        };
+        lease.deadline = extended(lease.deadline, now, renew.extend);
         lease.version += 1;
         lease
             .requests
@@ -250,7 +235,7 @@ impl Model {
         Ok(self.renewed(n))
     }
 
-    fn renewed(&self, n: usize) -> String {
+    pub(super) fn renewed(&self, n: usize) -> String {
         let lease = &self.leases[n];
         format!("renewed {:?} {:?}", LeaseNumber(lease.number), self.deadline(lease))
     }
@@ -275,22 +260,21 @@ impl Model {
     }
 
     pub(super) fn revoke(&mut self, revoke: &Revoke) -> Result<String, String> {
-        let (lock, leases) = match &revoke.target {
+        let leases = match &revoke.target {
             Target::Lock(lock) => {
                 self.settle(lock);
-                (lock.clone(), self.holders(lock))
+                self.holders(lock)
             }
+            Target::Leases(numbers) => numbers.iter().filter_map(|n| self.find(n.0)).collect(),
             Target::Lease(proof, dialect) => {
                 let n = self.prove(proof, *dialect)?;
                 if let Phase::Ended(how) = self.leases[n].phase {
                     return Err(format!("Ended({how:?})"));
                 }
-                (self.leases[n].asked.lock.clone(), vec![n])
+                vec![n]
             }
         };
-        leases.iter().for_each(|n| self.end(*n, Ending::Revoked, self.now));
-        self.promote(&lock);
-        Ok(format!("revoked {}", leases.len()))
+        Ok(format!("revoked {}", self.take_away(leases)))
     }
 
     pub(super) fn amend(&mut self, amend: &Amend) -> Result<String, String> {
@@ -298,8 +282,11 @@ impl Model {
         if let Phase::Ended(how) = self.leases[n].phase {
             return Err(format!("Ended({how:?})"));
         }
-        self.leases[n].ttl = Some(amend.ttl);
-        self.leases[n].version += 1;
+        let amended = if self.leases[n].phase.is_queued() { self.together(n) } else { vec![n] };
+        for n in amended {
+            self.leases[n].ttl = Some(amend.ttl);
+            self.leases[n].version += 1;
+        }
         Ok(format!("amended {:?} {:?}", LeaseNumber(self.leases[n].number), Some(amend.ttl)))
     }
 
@@ -320,37 +307,7 @@ impl Model {
         Ok("given up".into())
     }
 
-    pub(super) fn leave(&mut self, number: u64) -> Result<String, String> {
-        let Some(n) = self.find(number) else { return Ok("done".into()) };
-        match self.leases[n].phase {
-            Phase::Waiting if matches!(self.leases[n].asked.wait, Wait::Connected(_)) => {
-                self.step_aside(n)
-            }
-            Phase::Active if self.leases[n].is_known_elsewhere || self.leases[n].version > 1 => {
-                return Ok("done".into());
-            }
-            Phase::Active => {
-                self.leases[n].requests.clear();
-                self.end(n, Ending::Released, self.now);
-                self.leases[n].is_gone = true;
-            }
-            _ => return Ok("done".into()),
-        }
-        self.promote(&self.leases[n].asked.lock.clone());
-        Ok("done".into())
-    }
-
-    pub(super) fn step_aside(&mut self, n: usize) {
-        if self.leases[n].requests.is_empty() {
-            self.end(n, Ending::Released, self.now);
-        } else {
-            let lease = &mut self.leases[n];
-            lease.phase = Phase::Parked;
-            lease.deadline = lease.deadline.min(self.now + self.limits.park_max);
-        }
-    }
-
-    fn live_session(
+    pub(super) fn live_session(
         &self,
         digest: &SessionDigest,
         dialect: Dialect,
@@ -391,7 +348,15 @@ impl Model {
     }
 }
 
-fn wait_of(wait: Wait) -> Span {
+pub(super) fn extended(deadline: Timestamp, now: Timestamp, extend: Extend) -> Timestamp {
+    match extend {
+        Extend::AtLeast(by) => deadline.max(now + by),
+        Extend::Exactly(by) => now + by,
+        Extend::By(by) => deadline + by,
+    }
+}
+
+pub(super) fn wait_of(wait: Wait) -> Span {
     match wait {
         Wait::No => Span::ZERO,
         Wait::Connected(span) | Wait::Unattended(span) => span,
@@ -399,7 +364,7 @@ fn wait_of(wait: Wait) -> Span {
 }
 
 /// All of a question but its wait.
-fn body(asked: &Acquire) -> String {
+pub(super) fn body(asked: &Acquire) -> String {
     let Acquire { lock, mode, ttl, grace, session, metadata, .. } = asked;
     let session = session.map(|s| s.0);
     format!("{lock:?} {mode:?} {ttl:?} {grace:?} {session:?} {metadata:?}")

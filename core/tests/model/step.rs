@@ -5,6 +5,13 @@ use std::ops::Range;
 use leasehold_core::*;
 use proptest::prelude::*;
 
+/// How many locks there are.
+pub(crate) const N_LOCKS: u8 = 4;
+/// The one in a namespace of its own.
+const ELSEWHERE: u8 = 3;
+const MODES: [Mode; 4] = [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)];
+const EXTENDS: [fn(Span) -> Extend; 3] = [Extend::AtLeast, Extend::Exactly, Extend::By];
+
 /// A command whose lease is not known yet: leases are picked by how recent they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
@@ -26,13 +33,33 @@ enum What {
         session: Option<u8>,
         id: Option<u8>,
     },
+    /// As the acquire, with these locks and modes beside it.
+    AcquireAll {
+        first: Box<What>,
+        others: Vec<(u8, u8)>,
+    },
+    Cancel {
+        who: Who,
+        lock: Option<u8>,
+        id: u8,
+    },
     Renew {
         lease: u64,
         way: Way,
         who: Who,
-        exactly: bool,
+        extend: u8,
         by: u64,
         id: Option<u8>,
+    },
+    RenewAll {
+        leases: Vec<(u64, Way)>,
+        who: Who,
+        extend: u8,
+        by: u64,
+    },
+    ReleaseAll {
+        leases: Vec<(u64, Way)>,
+        who: Who,
     },
     Release {
         lease: u64,
@@ -50,6 +77,9 @@ enum What {
     RevokeLease {
         lease: u64,
         who: Who,
+    },
+    RevokeLeases {
+        leases: Vec<u64>,
     },
     Amend {
         lease: u64,
@@ -104,18 +134,25 @@ pub(crate) fn sequence(n: Range<usize>) -> impl Strategy<Value = Vec<Step>> {
 fn what() -> impl Strategy<Value = What> {
     prop_oneof![
         12 => acquire(),
-        5 => (recent(), way(), who(), any::<bool>(), 0..9u64, id())
-            .prop_map(|(lease, way, who, exactly, by, id)| What::Renew { lease, way, who, exactly, by, id }),
+        8 => (acquire(), proptest::collection::vec((0..3u8, mode()), 1..3))
+            .prop_map(|(first, others)| What::AcquireAll { first: Box::new(first), others }),
+        2 => (who(), proptest::option::of(0..3u8), 0..3u8).prop_map(|(who, lock, id)| What::Cancel { who, lock, id }),
+        5 => (recent(), way(), who(), 0..3u8, 0..9u64, id())
+            .prop_map(|(lease, way, who, extend, by, id)| What::Renew { lease, way, who, extend, by, id }),
+        3 => (several(), who(), 0..3u8, 0..9u64)
+            .prop_map(|(leases, who, extend, by)| What::RenewAll { leases, who, extend, by }),
+        3 => (several(), who()).prop_map(|(leases, who)| What::ReleaseAll { leases, who }),
+        1 => proptest::collection::vec(recent(), 1..4).prop_map(|leases| What::RevokeLeases { leases }),
         8 => (recent(), way(), who(), id()).prop_map(|(lease, way, who, id)| What::Release { lease, way, who, id }),
-        3 => (0..3u8, who()).prop_map(|(lock, who)| What::GiveUp { lock, who }),
-        1 => (0..3u8).prop_map(|lock| What::RevokeLock { lock }),
+        3 => (0..N_LOCKS, who()).prop_map(|(lock, who)| What::GiveUp { lock, who }),
+        1 => (0..N_LOCKS).prop_map(|lock| What::RevokeLock { lock }),
         1 => (recent(), who()).prop_map(|(lease, who)| What::RevokeLease { lease, who }),
         1 => (recent(), who(), 0..9u64).prop_map(|(lease, who, ttl)| What::Amend { lease, who, ttl }),
         4 => recent().prop_map(|lease| What::Leave { lease }),
         2 => (0..2u8, who(), 1..9u64).prop_map(|(session, who, ttl)| What::Open { session, who, ttl }),
         1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Keep { session, dialect }),
         1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Close { session, dialect }),
-        2 => (0..3u8).prop_map(|lock| What::Settle { lock }),
+        2 => (0..N_LOCKS).prop_map(|lock| What::Settle { lock }),
         4 => Just(What::Sweep),
         1 => Just(What::Resume),
         1 => any::<u8>().prop_map(|n| if n < 40 { What::Restore } else { What::Sweep }),
@@ -128,12 +165,11 @@ fn acquire() -> impl Strategy<Value = What> {
         3 => (0..9u64).prop_map(|s| Wait::Connected(Span::from_secs(s))),
         1 => (0..9u64).prop_map(|s| Wait::Unattended(Span::from_secs(s))),
     ];
-    let mode = prop_oneof![5 => Just(0u8), 2 => Just(1u8), 2 => 2..4u8];
     let ttl = proptest::option::weighted(0.9, 0..9u64);
     let session = proptest::option::weighted(0.3, 0..2u8);
-    let shape = (mode, ttl, 0..5u64, wait);
+    let shape = (mode(), ttl, 0..5u64, wait);
     let flags = (any::<bool>(), any::<bool>(), session, id());
-    (0..3u8, who(), shape, flags).prop_map(
+    (0..N_LOCKS, who(), shape, flags).prop_map(
         |(lock, who, (mode, ttl, grace, wait), (sticky, keep, session, id))| What::Acquire {
             lock,
             who,
@@ -149,6 +185,14 @@ fn acquire() -> impl Strategy<Value = What> {
     )
 }
 
+fn mode() -> impl Strategy<Value = u8> {
+    prop_oneof![5 => Just(0u8), 2 => Just(1u8), 2 => 2..4u8]
+}
+
+fn several() -> impl Strategy<Value = Vec<(u64, Way)>> {
+    proptest::collection::vec((recent(), way()), 1..4)
+}
+
 fn who() -> impl Strategy<Value = Who> {
     (0..3u8, 0..2u8).prop_map(|(owner, dialect)| Who { owner, dialect })
 }
@@ -157,8 +201,8 @@ fn way() -> impl Strategy<Value = Way> {
     prop_oneof![
         6 => (0..20u8).prop_map(|n| Way::Id { guessed: n == 0 }),
         2 => Just(Way::Number),
-        3 => (0..3u8).prop_map(|lock| Way::Owner { lock }),
-        1 => (0..3u8, 0..2u8).prop_map(|(lock, session)| Way::Session { lock, session }),
+        3 => (0..N_LOCKS).prop_map(|lock| Way::Owner { lock }),
+        1 => (0..N_LOCKS, 0..2u8).prop_map(|(lock, session)| Way::Session { lock, session }),
     ]
 }
 
@@ -176,15 +220,34 @@ impl Step {
         let now = now + Span::from_millis(self.after_ms);
         let number = |recent: u64| LeaseNumber(n_leases.saturating_sub(recent));
         let command = match self.what.clone() {
-            What::Acquire { .. } => self.acquire(n, LeaseNumber(n_leases + 1)),
-            What::Renew { lease, way, who, exactly, by, id } => {
-                let by = Span::from_secs(by);
-                Command::Renew(Renew {
-                    proof: way.proof(number(lease), who),
-                    dialect: Dialect(who.dialect),
-                    extend: if exactly { Extend::Exactly(by) } else { Extend::AtLeast(by) },
-                    request_id: request_id(id),
-                })
+            What::Acquire { .. } => {
+                Command::Acquire(self.what.acquire(n, LeaseNumber(n_leases + 1)))
+            }
+            What::AcquireAll { first, others } => acquire_all(&first, others, n, n_leases),
+            What::Cancel { who, lock, id } => Command::Cancel(Cancel {
+                owner: owner(who),
+                namespace: "default".into(),
+                lock: lock.map(|lock| key(lock).name),
+                dialect: Dialect(who.dialect),
+                request_id: format!("r{id}").into(),
+            }),
+            What::Renew { lease, way, who, extend, by, id } => Command::Renew(Renew {
+                proof: way.proof(number(lease), who),
+                dialect: Dialect(who.dialect),
+                extend: EXTENDS[extend as usize](Span::from_secs(by)),
+                request_id: request_id(id),
+            }),
+            What::RenewAll { leases, who, extend, by } => Command::RenewAll(RenewAll {
+                proofs: leases.iter().map(|(n, way)| way.proof(number(*n), who)).collect(),
+                dialect: Dialect(who.dialect),
+                extend: EXTENDS[extend as usize](Span::from_secs(by)),
+            }),
+            What::ReleaseAll { leases, who } => Command::ReleaseAll(ReleaseAll {
+                proofs: leases.iter().map(|(n, way)| way.proof(number(*n), who)).collect(),
+                dialect: Dialect(who.dialect),
+            }),
+            What::RevokeLeases { leases } => {
+                revoke(Target::Leases(leases.into_iter().map(number).collect()))
             }
             What::Release { lease, way, who, id } => Command::Release(Release {
                 proof: way.proof(number(lease), who),
@@ -214,19 +277,34 @@ impl Step {
         };
         (now, command)
     }
+}
 
-    fn acquire(&self, n: usize, number: LeaseNumber) -> Command {
+fn acquire_all(first: &What, others: Vec<(u8, u8)>, n: usize, n_leases: u64) -> Command {
+    let mut first = first.acquire(n, LeaseNumber(n_leases + 1));
+    if first.lock == key(ELSEWHERE) {
+        first.lock = key(0);
+    }
+    let other = |(n, (lock, mode)): (usize, (u8, u8))| Other {
+        name: key(lock).name,
+        mode: MODES[mode as usize],
+        secret: secret(LeaseNumber(n_leases + 2 + n as u64)),
+    };
+    let others = others.into_iter().enumerate().map(other).collect();
+    Command::AcquireAll(AcquireAll { first, others })
+}
+
+impl What {
+    fn acquire(&self, n: usize, number: LeaseNumber) -> Acquire {
         let What::Acquire { lock, who, mode, ttl, grace, wait, sticky, keep, session, id } =
-            self.what.clone()
+            self.clone()
         else {
             panic!("not an acquire")
         };
-        let modes = [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)];
-        Command::Acquire(Acquire {
+        Acquire {
             lock: key(lock),
             owner: owner(who),
             dialect: Dialect(who.dialect),
-            mode: modes[mode as usize],
+            mode: MODES[mode as usize],
             ttl: ttl.map(Span::from_secs),
             grace: Span::from_secs(grace),
             wait,
@@ -238,7 +316,7 @@ impl Step {
             request_id: request_id(id),
             secret: secret(number),
             peer: peer(who),
-        })
+        }
     }
 }
 
@@ -289,7 +367,7 @@ fn request_id(id: Option<u8>) -> Option<Box<str>> {
 }
 
 pub(crate) fn key(lock: u8) -> LockKey {
-    LockKey::new(if lock == 0 { "other" } else { "default" }, format!("lock{lock}"))
+    LockKey::new(if lock == ELSEWHERE { "other" } else { "default" }, format!("lock{lock}"))
 }
 
 fn owner(who: Who) -> Owner {

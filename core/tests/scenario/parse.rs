@@ -44,6 +44,7 @@ impl<'a> Line<'a> {
             let number = || value.parse::<usize>().map_err(|e| e.to_string());
             match *key {
                 "name_bytes_max" => limits.name_bytes_max = number()?,
+                "group_max" => limits.group_max = number()?,
                 "queue_max" => limits.queue_max = number()?,
                 "locks_max" => limits.locks_max = number()?,
                 "namespaces_max" => limits.namespaces_max = number()?,
@@ -88,16 +89,27 @@ impl<'a> Line<'a> {
         let request_id = self.value("id").map(Box::from);
         Ok(match self.verb {
             "acquire" => Command::Acquire(self.acquire(secret, dialect)?),
+            "acquire-all" => Command::AcquireAll(self.acquire_all(secret, dialect)?),
+            "cancel" => Command::Cancel(Cancel {
+                owner: self.owner()?,
+                namespace: self.value("in").unwrap_or("default").into(),
+                lock: self.target.map(Box::from),
+                dialect,
+                request_id: request_id.ok_or("cancel id=?")?,
+            }),
+            "renew" if self.target.is_some_and(|target| target.contains(',')) => {
+                let (proofs, extend) = (self.proofs(machine)?, self.extend()?);
+                Command::RenewAll(RenewAll { proofs, dialect, extend })
+            }
             "renew" => Command::Renew(Renew {
                 proof: self.proof(machine)?,
                 dialect,
-                extend: match (self.span("by")?, self.span("to")?) {
-                    (Some(by), None) => Extend::AtLeast(by),
-                    (None, Some(to)) => Extend::Exactly(to),
-                    _ => return Err("renew by=.. (at least) or to=.. (exactly)".into()),
-                },
+                extend: self.extend()?,
                 request_id,
             }),
+            "release" if self.target.is_some_and(|target| target.contains(',')) => {
+                Command::ReleaseAll(ReleaseAll { proofs: self.proofs(machine)?, dialect })
+            }
             "release" => {
                 Command::Release(Release { proof: self.proof(machine)?, dialect, request_id })
             }
@@ -107,6 +119,9 @@ impl<'a> Line<'a> {
             "revoke" => Command::Revoke(Revoke {
                 target: if self.flag("lock") {
                     Target::Lock(self.key()?)
+                } else if self.flag("leases") {
+                    let numbers = self.target()?.split(',').map(number_of);
+                    Target::Leases(numbers.map(|n| n.map(LeaseNumber)).collect::<Result<_, _>>()?)
                 } else {
                     Target::Lease(self.proof(machine)?, dialect)
                 },
@@ -138,14 +153,68 @@ impl<'a> Line<'a> {
             }
             "resume" => Command::Resume(Resume),
             "restore" => Command::Restore(Restore),
+            _ => self.operators(machine, dialect)?,
+        })
+    }
+
+    /// What an operator does, and what proves nothing but itself.
+    fn operators(&self, machine: &Machine, dialect: Dialect) -> Result<Command, String> {
+        Ok(match self.verb {
+            "end-session" => Command::EndSession(EndSession {
+                number: SessionNumber(number_of(self.target()?)?),
+            }),
+            "prove" => Command::Prove(Prove { proof: self.proof(machine)?, dialect }),
+            "maintenance" => Command::Maintain(Maintain { on: self.target()? == "on" }),
             other => return Err(format!("no command is called {other:?}")),
         })
     }
 
+    fn extend(&self) -> Result<Extend, String> {
+        Ok(match (self.span("by")?, self.span("to")?, self.span("more")?) {
+            (Some(by), None, None) => Extend::AtLeast(by),
+            (None, Some(to), None) => Extend::Exactly(to),
+            (None, None, Some(by)) => Extend::By(by),
+            _ => return Err("renew by=.. (at least), to=.. (exactly) or more=..".into()),
+        })
+    }
+
+    /// `a,b:shared,c:2`: the first as in `acquire`, a mode of its own for each of the others.
+    fn acquire_all(&self, secret: Secret, dialect: Dialect) -> Result<AcquireAll, String> {
+        let mut locks = self.target()?.split(',');
+        let first = locks.next().ok_or("which locks?")?;
+        let others = locks.enumerate().map(|(n, lock)| {
+            let (name, mode) = lock.split_once(':').unwrap_or((lock, ""));
+            let mode = match mode {
+                "" => Mode::Exclusive,
+                "shared" => Mode::Shared,
+                limit => Mode::Counted(number_of(limit)? as u32),
+            };
+            Ok(Other { name: name.into(), mode, secret: Secret([secret.0[0] + 100 + n as u8; 16]) })
+        });
+        let others = others.collect::<Result<_, String>>()?;
+        Ok(AcquireAll { first: self.acquire_of(first, secret, dialect)?, others })
+    }
+
+    /// `#1,#2`: each by its id.
+    fn proofs(&self, machine: &Machine) -> Result<Vec<Proof>, String> {
+        let owner = self.owner()?;
+        let proof = |target: &str| {
+            let number = LeaseNumber(number_of(target)?);
+            let known = machine.lease(number).map(|lease| lease.id.secret);
+            let id = LeaseId { number, secret: known.unwrap_or(Secret([0xFF; 16])) };
+            Ok(Proof::Id { id, owner: owner.clone(), token: None, lock: None })
+        };
+        self.target()?.split(',').map(proof).collect()
+    }
+
     fn acquire(&self, secret: Secret, dialect: Dialect) -> Result<Acquire, String> {
+        self.acquire_of(self.target()?, secret, dialect)
+    }
+
+    fn acquire_of(&self, lock: &str, secret: Secret, dialect: Dialect) -> Result<Acquire, String> {
         let limit = self.number("limit")?;
         Ok(Acquire {
-            lock: self.key()?,
+            lock: LockKey::new(self.value("in").unwrap_or("default"), lock),
             owner: self.owner()?,
             dialect,
             mode: match (self.flag("shared"), limit) {

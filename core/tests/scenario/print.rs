@@ -11,17 +11,27 @@ pub(crate) fn outcome(outcome: &Result<Outcome, Rejection>, now: Timestamp) -> S
 
 fn success(outcome: &Outcome, now: Timestamp) -> String {
     match outcome {
-        Outcome::Acquire(Acquired::Granted(grant)) => {
-            let kind = match grant.kind {
-                GrantKind::New => "granted",
-                GrantKind::Renewed => "renewed",
-                GrantKind::Replayed => "granted before",
-            };
-            let previous = grant.previous.as_ref();
-            let after = previous.map_or(String::new(), |owner| format!(", after {}", name(owner)));
-            format!("{kind}: {}, {} left{after}", lease(&grant.lease), left(&grant.lease, now))
+        Outcome::Acquire(Acquired::Granted(grant)) => granted(grant, now),
+        Outcome::AcquireAll(AcquiredAll::Granted(grants)) => {
+            let grants = grants.iter().map(|grant| granted(grant, now));
+            format!("all {}", grants.collect::<Vec<_>>().join("; "))
         }
-        Outcome::Acquire(Acquired::Queued(number)) => format!("queued: {number:?}"),
+        Outcome::Cancel(true) => "cancelled".into(),
+        Outcome::Cancel(false) => "nothing to cancel".into(),
+        Outcome::RenewAll(leases) => {
+            let leases =
+                leases.iter().map(|view| format!("{}, {} left", lease(view), left(view, now)));
+            format!("renewed all: {}", leases.collect::<Vec<_>>().join("; "))
+        }
+        Outcome::ReleaseAll(leases) => {
+            let leases = leases.iter().map(|released| match released {
+                Ok(view) => lease(view),
+                Err(why) => format!("not: {}", refusal(why)),
+            });
+            format!("released: {}", leases.collect::<Vec<_>>().join("; "))
+        }
+        Outcome::Acquire(Acquired::Queued(number))
+        | Outcome::AcquireAll(AcquiredAll::Queued(number)) => format!("queued: {number:?}"),
         Outcome::Renew(view) => format!("renewed: {}, {} left", lease(view), left(view, now)),
         Outcome::Release(view) => format!("released: {}", lease(view)),
         Outcome::Amend(view) => format!("amended: {}, ttl {:?}", lease(view), view.ttl),
@@ -31,6 +41,9 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         Outcome::OpenSession(number) => format!("opened: {number:?}"),
         Outcome::KeepSession(deadline) => format!("kept: until {deadline:?}"),
         Outcome::CloseSession(()) => "closed".into(),
+        Outcome::EndSession(()) => "ended".into(),
+        Outcome::Prove(view) => format!("proven: {}", lease(view)),
+        Outcome::Maintain(()) => "done".into(),
         Outcome::GiveUp(()) => "given up".into(),
         Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Resume(()) | Outcome::Restore(()) => {
             "done".into()
@@ -41,8 +54,20 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
     }
 }
 
+fn granted(grant: &Grant, now: Timestamp) -> String {
+    let kind = match grant.kind {
+        GrantKind::New => "granted",
+        GrantKind::Renewed => "renewed",
+        GrantKind::Replayed => "granted before",
+    };
+    let previous = grant.previous.as_ref();
+    let after = previous.map_or(String::new(), |owner| format!(", after {}", name(owner)));
+    format!("{kind}: {}, {} left{after}", lease(&grant.lease), left(&grant.lease, now))
+}
+
 fn refusal(rejection: &Rejection) -> String {
     match rejection {
+        Rejection::Member { n, why } => format!("the {n}th: {}", refusal(why)),
         Rejection::Held(holding) => {
             let owner = holding.owner.as_ref().map_or("those before in the queue".into(), name);
             let remaining =

@@ -27,7 +27,7 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
         Limit::Ttl | Limit::SessionTtl | Limit::Grace | Limit::Wait => {
             request(format!("must be at most {allowed} ms"))
         }
-        Limit::Holders => request(format!("must be from 1 to {allowed}")),
+        Limit::Holders | Limit::Group => request(format!("must be from 1 to {allowed}")),
         Limit::Namespaces => room("too many namespaces are in use", "", OTHERS),
         Limit::Locks => room("too many locks are in use", "", OTHERS),
         Limit::Sessions => room("too many sessions", "", OTHERS),

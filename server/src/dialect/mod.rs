@@ -150,6 +150,12 @@ impl FromStr for Dialect {
     }
 }
 
+/// The name of a dialect as the core knows it.
+fn name_of(dialect: leasehold_core::Dialect) -> String {
+    let known = ALL.into_iter().find(|known| known.number() == dialect);
+    known.map_or_else(|| format!("dialect {}", dialect.0), |known| known.to_string())
+}
+
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -4,13 +4,17 @@
 //! and [`Reply`]. What forgets a type and what remembers it stand side by side here, and nowhere else.
 
 use leasehold_core::{
-    Acquire, Acquired, Amend, Ask as _, CloseSession, Command, GiveUp, Grant, KeepSession,
-    LockView, OpenSession, Outcome, Rejection, Release, Renew, Revoke, Span, Wait,
+    Acquire, AcquireAll, Acquired, AcquiredAll, Amend, Ask as _, Cancel, CloseSession, Command,
+    EndSession, GiveUp, Grant, KeepSession, LockView, Maintain, OpenSession, Outcome, Rejection,
+    Release, ReleaseAll, Renew, RenewAll, Revoke, Span, Wait,
 };
 
+use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
 };
+use super::verdict::queued;
+use super::watch::WatchLease;
 
 /// Something that can be asked of the engine.
 pub trait Ask: Sized {
@@ -40,8 +44,13 @@ pub enum Question {
 pub enum Reply {
     /// What came of a command.
     Applied(Result<Outcome, Rejection>),
-    /// The wait is over without a grant; the lock as it is now.
-    WaitOver(Box<LockView>),
+    /// The wait is over without a grant.
+    WaitOver {
+        /// The place in the request of the first lock that is in the way.
+        n: usize,
+        /// That lock as it is now.
+        view: Box<LockView>,
+    },
     /// What was looked up.
     Found(Found),
 }
@@ -66,6 +75,29 @@ pub enum Waited {
     Granted(Box<Grant>),
     /// The wait is over without a grant; the lock as it is now.
     Over(Box<LockView>),
+}
+
+/// Take several locks or none, or wait for all of them as long as the connection is there.
+#[derive(Clone, Debug)]
+pub struct WaitForAll {
+    /// What is wanted.
+    pub acquire: AcquireAll,
+    /// Longest wait; with none it is refused at once.
+    pub wait: Span,
+}
+
+/// What became of a wait for several locks.
+#[derive(Clone, Debug)]
+pub enum WaitedAll {
+    /// All the leases are active, in the order of the request.
+    Granted(Vec<Grant>),
+    /// The wait is over without a grant.
+    Over {
+        /// The place in the request of the first lock that is in the way.
+        n: usize,
+        /// That lock as it is now.
+        view: Box<LockView>,
+    },
 }
 
 /// Take a lock, or queue for it whether or not anybody is there.
@@ -103,8 +135,29 @@ impl Ask for WaitFor {
 
     fn answer_in(reply: Reply) -> Option<Self::Answer> {
         match reply {
-            Reply::WaitOver(view) => Some(Ok(Waited::Over(view))),
+            Reply::WaitOver { view, .. } => Some(Ok(Waited::Over(view))),
             other => Take::answer_in(other).map(|taken| taken.map(Waited::Granted)),
+        }
+    }
+}
+
+impl Ask for WaitForAll {
+    type Answer = Result<WaitedAll, Rejection>;
+
+    fn into_question(self) -> Question {
+        let Self { acquire: AcquireAll { first, others }, wait } = self;
+        let wait = if wait == Span::ZERO { Wait::No } else { Wait::Connected(wait) };
+        Question::Apply(AcquireAll { first: Acquire { wait, ..first }, others }.into())
+    }
+
+    fn answer_in(reply: Reply) -> Option<Self::Answer> {
+        match reply {
+            Reply::WaitOver { n, view } => Some(Ok(WaitedAll::Over { n, view })),
+            Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => {
+                Some(Ok(WaitedAll::Granted(grants)))
+            }
+            Reply::Applied(Err(rejection)) => Some(Err(rejection)),
+            _ => None,
         }
     }
 }
@@ -150,7 +203,21 @@ macro_rules! commands {
     )*};
 }
 
-commands!(Renew, Release, GiveUp, Revoke, Amend, OpenSession, KeepSession, CloseSession);
+commands!(
+    Renew,
+    RenewAll,
+    Release,
+    ReleaseAll,
+    Cancel,
+    GiveUp,
+    Revoke,
+    Amend,
+    OpenSession,
+    KeepSession,
+    CloseSession,
+    Maintain,
+    EndSession
+);
 
 macro_rules! reads {
     ($($name:ident),* $(,)?) => {$(
@@ -171,21 +238,35 @@ macro_rules! reads {
     )*};
 }
 
-reads!(ReadLock, ListLocks, ReadSession, ReadLease, ReadLeases, ListLeases, Probe);
+reads!(
+    ReadLock,
+    ListLocks,
+    ReadSession,
+    ReadLease,
+    ReadLeases,
+    ListLeases,
+    ListHoldings,
+    ListSessions,
+    ReadMaintenance,
+    WatchLease,
+    Probe
+);
 
 impl Reply {
     /// Did it achieve what was asked? `None`: that is not known yet.
     pub(super) fn is_success(&self) -> Option<bool> {
         match self {
-            Reply::Applied(Ok(Outcome::Acquire(Acquired::Queued(_)))) => None,
+            Reply::Applied(outcome) if queued(outcome).is_some() => None,
+            Reply::Applied(Ok(Outcome::ReleaseAll(each))) => Some(each.iter().any(Result::is_ok)),
             Reply::Applied(outcome) => Some(outcome.is_ok()),
-            Reply::WaitOver(_) | Reply::Found(_) => Some(false),
+            Reply::WaitOver { .. } | Reply::Found(_) => Some(false),
         }
     }
 
-    /// A lease that was granted.
+    /// A lease that was granted, the first if there are several.
     pub(super) fn grant(&self) -> Option<&Grant> {
         match self {
+            Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => grants.first(),
             Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => Some(grant),
             _ => None,
         }

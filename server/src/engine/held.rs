@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::{Acquired, LeaseView, Outcome, Span, Timestamp, mutant};
+use leasehold_core::{Acquired, AcquiredAll, LeaseView, Outcome, Span, Timestamp, mutant};
 
 use super::ask::Reply;
 use super::message::Error;
@@ -90,7 +90,13 @@ impl Writer {
             Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
                 self.is_over(&grant.lease)
             }
+            Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => {
+                grants.iter().any(|grant| self.is_over(&grant.lease))
+            }
             Reply::Applied(Ok(Outcome::Renew(lease))) => self.is_over(lease),
+            Reply::Applied(Ok(Outcome::RenewAll(leases))) => {
+                leases.iter().any(|lease| self.is_over(lease))
+            }
             _ => false,
         };
         let answers = std::mem::take(&mut batch.answers);

@@ -10,11 +10,14 @@ mod handle;
 mod held;
 mod mailbox;
 mod message;
+mod operator;
 mod read;
 mod rounds;
 mod shared;
 mod stepped;
+mod verdict;
 mod waiters;
+mod watch;
 mod writer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,17 +27,19 @@ use std::time::Duration;
 
 use leasehold_core::{Limits, Resume};
 
-pub use ask::{Ask, Enqueue, Take, WaitFor, Waited};
+pub use ask::{Ask, Enqueue, Take, WaitFor, WaitForAll, Waited, WaitedAll};
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use handle::{Call, EngineHandle};
 pub use mailbox::Mailbox;
 pub use message::Error;
+pub use operator::{ListHoldings, ListSessions, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases, ReadLock,
     ReadSession, Standing,
 };
 #[doc(hidden)]
 pub use stepped::Stepped;
+pub use watch::{WatchLease, Watched};
 
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;

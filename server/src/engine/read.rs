@@ -5,10 +5,12 @@ use leasehold_core::{
     SessionDigest, SessionRecord, Settle,
 };
 
+use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
+use super::watch::WatchLease;
 use super::writer::{Batch, Writer};
 
 /// Locks or leases looked at for one page of a list before others get their turn.
-const SCAN_MAX: usize = 1024;
+pub(super) const SCAN_MAX: usize = 1024;
 /// About how much of one lock is shown, however many hold it or wait for it.
 const LOCK_BYTES_MAX: usize = 64 * 1024;
 /// About how much one page of a list has; more is another page.
@@ -50,7 +52,19 @@ macro_rules! reads {
     };
 }
 
-reads!(ReadLock, ListLocks, ReadSession, ReadLease, ReadLeases, ListLeases, Probe);
+reads!(
+    ReadLock,
+    ListLocks,
+    ReadSession,
+    ReadLease,
+    ReadLeases,
+    ListLeases,
+    ListHoldings,
+    ListSessions,
+    ReadMaintenance,
+    WatchLease,
+    Probe
+);
 
 /// One lock.
 #[derive(Clone, Debug)]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use leasehold_core::{LeaseNumber, LockKey};
+use leasehold_core::LeaseNumber;
 
 use super::mailbox::Return;
 use super::message::Ticket;
+use super::verdict::Wanted;
 
 /// Connections behind waiting leases.
 #[derive(Default)]
@@ -17,7 +18,7 @@ pub(super) struct Waiters {
 
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
-    pub(super) key: LockKey,
+    pub(super) wanted: Wanted,
     pub(super) reply: Return,
     pub(super) sent_at: Instant,
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Acquired, Applied, Ask, Change, Command, Detail, Ending, Fact, Grant, GrantKind, LeaseNumber,
-    Leave, LockKey, Machine, Outcome, Phase, Rejection, Span, Sweep, Timestamp, Wait, What, mutant,
+    Applied, Ask, Change, Command, Ending, Fact, GrantKind, LeaseNumber, Leave, Machine, Rejection,
+    Span, Sweep, Timestamp, What, mutant,
 };
 
 use super::Options;
@@ -18,7 +18,9 @@ use super::message::{Asked, Error};
 use super::read::Look;
 use super::rounds::{Round, Work};
 use super::shared::{Gone, Shared};
+use super::verdict::{Wanted, queued};
 use super::waiters::{Waiter, Waiters};
+use super::watch::Watchers;
 use crate::clock::{LockClock, Moment};
 use crate::metrics::{Metrics, Op};
 use crate::store::{self, Health, Kind, Permit, Store};
@@ -36,10 +38,11 @@ pub struct Writer {
     health: Arc<Health>,
     pub(super) machine: Machine,
     pub(super) clock: LockClock,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
     waiters: Waiters,
+    pub(super) watchers: Watchers,
     outbox: Outbox,
     /// Empty between rounds, with the room that was needed before.
     asks: Vec<Asked>,
@@ -88,6 +91,7 @@ impl Writer {
             events,
             metrics,
             waiters: Waiters::default(),
+            watchers: Watchers::default(),
             outbox: Outbox::default(),
             asks: Vec::new(),
             batch: Batch::default(),
@@ -252,12 +256,10 @@ impl Writer {
         }
         let content = match question {
             Question::Apply(command) => {
-                let waits_for = waits_for(&command);
+                let wanted = Wanted::by(&command);
                 let outcome = self.apply(command, batch);
-                if let (Some(key), Ok(Outcome::Acquire(Acquired::Queued(lease)))) =
-                    (waits_for, &outcome)
-                {
-                    return self.waiters.add(*lease, Waiter { ticket, key, reply, sent_at });
+                if let (Some(wanted), Some(lease)) = (wanted, queued(&outcome)) {
+                    return self.waiters.add(lease, Waiter { ticket, wanted, reply, sent_at });
                 }
                 Reply::Applied(outcome)
             }
@@ -324,11 +326,13 @@ impl Writer {
     }
 
     /// Tells of what the record just made durable says happened.
-    fn tell(&self, facts: &mut Vec<Fact>, wall_ms: i64) {
+    fn tell(&mut self, facts: &mut Vec<Fact>, wall_ms: i64) {
         if facts.is_empty() {
             return;
         }
-        for Fact { what, lock, owner, token, reason, .. } in facts.iter() {
+        for fact in facts.iter() {
+            self.watchers.tell(fact);
+            let Fact { what, lock, owner, token, reason, .. } = fact;
             tracing::debug!(
                 what = word(*what),
                 ?lock,
@@ -352,8 +356,8 @@ impl Writer {
             // If several are told, none of them gives it back by going away.
             let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatIsKnownElsewhere);
             let kind = if is_shared { GrantKind::Replayed } else { GrantKind::New };
-            for Waiter { key, reply, sent_at, .. } in waiters {
-                let content = self.verdict(lease, kind, &key);
+            for Waiter { wanted, reply, sent_at, .. } in waiters {
+                let content = self.verdict(lease, kind, &wanted);
                 is_granted |= content.grant().is_some();
                 self.metrics.answered(Some(Op::Acquire), content.is_success(), sent_at);
                 if is_shared {
@@ -365,21 +369,6 @@ impl Writer {
             }
             if is_granted && !is_told {
                 self.shared.add_gone(Gone::Grant(lease));
-            }
-        }
-    }
-
-    /// What became of a lease that waited.
-    fn verdict(&self, lease: LeaseNumber, kind: GrantKind, key: &LockKey) -> Reply {
-        match self.machine.lease(lease) {
-            Some(view) if view.phase == Phase::Active && !self.is_over(&view) => {
-                let grant = Grant { lease: view, kind, previous: None };
-                Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(Box::new(grant)))))
-            }
-            _ => {
-                // Who is in the way is enough to know.
-                let detail = Detail { n_queue_max: 0, n_bytes_max: 1 };
-                Reply::WaitOver(Box::new(self.machine.lock_in_part(key, detail)))
             }
         }
     }
@@ -442,19 +431,12 @@ impl Work for Writer {
     }
 }
 
-/// The lock an acquire waits for on its connection.
-fn waits_for(command: &Command) -> Option<LockKey> {
-    match command {
-        Command::Acquire(acquire) if matches!(acquire.wait, Wait::Connected(_)) => {
-            Some(acquire.lock.clone())
-        }
-        _ => None,
-    }
-}
-
 /// Whether it asks for something it does not have yet. Whoever has something may keep it and give it back.
 fn takes_more(question: &Question) -> bool {
-    matches!(question, Question::Apply(Command::Acquire(_) | Command::OpenSession(_)))
+    matches!(
+        question,
+        Question::Apply(Command::Acquire(_) | Command::AcquireAll(_) | Command::OpenSession(_))
+    )
 }
 
 fn word(what: What) -> &'static str {

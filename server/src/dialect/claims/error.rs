@@ -142,7 +142,12 @@ impl From<Rejection> for Refusal {
             Rejection::TokensExhausted => {
                 Self::conflict("This resource has had all the tokens there are", None)
             }
+            Rejection::Maintenance => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "The server is in maintenance")
+            }
             Rejection::LimitDiffers { .. }
+            | Rejection::Member { .. }
+            | Rejection::Repeated { .. }
             | Rejection::RequestConflict
             | Rejection::RequestSpent(_)
             | Rejection::NoSuchSession => {

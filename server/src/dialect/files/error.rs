@@ -166,6 +166,10 @@ impl From<Rejection> for Refusal {
             Rejection::NoSuchSession => Self::bad_session(),
             Rejection::NotOwner | Rejection::NoSuchLease | Rejection::Ended(_) => Self::no_lock(),
             Rejection::Limit(exceeded) => of_limit(exceeded),
+            Rejection::Maintenance => {
+                let message = "the server is in maintenance: no lock can be acquired";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
+            }
             other => Self::conflict(&format!("this cannot be done now: {other:?}")),
         }
     }

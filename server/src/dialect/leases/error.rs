@@ -176,11 +176,18 @@ impl From<Rejection> for Refusal {
                 conflict(Code::RequestIdConflict, "request_id was used for another request")
             }
             Rejection::Limit(exceeded) => of_limit(exceeded),
+            Rejection::Maintenance => {
+                let why = "the server is in maintenance: no lock can be acquired";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable, why)
+            }
             Rejection::TokensExhausted => {
                 conflict(Code::LimitReached, "this lock has had all the tokens there are")
             }
-            // Nobody has a session here.
+            // Nobody has a session here, or asks for several locks.
             Rejection::NoSuchSession => Self::internal("a session was asked for"),
+            Rejection::Member { .. } | Rejection::Repeated { .. } => {
+                Self::internal("several locks were asked for")
+            }
         }
     }
 }

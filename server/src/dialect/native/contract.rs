@@ -1,9 +1,12 @@
 //! What this dialect answers, for the contract.
 
 use leasehold_api::{
-    AcquireRequest, Acquired, BackupTaken, Event, Failure, FenceCheck, FenceVerdict, Gap, History,
-    KeptAlive, LockList, LockState, NotAcquired, NotReleased, NotRenewed, OpenSessionRequest,
-    ReleaseRequest, Released, RenewRequest, Renewed, RevokeRequest, Revoked, SessionOpened,
+    AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, BackupTaken, CancelRequest,
+    Cancelled, Event, Failure, FenceCheck, FenceVerdict, Gap, History, KeptAlive, LeaseEnd,
+    LockList, LockState, Maintenance, MaintenanceRequest, NotAcquired, NotReleased, NotRenewed,
+    NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released, ReleasedAll,
+    RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked, RevokedAll,
+    SessionList, SessionOpened, WatchLeaseRequest, WatchedLease,
 };
 use leasehold_core::Limits;
 use serde_json::{Value, json};
@@ -11,6 +14,7 @@ use serde_json::{Value, json};
 use super::event::WatchParams;
 use super::history::HistoryParams;
 use super::list::ListParams;
+use super::operator::SessionParams;
 use crate::app::App;
 use crate::contract::{Chapter, Operation, millis, text, whole};
 
@@ -26,8 +30,10 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("locks", "The native protocol: locks, sessions, events");
     bounded(chapter, limits)
         .with(in_namespaces(locks(limits), limits))
+        .with(in_namespaces(groups(), limits))
         .with(in_namespaces(vec![events(), history()], limits))
         .with(sessions())
+        .with(operator())
         .with([fence(), backup()])
 }
 
@@ -78,6 +84,73 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             .query::<HistoryParams>()
             .answer::<History>(200, "A page of events, newest first.")
             .refuse::<Failure>(&[400, 500]),
+        on_lock("post", "/cancel", "cancelOne", "End one's own wait for a lock")
+            .body::<CancelRequest>()
+            .answer::<Cancelled>(200, "Whether there was a wait to end.")
+            .answer::<Failure>(409, "The `request_id` belongs to a wait for another lock.")
+            .refuse::<Failure>(BODY),
+        on_lock("post", "/watch", "watchLease", "Be told when one's own lease ends")
+            .about("A stream: `watching` first, `ended` last. The lease's proof is all it needs.")
+            .body::<WatchLeaseRequest>()
+            .answer_events::<LeaseEnd, WatchedLease>(200, "Server-Sent Events.")
+            .answer::<Failure>(409, "The lease is not found, expired, or owned by another client.")
+            .refuse::<Failure>(BODY),
+    ]
+}
+
+fn operator() -> Vec<Operation> {
+    let maintenance = |method, id: &str, summary| {
+        Operation::new(method, "/v1/admin/maintenance", id, summary)
+            .answer::<Maintenance>(200, "Whether it is on.")
+    };
+    vec![
+        Operation::new("post", "/v1/revoke", "revokeAll", "Revoke everything somebody has")
+            .about("Exactly one of `owner`, `session` and `principal`. In slices, not in one step.")
+            .body::<RevokeAllRequest>()
+            .answer::<RevokedAll>(200, "What was revoked, or would be.")
+            .refuse::<Failure>(BODY),
+        maintenance("get", "lookAtMaintenance", "Is maintenance on?").refuse::<Failure>(&[503]),
+        maintenance("put", "setMaintenance", "Begin maintenance or end it")
+            .about("While it is on, nothing can be acquired. Renewals and releases work.")
+            .body::<MaintenanceRequest>()
+            .refuse::<Failure>(BODY),
+        Operation::new("get", "/v1/admin/sessions", "listSessions", "List sessions")
+            .query::<SessionParams>()
+            .answer::<SessionList>(200, "A page of sessions, in the order of their numbers.")
+            .refuse::<Failure>(NO_BODY),
+        Operation::new("delete", "/v1/admin/sessions/{number}", "endSession", "End a session")
+            .in_path("number", whole(0..=u64::MAX), "The session's number.")
+            .answer_empty(204, "It is over, and its leases are revoked.")
+            .refuse::<Failure>(&[400, 404, 503]),
+    ]
+}
+
+fn groups() -> Vec<Operation> {
+    let post = |tail: &str, id: &str, summary| {
+        Operation::new("post", format!("/v1/{tail}"), id, summary).refuse::<Failure>(BODY)
+    };
+    vec![
+        post("acquire", "acquireAll", "Acquire several locks or none, or wait for all of them")
+            .about(
+                "All leases are granted at one instant or none is. While they wait, nobody passes them, so nobody \
+                 waits for ever and no two such requests wait for each other.",
+            )
+            .body::<AcquireAllRequest>()
+            .answer::<AcquiredAll>(200, "All the locks are held.")
+            .answer::<NotAcquired>(409, "The first lock in the way.")
+            .answer::<Failure>(409, "The `request_id` or a `limit` does not fit what was before.")
+            .refuse::<Failure>(&[404, 429]),
+        post("renew", "renewAll", "Make several leases last longer, or none")
+            .body::<RenewAllRequest>()
+            .answer::<Renewed>(200, "All of them last until then.")
+            .answer::<NotRenewedAll>(409, "The first lease that is lost; none was renewed."),
+        post("release", "releaseAll", "Give several locks back")
+            .body::<ReleaseAllRequest>()
+            .answer::<ReleasedAll>(200, "What became of each.")
+            .answer::<ReleasedAll>(409, "None was active."),
+        post("cancel", "cancel", "End one's own wait, for one lock or several")
+            .body::<CancelRequest>()
+            .answer::<Cancelled>(200, "Whether there was a wait to end."),
     ]
 }
 
@@ -182,10 +255,26 @@ fn bounded(chapter: Chapter, limits: &Limits) -> Chapter {
         .bound("AcquireRequest", "wait_ms", millis(0, limits.wait_max))
         .bound("AcquireRequest", "grace_ms", millis(0, limits.grace_max))
         .bound("AcquireRequest", "limit", json!({"minimum": 1, "maximum": limits.holders_max}))
+        .rule("AcquireAllRequest", json!({"anyOf": [some("ttl_ms"), some("session_id")]}))
+        .rule("WantedLock", json!({"anyOf": [none("mode"), none("limit")]}))
+        .bound("AcquireAllRequest", "owner_id", text(1..=limits.owner_bytes_max))
+        .bound("AcquireAllRequest", "ttl_ms", millis(1, limits.ttl_max))
+        .bound("AcquireAllRequest", "request_id", request_id())
+        .bound("AcquireAllRequest", "wait_ms", millis(0, limits.wait_max))
+        .bound("AcquireAllRequest", "grace_ms", millis(0, limits.grace_max))
+        .bound("AcquireAllRequest", "locks", json!({"minItems": 1, "maxItems": limits.group_max}))
+        .bound("WantedLock", "lock_name", text(1..=limits.name_bytes_max))
+        .bound("WantedLock", "limit", json!({"minimum": 1, "maximum": limits.holders_max}))
+        .bound("RenewAllRequest", "extend_by_ms", millis(1, limits.ttl_max))
+        .bound("RenewAllRequest", "leases", json!({"minItems": 1, "maxItems": limits.group_max}))
+        .bound("ReleaseAllRequest", "leases", json!({"minItems": 1, "maxItems": limits.group_max}))
+        .bound("CancelRequest", "owner_id", text(1..=limits.owner_bytes_max))
+        .bound("CancelRequest", "request_id", request_id())
         .bound("RenewRequest", "extend_by_ms", millis(1, limits.ttl_max))
         .bound("RenewRequest", "request_id", request_id())
         .bound("ReleaseRequest", "request_id", request_id())
         .bound("RevokeRequest", "reason", text(1..=limits.reason_bytes_max))
+        .bound("RevokeAllRequest", "reason", text(1..=limits.reason_bytes_max))
         .bound("OpenSessionRequest", "owner_id", text(1..=limits.owner_bytes_max))
         .bound("OpenSessionRequest", "ttl_ms", millis(1, limits.session_ttl_max))
         .bound("FenceCheck", "lock_name", text(1..=limits.name_bytes_max))

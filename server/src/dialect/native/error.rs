@@ -102,6 +102,13 @@ impl From<Rejection> for Refusal {
             Rejection::TokensExhausted => {
                 conflict(Code::LimitReached, "this lock has had all the tokens there are".into())
             }
+            Rejection::Maintenance => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                Code::Maintenance,
+                "the server is in maintenance: locks can be renewed and released, not acquired",
+            ),
+            Rejection::Repeated { n } => Self::invalid(format!("locks[{n}]: is named twice")),
+            Rejection::Member { why, .. } => (*why).into(),
             Rejection::Held(_)
             | Rejection::Grace { .. }
             | Rejection::QueueFull
@@ -135,6 +142,7 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         Limit::Grace => "grace_ms",
         Limit::Wait => "wait_ms",
         Limit::Holders => "limit",
+        Limit::Group => "locks or leases",
         _ => "ttl_ms",
     };
     match limit::met(exceeded) {

@@ -71,6 +71,18 @@ impl FromRequestParts<App> for SessionId {
     }
 }
 
+/// The number a path ends in; `None` if it is none.
+pub(super) struct Number(pub(super) Option<u64>);
+
+impl FromRequestParts<App> for Number {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let text = names(parts, app).await?.remove("number").unwrap_or_default();
+        Ok(Self(text.parse().ok()))
+    }
+}
+
 /// The parameters of a query, all of them known.
 pub(super) struct Params<T>(pub(super) T);
 

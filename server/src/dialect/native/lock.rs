@@ -1,5 +1,7 @@
 //! One lock: acquire, renew, release, look, revoke.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -24,7 +26,7 @@ use crate::http::json;
 /// How much of a queue is shown.
 const QUEUE_SHOWN: usize = 100;
 /// When to come back if another process held the database.
-const BUSY_RETRY_MS: u64 = 50;
+pub(super) const BUSY_RETRY_MS: u64 = 50;
 
 type Answer = Result<Response, Refusal>;
 
@@ -52,7 +54,7 @@ fn to_acquire(
     Counted(peer): Counted,
     request: &AcquireRequest,
 ) -> Result<Acquire, Refusal> {
-    let mode = wire::mode(request)?;
+    let mode = wire::mode(request.mode, request.limit).map_err(Refusal::invalid)?;
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
         return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
     }
@@ -60,10 +62,10 @@ fn to_acquire(
     let secret = Secret(crate::random::bytes());
     Ok(Acquire {
         mode,
-        ttl: wire::ttl(request)?,
+        ttl: wire::ttl(request.ttl_ms, request.session_id.is_some())?,
         grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
         session: request.session_id.as_deref().map(wire::session_digest),
-        metadata: wire::metadata(app, request)?,
+        metadata: wire::metadata(app, request.metadata.as_ref())?,
         request_id: request.request_id.as_deref().map(Into::into),
         peer,
         ..Acquire::new(key.clone(), owner, Dialect::Native.number(), secret)
@@ -84,18 +86,20 @@ fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
     json(StatusCode::OK, &answer)
 }
 
-fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Answer {
+pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Answer {
     match rejection {
         Rejection::Held(holding) => {
-            let Holding { owner, deadline, remaining, n_waiting, .. } = *holding;
+            let Holding { owner, deadline, remaining, n_waiting, metadata, .. } = *holding;
             let retry = app.retry.after(remaining, n_waiting).as_millis();
-            let current = owner.map(|owner| (owner.instance, deadline));
+            let current = owner.map(|owner| Current { owner: owner.instance, deadline, metadata });
             Ok(refuse(app, key, Reason::Held, current, retry))
         }
         Rejection::Grace { owner, grace_until, .. } => {
             let remaining = grace_until.since(app.engine.now());
             let retry = app.retry.after(Some(remaining), 0).as_millis();
-            Ok(refuse(app, key, Reason::Grace, Some((owner.instance, Some(grace_until))), retry))
+            let (owner, deadline) = (owner.instance, Some(grace_until));
+            let current = Current { owner, deadline, metadata: None };
+            Ok(refuse(app, key, Reason::Grace, Some(current), retry))
         }
         Rejection::QueueFull => {
             let retry = app.retry.max.as_millis();
@@ -105,19 +109,30 @@ fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Answer {
     }
 }
 
-fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
+pub(super) fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
     let holder = view.holders.first();
     let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
-    let current = holder.map(|holder| (holder.owner.instance.clone(), holder.deadline));
+    let current = holder.map(|holder| Current {
+        owner: holder.owner.instance.clone(),
+        deadline: holder.deadline,
+        metadata: holder.metadata.clone(),
+    });
     refuse(app, key, Reason::WaitTimeout, current, retry)
 }
 
-fn refuse(
+/// Who is in the way.
+pub(super) struct Current {
+    owner: Arc<str>,
+    deadline: Option<Timestamp>,
+    metadata: Option<Arc<[u8]>>,
+}
+
+pub(super) fn refuse(
     app: &App,
     key: LockKey,
     reason: Reason,
-    current: Option<(std::sync::Arc<str>, Option<Timestamp>)>,
+    current: Option<Current>,
     recommended_retry_ms: u64,
 ) -> Response {
     let error = match reason {
@@ -127,12 +142,12 @@ fn refuse(
         Reason::BusyRetry => "another process holds the database; nothing was done",
         _ => "the lock is held",
     };
-    let (owner, deadline) = current.unzip();
     let body = NotAcquired {
         acquired: false,
         lock_name: key.name.into(),
-        current_owner_id: owner.map(|owner| owner.to_string()),
-        current_expiry_ms: wire::expiry_ms(app, deadline.flatten()),
+        current_owner_id: current.as_ref().map(|current| current.owner.to_string()),
+        current_expiry_ms: current.as_ref().and_then(|c| wire::expiry_ms(app, c.deadline)),
+        current_metadata: current.and_then(|current| wire::shown(current.metadata.as_deref())),
         recommended_retry_ms,
         reason,
         error: error.into(),
@@ -206,7 +221,7 @@ fn not_released(reason: Reason) -> Response {
     json(StatusCode::CONFLICT, &body)
 }
 
-fn is_not_theirs(rejection: &Rejection) -> bool {
+pub(super) fn is_not_theirs(rejection: &Rejection) -> bool {
     matches!(
         rejection,
         Rejection::NoSuchLease
@@ -217,7 +232,7 @@ fn is_not_theirs(rejection: &Rejection) -> bool {
 }
 
 /// `None` if what was sent cannot be any lease's.
-fn proof(key: LockKey, owner_id: &str, lease_id: &str, token: u64) -> Option<Proof> {
+pub(super) fn proof(key: LockKey, owner_id: &str, lease_id: &str, token: u64) -> Option<Proof> {
     Some(Proof::Id {
         id: lease_id::parse(lease_id)?,
         owner: owner::anonymous(owner_id),

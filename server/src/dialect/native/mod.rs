@@ -8,14 +8,17 @@ mod error;
 mod event;
 mod extract;
 mod fence;
+mod group;
 mod history;
 mod list;
 mod lock;
+mod operator;
 mod session;
+mod watch;
 mod wire;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use crate::app::App;
 pub(crate) use direct::Direct;
@@ -28,10 +31,23 @@ pub(super) fn routes() -> Router<App> {
         .route("/{lock}/renew", post(lock::renew))
         .route("/{lock}/release", post(lock::release))
         .route("/{lock}/revoke", post(lock::revoke))
-        .route("/{lock}/history", get(history::of_lock));
+        .route("/{lock}/history", get(history::of_lock))
+        .route("/{lock}/cancel", post(group::cancel_one))
+        .route("/{lock}/watch", post(watch::watch));
+    let groups = Router::new()
+        .route("/acquire", post(group::acquire))
+        .route("/renew", post(group::renew))
+        .route("/release", post(group::release))
+        .route("/cancel", post(group::cancel_any));
     Router::new()
+        .nest("/v1", groups.clone())
+        .nest("/v1/namespaces/{namespace}", groups)
         .nest("/v1/locks", locks.clone())
         .nest("/v1/namespaces/{namespace}/locks", locks)
+        .route("/v1/revoke", post(operator::revoke))
+        .route("/v1/admin/maintenance", get(operator::maintenance).put(operator::set_maintenance))
+        .route("/v1/admin/sessions", get(operator::sessions))
+        .route("/v1/admin/sessions/{number}", delete(operator::end_session))
         .route("/v1/sessions", post(session::open))
         .route("/v1/sessions/{session}", get(session::look).delete(session::close))
         .route("/v1/sessions/{session}/keepalive", post(session::keep))

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use leasehold_api::{AcquireRequest, Holder, LockState, Mode, Waiter};
+use leasehold_api::{Holder, LockState, Mode, Waiter};
 use leasehold_core::{LeaseView, LockKey, LockView, Phase, SessionDigest, Span, Timestamp};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::error::Refusal;
@@ -15,28 +16,30 @@ pub(super) fn session_digest(session_id: &str) -> SessionDigest {
     SessionDigest(Sha256::digest(session_id.as_bytes()).into())
 }
 
-pub(super) fn mode(request: &AcquireRequest) -> Result<leasehold_core::Mode, Refusal> {
-    match (request.mode, request.limit) {
+/// The mode these two fields ask for, or what is wrong with them.
+pub(super) fn mode(
+    mode: Option<Mode>,
+    limit: Option<u32>,
+) -> Result<leasehold_core::Mode, &'static str> {
+    match (mode, limit) {
         (None | Some(Mode::Exclusive), None) => Ok(leasehold_core::Mode::Exclusive),
         (Some(Mode::Shared), None) => Ok(leasehold_core::Mode::Shared),
         (None, Some(limit)) => Ok(leasehold_core::Mode::Counted(limit)),
-        (Some(_), Some(_)) => Err(Refusal::invalid("limit: goes without mode")),
+        (Some(_), Some(_)) => Err("limit: goes without mode"),
     }
 }
 
-pub(super) fn ttl(request: &AcquireRequest) -> Result<Option<Span>, Refusal> {
-    match (request.ttl_ms, &request.session_id) {
-        (Some(0), _) => Err(Refusal::invalid("ttl_ms: must be more than 0")),
-        (Some(ttl_ms), _) => Ok(Some(Span::from_millis(ttl_ms))),
-        (None, Some(_)) => Ok(None),
-        (None, None) => {
-            Err(Refusal::invalid("ttl_ms: is missing (only with session_id it may be)"))
-        }
+pub(super) fn ttl(ttl_ms: Option<u64>, has_session: bool) -> Result<Option<Span>, Refusal> {
+    match ttl_ms {
+        Some(0) => Err(Refusal::invalid("ttl_ms: must be more than 0")),
+        Some(ttl_ms) => Ok(Some(Span::from_millis(ttl_ms))),
+        None if has_session => Ok(None),
+        None => Err(Refusal::invalid("ttl_ms: is missing (only with session_id it may be)")),
     }
 }
 
-pub(super) fn metadata(app: &App, request: &AcquireRequest) -> Result<Option<Arc<[u8]>>, Refusal> {
-    let Some(value) = &request.metadata else { return Ok(None) };
+pub(super) fn metadata(app: &App, metadata: Option<&Value>) -> Result<Option<Arc<[u8]>>, Refusal> {
+    let Some(value) = metadata else { return Ok(None) };
     let (bytes, depth_max) = (value.to_string().into_bytes(), app.limits.metadata_depth_max);
     if metadata::depth(&bytes) > depth_max {
         return Err(Refusal::invalid(format!("metadata: {}", metadata::too_deep(depth_max))));
@@ -100,6 +103,11 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Waiter {
     }
 }
 
-fn shown_metadata(lease: &LeaseView) -> Option<serde_json::Value> {
-    lease.metadata.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok())
+fn shown_metadata(lease: &LeaseView) -> Option<Value> {
+    shown(lease.metadata.as_deref())
+}
+
+/// Metadata as it was sent.
+pub(super) fn shown(metadata: Option<&[u8]>) -> Option<Value> {
+    metadata.and_then(|bytes| serde_json::from_slice(bytes).ok())
 }

@@ -69,6 +69,9 @@ impl From<Rejection> for Refusal {
                 Self::not_holder()
             }
             Rejection::Limit(exceeded) => of_limit(exceeded),
+            Rejection::Maintenance => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is in maintenance")
+            }
             Rejection::TokensExhausted => {
                 Self::new(StatusCode::CONFLICT, "this lock has had all the tokens there are")
             }
@@ -76,6 +79,8 @@ impl From<Rejection> for Refusal {
             | Rejection::Grace { .. }
             | Rejection::QueueFull
             | Rejection::LimitDiffers { .. }
+            | Rejection::Member { .. }
+            | Rejection::Repeated { .. }
             | Rejection::RequestConflict
             | Rejection::RequestSpent(_)
             | Rejection::StillWaiting

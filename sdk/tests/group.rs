@@ -1,0 +1,56 @@
+//! Several locks or none, by the client.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::time::Duration;
+
+use leasehold::api::CancelRequest;
+use leasehold::{Client, Error, Lost};
+use leasehold_testkit::{Local, json};
+
+fn client(local: &Local, owner: &str) -> Client {
+    Client::builder(&format!("http://{}", local.address)).owner(owner).build().unwrap()
+}
+
+#[tokio::test]
+async fn all_locks_are_held_by_one_guard_and_given_back_together() {
+    let local = Local::ephemeral().await;
+    let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));
+    let guard = ann.locks().lock("a").shared("b").acquire().await.unwrap();
+    assert_eq!((guard.fencing_token("a"), guard.fencing_token("c")), (Some(1), None));
+    let refused = bob.locks().lock("x").lock("a").acquire().await.unwrap_err();
+    assert!(matches!(&refused, Error::NotAcquired(no) if no.lock_name == "a"), "{refused:?}");
+    let readers = bob.locks().shared("b").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    readers.release().await.unwrap();
+    assert!(!ann.look("a").await.unwrap().held);
+    let dropped = ann.locks().lock("a").lock("b").acquire().await.unwrap();
+    drop(dropped);
+    local
+        .until("it is given back", async |client| {
+            client.get("/v1/locks/b").await.get("held") == false
+        })
+        .await;
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_guard_waits_in_order_and_one_lost_lock_is_a_loss() {
+    let local = Local::ephemeral().await;
+    let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));
+    let held = ann.lock("a").acquire().await.unwrap();
+    let waiting = bob.locks().lock("a").lock("b").ttl(Duration::from_millis(900));
+    let waiting = tokio::spawn(waiting.wait(Duration::from_secs(60)).acquire());
+    let waits = async |client: &leasehold_testkit::Client| {
+        client.get("/v1/locks/b").await.get("n_waiting") == 1
+    };
+    local.until("it waits", waits).await;
+    held.release().await.unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    local.client.post("/v1/locks/b/revoke", json!({"reason": "a test"})).await.unwrap();
+    let lost = tokio::time::timeout(Duration::from_secs(30), guard.lost()).await.unwrap();
+    assert!(matches!(lost, Lost::Ended | Lost::OutOfTime), "{lost:?}");
+    let request = CancelRequest { owner_id: "bob".into(), request_id: "nothing".into() };
+    assert!(!bob.cancel(&request).await.unwrap());
+    local.stop().await;
+}

@@ -1,0 +1,241 @@
+//! Several locks or none: acquire, renew, release. And a wait that is ended, for one lock or several.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use leasehold_api::{
+    AcquireAllRequest, AcquiredAll, CancelRequest, Cancelled, GrantedLease, HeldLease,
+    NotRenewedAll, Reason, ReleaseAllRequest, ReleasedAll, ReleasedLease, RenewAllRequest, Renewed,
+    WantedLock,
+};
+use leasehold_core::{
+    Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
+    ReleaseAll, RenewAll, Secret, Span, Timestamp,
+};
+
+use super::error::Refusal;
+use super::extract::{Body, Lock, Namespace, Received};
+use super::lock::{self, BUSY_RETRY_MS};
+use super::wire;
+use crate::app::App;
+use crate::dialect::counted::Counted;
+use crate::dialect::{Dialect, lease_id, owner};
+use crate::engine::{self, WaitForAll, WaitedAll};
+use crate::http::json;
+
+type Answer = Result<Response, Refusal>;
+
+pub(super) async fn acquire(
+    State(app): State<App>,
+    Received(now): Received,
+    Namespace(namespace): Namespace,
+    counted: Counted,
+    Body(request): Body<AcquireAllRequest>,
+) -> Answer {
+    let acquire = to_acquire(&app, &namespace, counted, &request)?;
+    let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
+    // `n` is a place in the request.
+    let key = |n: usize| LockKey::new(namespace.clone(), request.locks[n].lock_name.as_str());
+    match app.engine.ask(WaitForAll { acquire, wait }).await {
+        Ok(Ok(WaitedAll::Granted(grants))) => Ok(acquired(&app, now, &request, &grants)),
+        Ok(Ok(WaitedAll::Over { n, view })) => Ok(lock::wait_over(&app, key(n), &view)),
+        Ok(Err(Rejection::Member { n, why })) => lock::not_acquired(&app, key(n), *why),
+        Ok(Err(rejection)) => Err(rejection.into()),
+        Err(engine::Error::Busy) => {
+            Ok(lock::refuse(&app, key(0), Reason::BusyRetry, None, BUSY_RETRY_MS))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn to_acquire(
+    app: &App,
+    namespace: &Arc<str>,
+    Counted(peer): Counted,
+    request: &AcquireAllRequest,
+) -> Result<AcquireAll, Refusal> {
+    let [first, others @ ..] = request.locks.as_slice() else {
+        return Err(Refusal::invalid("locks: must name at least one lock"));
+    };
+    let (n, n_max) = (request.locks.len(), app.limits.group_max);
+    if n > n_max {
+        return Err(Refusal::invalid(format!("locks: must be 1 to {n_max} (group-max), got {n}")));
+    }
+    let modes: Vec<_> = request.locks.iter().enumerate().map(mode).collect::<Result<_, _>>()?;
+    if request.grace_ms.is_some() && modes.iter().any(|mode| *mode != Mode::Exclusive) {
+        return Err(Refusal::invalid("grace_ms is allowed only if every lock is exclusive"));
+    }
+    let (lock, owner) = (
+        LockKey::new(namespace.clone(), first.lock_name.as_str()),
+        owner::anonymous(&request.owner_id),
+    );
+    let first = Acquire {
+        mode: modes[0],
+        ttl: wire::ttl(request.ttl_ms, request.session_id.is_some())?,
+        grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
+        session: request.session_id.as_deref().map(wire::session_digest),
+        metadata: wire::metadata(app, request.metadata.as_ref())?,
+        request_id: request.request_id.as_deref().map(Into::into),
+        peer,
+        ..Acquire::new(lock, owner, Dialect::Native.number(), secret())
+    };
+    let others = others.iter().zip(&modes[1..]).map(|(other, mode)| Other {
+        name: other.lock_name.as_str().into(),
+        mode: *mode,
+        secret: secret(),
+    });
+    Ok(AcquireAll { first, others: others.collect() })
+}
+
+fn secret() -> Secret {
+    Secret(crate::random::bytes())
+}
+
+fn mode((n, wanted): (usize, &WantedLock)) -> Result<Mode, Refusal> {
+    wire::mode(wanted.mode, wanted.limit)
+        .map_err(|why| Refusal::invalid(format!("locks[{n}].{why}")))
+}
+
+fn acquired(app: &App, now: Timestamp, request: &AcquireAllRequest, grants: &[Grant]) -> Response {
+    let lease = |(grant, wanted): (&Grant, &WantedLock)| GrantedLease {
+        lock_name: wanted.lock_name.clone(),
+        lease_id: lease_id::render(grant.lease.id),
+        fencing_token: grant.lease.token.get(),
+    };
+    // They may have been renewed one by one since: what is said of all is true of the first to expire.
+    let deadline = grants.iter().filter_map(|grant| grant.lease.deadline).min();
+    let body = AcquiredAll {
+        acquired: true,
+        owner_id: request.owner_id.clone(),
+        leases: grants.iter().zip(&request.locks).map(lease).collect(),
+        lease_expiry_ms: wire::expiry_ms(app, deadline),
+        expires_in_ms: deadline.map(|deadline| deadline.since(now).as_millis()),
+    };
+    json(StatusCode::OK, &body)
+}
+
+pub(super) async fn renew(
+    State(app): State<App>,
+    Received(now): Received,
+    Namespace(namespace): Namespace,
+    Body(request): Body<RenewAllRequest>,
+) -> Answer {
+    if request.extend_by_ms == 0 {
+        return Err(Refusal::invalid("extend_by_ms must be more than 0"));
+    }
+    let proofs = proofs(&app, &namespace, &request.owner_id, &request.leases)?;
+    if let Some(n) = proofs.iter().position(Option::is_none) {
+        return Ok(not_renewed(&request.leases[n]));
+    }
+    let renew = RenewAll {
+        proofs: proofs.into_iter().flatten().collect(),
+        dialect: Dialect::Native.number(),
+        extend: Extend::AtLeast(Span::from_millis(request.extend_by_ms)),
+    };
+    match app.engine.ask(renew).await? {
+        Ok(leases) => {
+            let deadline = leases.iter().filter_map(|lease| lease.deadline).min();
+            let body = Renewed {
+                renewed: true,
+                lease_expiry_ms: wire::expiry_ms(&app, deadline),
+                expires_in_ms: deadline.map(|deadline| deadline.since(now).as_millis()),
+            };
+            Ok(json(StatusCode::OK, &body))
+        }
+        Err(Rejection::Member { n, why }) if lock::is_not_theirs(&why) => {
+            Ok(not_renewed(&request.leases[n]))
+        }
+        Err(rejection) => Err(rejection.into()),
+    }
+}
+
+fn not_renewed(lost: &HeldLease) -> Response {
+    let HeldLease { lock_name, .. } = lost.clone();
+    let error = format!(
+        "lease on lock {lock_name:?} not found, expired, or owned by another client; no lease was renewed"
+    );
+    let reason = Reason::NotOwnerOrExpired;
+    json(StatusCode::CONFLICT, &NotRenewedAll { renewed: false, lock_name, reason, error })
+}
+
+/// One for each lease; `None` if what was sent cannot be any lease's.
+fn proofs(
+    app: &App,
+    namespace: &Arc<str>,
+    owner_id: &str,
+    leases: &[HeldLease],
+) -> Result<Vec<Option<Proof>>, Refusal> {
+    let (n, n_max) = (leases.len(), app.limits.group_max);
+    if !(1..=n_max).contains(&n) {
+        return Err(Refusal::invalid(format!("leases: must be 1 to {n_max} (group-max), got {n}")));
+    }
+    let proof = |lease: &HeldLease| {
+        let key = LockKey::new(namespace.clone(), lease.lock_name.as_str());
+        lock::proof(key, owner_id, &lease.lease_id, lease.fencing_token)
+    };
+    Ok(leases.iter().map(proof).collect())
+}
+
+pub(super) async fn release(
+    State(app): State<App>,
+    Namespace(namespace): Namespace,
+    Body(request): Body<ReleaseAllRequest>,
+) -> Answer {
+    let proofs = proofs(&app, &namespace, &request.owner_id, &request.leases)?;
+    let is_sent: Vec<_> = proofs.iter().map(Option::is_some).collect();
+    let proofs: Vec<_> = proofs.into_iter().flatten().collect();
+    let dialect = Dialect::Native.number();
+    let mut results = if proofs.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        app.engine.ask(ReleaseAll { proofs, dialect }).await??.into_iter()
+    };
+    let leases = request.leases.into_iter().zip(is_sent).map(|(lease, is_sent)| {
+        let result = is_sent.then(|| results.next()).flatten();
+        let reason = match result {
+            Some(Ok(_)) => None,
+            Some(Err(Rejection::Ended(Ending::Expired))) => Some(Reason::Expired),
+            Some(Err(_)) | None => Some(Reason::NotOwner),
+        };
+        ReleasedLease { lock_name: lease.lock_name, released: reason.is_none(), reason }
+    });
+    let leases: Vec<_> = leases.collect();
+    let released = leases.iter().any(|lease| lease.released);
+    let status = if released { StatusCode::OK } else { StatusCode::CONFLICT };
+    Ok(json(status, &ReleasedAll { released, leases }))
+}
+
+pub(super) async fn cancel_one(
+    State(app): State<App>,
+    Lock(LockKey { namespace, name }): Lock,
+    Body(request): Body<CancelRequest>,
+) -> Answer {
+    cancel(app, namespace, Some(name), request).await
+}
+
+pub(super) async fn cancel_any(
+    State(app): State<App>,
+    Namespace(namespace): Namespace,
+    Body(request): Body<CancelRequest>,
+) -> Answer {
+    cancel(app, namespace, None, request).await
+}
+
+async fn cancel(
+    app: App,
+    namespace: Arc<str>,
+    lock: Option<Box<str>>,
+    request: CancelRequest,
+) -> Answer {
+    let cancel = Cancel {
+        owner: owner::anonymous(&request.owner_id),
+        namespace,
+        lock,
+        dialect: Dialect::Native.number(),
+        request_id: request.request_id.into(),
+    };
+    let cancelled = app.engine.ask(cancel).await??;
+    Ok(json(StatusCode::OK, &Cancelled { cancelled }))
+}

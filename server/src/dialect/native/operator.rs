@@ -1,0 +1,138 @@
+//! What an operator does: revoke what somebody has, maintenance, sessions.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{
+    Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom, SessionList,
+    SessionState,
+};
+use leasehold_core::{
+    EndSession, LeaseRecord, Maintain, Rejection, Revoke, SessionNumber, Target, Whose,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::error::Refusal;
+use super::extract::{Body, Number, Params, Received};
+use crate::app::App;
+use crate::dialect;
+use crate::engine::{ListHoldings, ListSessions, ReadMaintenance};
+use crate::http::json;
+
+/// Most leases that are named in the answer to a revocation.
+const SHOWN_MAX: usize = 1000;
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+type Answer = Result<Response, Refusal>;
+
+/// In slices, so that nobody waits long for an owner that has very much.
+pub(super) async fn revoke(
+    State(app): State<App>,
+    Body(request): Body<RevokeAllRequest>,
+) -> Answer {
+    let whose = whose(&request)?;
+    if request.reason.is_empty() {
+        return Err(Refusal::invalid("reason must say why"));
+    }
+    let (mut n_revoked, mut revoked, mut from) = (0, Vec::new(), Some(0));
+    while let Some(place) = from {
+        let page = app.engine.ask(ListHoldings { whose: whose.clone(), from: place }).await?;
+        from = page.next;
+        n_revoked += page.leases.len() as u64;
+        let n_room = SHOWN_MAX.saturating_sub(revoked.len());
+        revoked.extend(page.leases.iter().take(n_room).map(shown));
+        if !request.dry_run && !page.leases.is_empty() {
+            let numbers = page.leases.iter().map(|lease| lease.number).collect();
+            let reason = request.reason.as_str().into();
+            app.engine.ask(Revoke { target: Target::Leases(numbers), reason }).await??;
+        }
+    }
+    if !request.dry_run {
+        tracing::warn!(?whose, reason = request.reason, n_revoked, "revoked");
+    }
+    Ok(json(StatusCode::OK, &RevokedAll { dry_run: request.dry_run, n_revoked, revoked }))
+}
+
+fn whose(request: &RevokeAllRequest) -> Result<Whose, Refusal> {
+    match (&request.owner, request.session, &request.principal) {
+        (Some(owner), None, None) => Ok(Whose::Owner(owner.as_str().into())),
+        (None, Some(number), None) => Ok(Whose::Session(SessionNumber(number))),
+        (None, None, Some(principal)) => Ok(Whose::Principal(principal.as_str().into())),
+        _ => Err(Refusal::invalid("exactly one of owner, session and principal is required")),
+    }
+}
+
+fn shown(lease: &LeaseRecord) -> RevokedFrom {
+    RevokedFrom {
+        namespace: lease.lock.namespace.to_string(),
+        lock_name: lease.lock.name.to_string(),
+        owner_id: lease.owner.instance.to_string(),
+        fencing_token: lease.token.get(),
+        waiting: lease.phase.is_queued(),
+    }
+}
+
+pub(super) async fn maintenance(State(app): State<App>) -> Answer {
+    let on = app.engine.ask(ReadMaintenance).await?;
+    Ok(json(StatusCode::OK, &Maintenance { on }))
+}
+
+pub(super) async fn set_maintenance(
+    State(app): State<App>,
+    Body(MaintenanceRequest { on }): Body<MaintenanceRequest>,
+) -> Answer {
+    app.engine.ask(Maintain { on }).await??;
+    tracing::warn!(on, "maintenance");
+    Ok(json(StatusCode::OK, &Maintenance { on }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionParams {
+    /// At most this many.
+    #[schemars(range(min = 1, max = LIMIT_MAX))]
+    limit: Option<usize>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[schemars(regex(pattern = "^[0-9]{1,19}$"))]
+    cursor: Option<String>,
+}
+
+pub(super) async fn sessions(
+    State(app): State<App>,
+    Received(now): Received,
+    Params(params): Params<SessionParams>,
+) -> Answer {
+    let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Refusal::invalid(format!("limit must be 1 to {LIMIT_MAX}, got {limit}")));
+    }
+    let from = match params.cursor.as_deref().map(str::parse) {
+        None => 0,
+        Some(Ok(from)) => from,
+        Some(Err(_)) => return Err(Refusal::invalid("cursor: is not one this server gave")),
+    };
+    let ask = ListSessions { from: SessionNumber(from), n_max: limit + 1 };
+    let mut found = app.engine.ask(ask).await?;
+    let next = found.get(limit).map(|(session, _)| session.number.0.to_string());
+    found.truncate(limit);
+    let shown = found.into_iter().map(|(session, n_leases)| SessionState {
+        number: session.number.0,
+        dialect: dialect::name_of(session.dialect),
+        owner_id: session.owner.instance.to_string(),
+        principal: session.owner.principal.to_string(),
+        ttl_ms: session.ttl.as_millis(),
+        expires_in_ms: session.deadline.since(now).as_millis(),
+        n_leases,
+    });
+    let body = SessionList { sessions: shown.collect(), next_cursor: next };
+    Ok(json(StatusCode::OK, &body))
+}
+
+pub(super) async fn end_session(State(app): State<App>, Number(number): Number) -> Answer {
+    let number = SessionNumber(number.ok_or(Rejection::NoSuchSession)?);
+    app.engine.ask(EndSession { number }).await??;
+    tracing::warn!(?number, "session ended by an operator");
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

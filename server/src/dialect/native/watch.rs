@@ -1,0 +1,93 @@
+//! One's own lease, watched: a stream that tells of its end.
+
+use std::convert::Infallible;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{Code, LeaseEnd, WatchLeaseRequest, WatchedLease};
+use leasehold_core::{Ending, Fact, What};
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt};
+
+use super::error::Refusal;
+use super::extract::{Body, Lock, Received};
+use super::lock;
+use super::wire;
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::engine::{WatchLease, Watched};
+
+pub(super) async fn watch(
+    State(app): State<App>,
+    Received(now): Received,
+    Lock(key): Lock,
+    Body(request): Body<WatchLeaseRequest>,
+) -> Result<Response, Refusal> {
+    let WatchLeaseRequest { owner_id, lease_id, fencing_token } = &request;
+    let proof = lock::proof(key.clone(), owner_id, lease_id, *fencing_token);
+    let proof = proof.ok_or_else(not_held)?;
+    let watch = WatchLease { proof, dialect: Dialect::Native.number() };
+    let Watched { lease, ended } = match app.engine.ask(watch).await? {
+        Ok(watched) => watched,
+        Err(rejection) if lock::is_not_theirs(&rejection) => return Err(not_held()),
+        Err(rejection) => return Err(rejection.into()),
+    };
+    let watched = WatchedLease {
+        lock_name: key.name.to_string(),
+        fencing_token: lease.token.get(),
+        lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
+        expires_in_ms: lease.remaining(now).map(leasehold_core::Span::as_millis),
+    };
+    let first = SseEvent::default().event("watching").json_data(watched);
+    let first = first.map_err(|_| not_held())?;
+    let wall = app.clone();
+    let last = WatchStream::new(ended).filter_map(|fact| fact).map(move |fact| end(&wall, &fact));
+    let events = tokio_stream::once(first).chain(last.take(1)).map(Ok::<_, Infallible>);
+    let engine = app.engine.clone();
+    let stopped = Box::pin(async move { engine.stopped().await });
+    let events = Until { events: Box::pin(events), stopped };
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+fn end(app: &App, fact: &Fact) -> SseEvent {
+    let how = match fact.what {
+        What::Ended(Ending::Released) => "released",
+        What::Ended(Ending::Revoked) => "revoked",
+        _ => "expired",
+    };
+    let end = LeaseEnd {
+        lock_name: fact.lock.name.to_string(),
+        fencing_token: fact.token.get(),
+        how: how.into(),
+        reason: fact.reason.as_deref().map(Into::into),
+        at_ms: app.engine.wall_ms_of(fact.at),
+    };
+    SseEvent::default().event("ended").json_data(end).unwrap_or_default()
+}
+
+fn not_held() -> Refusal {
+    let why = "lease not found, expired, or owned by another client";
+    Refusal::new(StatusCode::CONFLICT, Code::LeaseNotHeld, why)
+}
+
+/// A stream that ends when the engine does, so that watching does not hold up a shutdown.
+struct Until<S> {
+    events: std::pin::Pin<Box<S>>,
+    stopped: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<S: Stream> Stream for Until<S> {
+    type Item = S::Item;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<S::Item>> {
+        if self.stopped.as_mut().poll(context).is_ready() {
+            return std::task::Poll::Ready(None);
+        }
+        self.events.as_mut().poll_next(context)
+    }
+}

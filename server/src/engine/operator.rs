@@ -1,0 +1,53 @@
+//! What an operator looks up: what somebody has, sessions, maintenance.
+
+use leasehold_core::{SessionNumber, SessionRecord, Whose};
+
+use super::read::{LeasePage, Look, SCAN_MAX};
+use super::writer::{Batch, Writer};
+
+/// Some of the leases of somebody that are active or waiting, in all namespaces and dialects.
+#[derive(Clone, Debug)]
+pub struct ListHoldings {
+    /// Whose leases.
+    pub whose: Whose,
+    /// Where to go on.
+    pub from: usize,
+}
+
+/// Some of the sessions, in the order of their numbers.
+#[derive(Clone, Debug)]
+pub struct ListSessions {
+    /// Where to go on.
+    pub from: SessionNumber,
+    /// Most to return.
+    pub n_max: usize,
+}
+
+/// Is maintenance on?
+#[derive(Clone, Copy, Debug)]
+pub struct ReadMaintenance;
+
+impl Look for ListHoldings {
+    type Found = LeasePage;
+
+    fn look(self, writer: &mut Writer, _: &mut Batch) -> LeasePage {
+        let (leases, next) = writer.machine.leases_of(&self.whose, self.from, SCAN_MAX);
+        LeasePage { leases, next }
+    }
+}
+
+impl Look for ListSessions {
+    type Found = Vec<(SessionRecord, u32)>;
+
+    fn look(self, writer: &mut Writer, _: &mut Batch) -> Self::Found {
+        writer.machine.sessions(self.from).take(self.n_max.min(SCAN_MAX)).collect()
+    }
+}
+
+impl Look for ReadMaintenance {
+    type Found = bool;
+
+    fn look(self, writer: &mut Writer, _: &mut Batch) -> bool {
+        writer.machine.is_in_maintenance()
+    }
+}
