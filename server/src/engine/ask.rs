@@ -39,6 +39,16 @@ pub enum Question {
     Read(Read),
 }
 
+impl Question {
+    /// Whether it asks for something it does not have yet. Whoever has something may keep it and give it back.
+    pub(super) fn takes_more(&self) -> bool {
+        matches!(
+            self,
+            Question::Apply(Command::Acquire(_) | Command::AcquireAll(_) | Command::OpenSession(_))
+        )
+    }
+}
+
 /// Any answer.
 #[derive(Clone, Debug)]
 pub enum Reply {

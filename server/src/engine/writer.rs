@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Ask, Change, Command, Ending, Fact, GrantKind, LeaseNumber, Leave, Machine, Rejection,
-    Span, Sweep, Timestamp, What, mutant,
+    Applied, Ask, Change, Ending, Fact, GrantKind, LeaseNumber, Leave, Machine, Rejection, Span,
+    Sweep, Timestamp, What, mutant,
 };
 
 use super::Options;
@@ -250,7 +250,7 @@ impl Writer {
             // Nobody is there to be given anything. Releases are applied all the same.
             return;
         }
-        if takes_more(&question) && self.health.n_bytes() >= self.options.journal_bytes_max {
+        if question.takes_more() && self.health.n_bytes() >= self.options.journal_bytes_max {
             self.metrics.overloaded(op);
             return self.post(reply, Err(Error::JournalFull));
         }
@@ -429,14 +429,6 @@ impl Work for Writer {
         let patience = self.patience(now);
         (patience, now.as_nanos().saturating_add(patience.as_nanos() as u64))
     }
-}
-
-/// Whether it asks for something it does not have yet. Whoever has something may keep it and give it back.
-fn takes_more(question: &Question) -> bool {
-    matches!(
-        question,
-        Question::Apply(Command::Acquire(_) | Command::AcquireAll(_) | Command::OpenSession(_))
-    )
 }
 
 fn word(what: What) -> &'static str {
