@@ -133,8 +133,9 @@ impl Model {
     }
 
     pub(super) fn settle_all(&mut self, leases: &[usize]) {
-        let locks = leases.iter().map(|n| self.leases[*n].asked.lock.clone());
-        let locks: Vec<_> = locks.collect();
+        // Which lock it was on is not known of one that is gone.
+        let known = leases.iter().filter(|n| !self.leases[**n].is_gone);
+        let locks: Vec<_> = known.map(|n| self.leases[*n].asked.lock.clone()).collect();
         locks.iter().for_each(|lock| self.expire_holders(lock));
         locks.iter().for_each(|lock| self.promote(lock));
     }
