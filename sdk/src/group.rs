@@ -13,8 +13,10 @@ use serde_json::Value;
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
+use crate::place::Place;
 use crate::request::{DEFAULT_TTL, WAIT_MAX, is_spent, margin, millis};
-use crate::retry::{Attempts, Manner};
+use crate::retry::{Attempts, Manner, persist};
+use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
 use crate::{Client, Error, Lost, Retry, random};
 
@@ -33,6 +35,7 @@ pub struct LocksRequest {
     margin: Option<Duration>,
     metadata: Option<Value>,
     retry: Retry,
+    is_watched: bool,
 }
 
 impl LocksRequest {
@@ -47,6 +50,7 @@ impl LocksRequest {
             margin: None,
             metadata: None,
             retry: Retry::default(),
+            is_watched: false,
         }
     }
 
@@ -100,6 +104,13 @@ impl LocksRequest {
         self
     }
 
+    /// Be told at once if one of the locks is revoked, not with the next renewal. It takes a connection for each for as
+    /// long as they are held.
+    pub fn watched(mut self) -> Self {
+        self.is_watched = true;
+        self
+    }
+
     /// How failures are tried again, if not by [`Retry::default`].
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
@@ -115,12 +126,16 @@ impl LocksRequest {
         let give_up_at = clock.now() + total;
         let mut attempts = Attempts::new(self.retry, manner, give_up_at);
         let mut question = self.question();
+        let mut place = Place::new(&self.client, &self.owner);
         loop {
             let sent_at = clock.now();
             if manner == Manner::Queue {
                 question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
+                place.take(question.request_id.as_ref());
             }
-            let error = match self.client.acquire_all(&question).await {
+            let answer = self.client.acquire_all(&question).await;
+            place.answered(&answer);
+            let error = match answer {
                 Ok(acquired) => match self.guard(margin, sent_at, acquired).await {
                     guard if guard.check().is_ok() => return Ok(guard),
                     _ => None,
@@ -164,7 +179,11 @@ impl LocksRequest {
                 granted = (sent_at, expires_in);
             }
         }
-        MultiGuard::new(proofs, ttl, margin, granted)
+        let mut guard = MultiGuard::new(proofs, ttl, margin, granted);
+        if self.is_watched {
+            guard.sentinels = guard.watch();
+        }
+        guard
     }
 }
 
@@ -175,6 +194,7 @@ pub struct MultiGuard {
     proofs: Proofs,
     tenure: Arc<Tenure>,
     heartbeat: Option<Heartbeat>,
+    sentinels: Vec<Sentinel>,
     is_over: bool,
 }
 
@@ -193,7 +213,8 @@ impl MultiGuard {
             async move { proofs.renew(ttl).await }
         };
         let heartbeat = Heartbeat::start(clock, tenure.clone(), ttl, sent_at + expires_in, renew);
-        Self { proofs, tenure, heartbeat: Some(heartbeat), is_over: false }
+        let (heartbeat, sentinels) = (Some(heartbeat), Vec::new());
+        Self { proofs, tenure, heartbeat, sentinels, is_over: false }
     }
 
     /// The owner of the leases.
@@ -217,6 +238,16 @@ impl MultiGuard {
         self.tenure.deadline()
     }
 
+    /// The deadline without the margin: after this somebody else may have one of the locks.
+    pub fn end(&self) -> Moment {
+        self.tenure.end()
+    }
+
+    /// Completes when the leases are renewed, or end, after this call. Then [`end`](Self::end) is another.
+    pub fn renewal(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.tenure.change()
+    }
+
     /// `Ok` as long as all the locks are ours. Looks at the clock first.
     pub fn check(&self) -> Result<(), Lost> {
         self.tenure.check()
@@ -230,19 +261,42 @@ impl MultiGuard {
 
     /// Gives all the locks back: no renewal is sent from here on. A failure that may be temporary is tried again.
     pub async fn release(mut self) -> Result<(), Error> {
-        self.tenure.lose(Lost::Released);
-        if let Some(heartbeat) = self.heartbeat.take() {
-            heartbeat.stop().await;
-        }
+        self.let_go().await;
         let result = self.proofs.release().await;
         self.is_over = true;
         result
+    }
+
+    /// Leaves all the locks held for `time` from now: as [`LockGuard::leave_for`](crate::LockGuard::leave_for).
+    pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
+        self.let_go().await;
+        let result = persist(&self.proofs.client, || self.proofs.renew(time)).await;
+        self.is_over = true;
+        result.map(drop)
+    }
+
+    /// Nothing is renewed after this, and whoever asks is told they are not ours.
+    async fn let_go(&mut self) {
+        self.tenure.lose(Lost::Released);
+        self.sentinels.clear();
+        if let Some(heartbeat) = self.heartbeat.take() {
+            heartbeat.stop().await;
+        }
+    }
+
+    fn watch(&self) -> Vec<Sentinel> {
+        let watch = |lease: &GrantedLease| {
+            let (client, name) = (self.proofs.client.clone(), lease.lock_name.clone());
+            Sentinel::start(client, name, lease.fencing_token, self.tenure.clone())
+        };
+        self.leases().iter().map(watch).collect()
     }
 }
 
 impl Drop for MultiGuard {
     fn drop(&mut self) {
         self.heartbeat = None;
+        self.sentinels.clear();
         self.tenure.lose(Lost::Released);
         if !self.is_over {
             farewell::say(self.proofs.clone());
@@ -297,12 +351,6 @@ impl Proofs {
     async fn release(&self) -> Result<(), Error> {
         let (owner_id, leases) = self.leases();
         let request = ReleaseAllRequest { owner_id, leases };
-        let (clock, retry) = (self.client.clock(), Retry::default());
-        let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
-        loop {
-            let Err(error) = self.client.release_all(&request).await else { return Ok(()) };
-            let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
-            clock.sleep_until(clock.now() + pause).await;
-        }
+        persist(&self.client, || self.client.release_all(&request)).await.map(drop)
     }
 }

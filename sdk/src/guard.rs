@@ -10,10 +10,10 @@ use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
 use crate::request::millis;
-use crate::retry::{Attempts, Manner};
+use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
-use crate::{Client, Error, Lost, Retry, random};
+use crate::{Client, Error, Lost, random};
 
 /// A lock that is ours until it is [released](Self::release), dropped or [lost](Self::lost).
 ///
@@ -153,7 +153,7 @@ impl LockGuard {
     pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
         self.let_go().await;
         let proof = &self.lease.proof;
-        let result = proof.persist(|| proof.renew(time)).await;
+        let result = persist(&proof.client, || proof.renew(time)).await;
         self.lease.is_over = true;
         result.map(drop)
     }
@@ -246,24 +246,7 @@ impl Proof {
             fencing_token: *fencing_token,
             request_id: Some(self.release_id.clone()),
         };
-        self.persist(|| self.client.release(lock_name, &request)).await.map(drop)
-    }
-
-    /// Asks the same again as long as that may help.
-    async fn persist<T, F>(&self, question: impl Fn() -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let (clock, retry) = (self.client.clock(), Retry::default());
-        let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
-        loop {
-            let error = match question().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
-            clock.sleep_until(clock.now() + pause).await;
-        }
+        persist(&self.client, || self.client.release(lock_name, &request)).await.map(drop)
     }
 }
 

@@ -57,6 +57,7 @@ mod gate;
 mod group;
 mod guard;
 mod heartbeat;
+mod place;
 mod random;
 mod request;
 mod retry;

@@ -9,6 +9,7 @@ use tracing::Instrument;
 
 use crate::clock::Moment;
 use crate::guard::Lease;
+use crate::place::Place;
 use crate::retry::{Attempts, Manner};
 use crate::secret::Secret;
 use crate::tenure::Tenure;
@@ -182,12 +183,16 @@ impl LockRequest {
         let give_up_at = clock.now() + total;
         let mut attempts = Attempts::new(self.retry, manner, give_up_at);
         let mut question = self.question();
+        let mut place = Place::new(&self.client, &self.owner);
         loop {
             let sent_at = clock.now();
             if manner == Manner::Queue {
                 question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
+                place.take(question.request_id.as_ref());
             }
-            let error = match self.client.acquire(&self.name, &question).await {
+            let answer = self.client.acquire(&self.name, &question).await;
+            place.answered(&answer);
+            let error = match answer {
                 Ok(acquired) => match self.guard(margin, sent_at, acquired).await {
                     guard if guard.is_held() => {
                         tracing::debug!(token = guard.fencing_token(), "acquired");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_api::Reason;
 
 use crate::clock::Moment;
-use crate::{Error, random};
+use crate::{Client, Error, random};
 
 /// How often and how long something is tried. Everything is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +90,23 @@ impl Attempts {
             if self.manner == Manner::Queue { self.n_failures } else { self.n_attempts };
         let is_over = n_counted >= self.retry.attempts_max || now + pause >= self.give_up_at;
         (!is_over).then_some(pause)
+    }
+}
+
+/// Asks the same again as long as that may help, as often as [`Retry::default`] says.
+pub(crate) async fn persist<T, F>(client: &Client, question: impl Fn() -> F) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let (clock, retry) = (client.clock(), Retry::default());
+    let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
+    loop {
+        let error = match question().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
+        clock.sleep_until(clock.now() + pause).await;
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::io::{IsTerminal, Read};
 
-use leasehold::LockGuard;
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::ending::{Ending, Whom};
+use super::held::{Held, Lease};
 use super::release::{Release, lost};
 use super::signals::Signals;
 use super::terminal::Terminal;
@@ -15,20 +15,23 @@ use crate::output::{plain, print, print_json};
 
 /// Says that it is held, on standard output so that a script can wait for the line, and holds it.
 pub(super) async fn hold(
-    guard: LockGuard,
+    guard: Held,
     mut signals: Signals,
     release: Release,
     as_json: bool,
 ) -> Result<Ending, Failure> {
     if as_json {
-        print_json(&json!({
-            "lock_name": guard.name(),
-            "owner_id": guard.owner(),
-            "lease_id": guard.lease_id(),
-            "fencing_token": guard.fencing_token(),
-        }))?;
+        // A line for each lock.
+        for Lease { lock_name, lease_id, fencing_token } in guard.leases() {
+            print_json(&json!({
+                "lock_name": lock_name,
+                "owner_id": guard.owner(),
+                "lease_id": lease_id,
+                "fencing_token": fencing_token,
+            }))?;
+        }
     } else {
-        print(&format!("holding {}, token {}", plain(guard.name()), guard.fencing_token()))?;
+        print(&format!("holding {}, token {}", plain(guard.name()), guard.tokens()))?;
     }
     let input = end_of_input();
     let ending = tokio::select! {

@@ -5,9 +5,10 @@
 
 use std::process::Command;
 
-use leasehold::{Client, LockGuard};
+use leasehold::Client;
 use serde::{Deserialize, Serialize};
 
+use super::held::{Held, Lease};
 use crate::connection::ConnectionArgs;
 use crate::exit::Failure;
 use crate::output::plain;
@@ -30,11 +31,11 @@ struct Told {
 /// Sets the variables of a command that runs under these leases.
 pub(super) fn tell(
     command: &mut Command,
-    guards: &[LockGuard],
+    held: &Held,
     connection: &ConnectionArgs,
     passes_api_key: bool,
 ) {
-    let told: Vec<_> = guards.iter().map(|guard| told(guard, connection)).collect();
+    let told = told(held, connection);
     if let [only] = &told[..] {
         command.env("LEASEHOLD_LOCK", &only.lock_name);
         command.env("LEASEHOLD_FENCING_TOKEN", only.fencing_token.to_string());
@@ -45,12 +46,10 @@ pub(super) fn tell(
             command.env_remove(name);
         }
     }
-    if let Some(first) = told.first() {
-        command.env("LEASEHOLD_OWNER", &first.owner_id);
-    }
+    command.env("LEASEHOLD_OWNER", held.owner());
     set(command, LEASES, &told);
     set(command, OUTER_LEASES, &outer());
-    let deadline = guards.iter().map(LockGuard::deadline).min().unwrap_or_default().since_boot();
+    let deadline = held.deadline().since_boot();
     command.env("LEASEHOLD_DEADLINE", format!("{:.3}", deadline.as_secs_f64()));
     connection.server.hand_on(command, passes_api_key);
 }
@@ -62,15 +61,16 @@ fn set(command: &mut Command, name: &str, leases: &[Told]) {
     };
 }
 
-fn told(guard: &LockGuard, connection: &ConnectionArgs) -> Told {
-    Told {
-        lock_name: guard.name().into(),
-        owner_id: guard.owner().into(),
-        fencing_token: guard.fencing_token(),
-        lease_id: guard.lease_id().into(),
+fn told(held: &Held, connection: &ConnectionArgs) -> Vec<Told> {
+    let told = |lease: Lease<'_>| Told {
+        lock_name: lease.lock_name.into(),
+        owner_id: held.owner().into(),
+        fencing_token: lease.fencing_token,
+        lease_id: lease.lease_id.into(),
         url: connection.server.url.clone(),
         namespace: connection.server.namespace.clone(),
-    }
+    };
+    held.leases().into_iter().map(told).collect()
 }
 
 /// Says so if one of the locks is held by what we run in.

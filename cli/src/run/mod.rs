@@ -9,6 +9,7 @@ mod args;
 mod child;
 mod contain;
 mod ending;
+mod held;
 mod hold;
 mod launch;
 mod lineage;
@@ -31,8 +32,9 @@ use child::Child;
 use contain::Containment;
 pub(crate) use ending::{DieArgs, die};
 use ending::{Ending, Whom};
+use held::Held;
 pub(crate) use launch::{LaunchArgs, launch};
-use leasehold::{Client, Error, LockGuard, Retry};
+use leasehold::{Client, Error, LockRequest, LocksRequest, Retry};
 use release::Release;
 use signals::Signals;
 use supervision::Supervision;
@@ -40,11 +42,13 @@ use terminal::Terminal;
 pub(crate) use warden::{WardenArgs, warden};
 pub(crate) use words::separated;
 
-use crate::exit::{Failure, SYSTEM, USAGE};
+use crate::exit::{Failure, SYSTEM};
 use crate::output::plain;
 
 /// Before the end of the lease, for the kill to reach everybody.
 const KILL_BEFORE: Duration = Duration::from_millis(250);
+/// How long the last words to the server may take.
+const FAREWELL_MAX: Duration = Duration::from_millis(1500);
 /// How long to ask a server that does not answer before giving up: about half a minute of pauses.
 const ATTEMPTS_MAX: u32 = 20;
 
@@ -57,7 +61,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(SYSTEM, error))?;
     let ending = runtime.block_on(held(&client, args, &locks, &task));
-    runtime.shutdown_background();
+    // Whoever gave up waiting still has to leave the queue.
+    runtime.shutdown_timeout(FAREWELL_MAX);
     ending.map(Ending::end)
 }
 
@@ -76,7 +81,7 @@ async fn held(
         signal = signals.deadly() => return Ok(Ending::Signal(signal, Whom::Ourselves)),
     };
     if args.verbose {
-        let (name, token) = (plain(guard.name()), guard.fencing_token());
+        let (name, token) = (plain(guard.name()), guard.tokens());
         let took = asked_at.elapsed().as_secs_f64();
         say(&format!("{name}: acquired after {took:.3} s, token {token}"));
     }
@@ -88,7 +93,7 @@ async fn held(
 }
 
 async fn execute(
-    guard: LockGuard,
+    guard: Held,
     signals: Signals,
     release: Release,
     args: &RunArgs,
@@ -111,7 +116,7 @@ async fn execute(
 }
 
 async fn start(
-    guard: &LockGuard,
+    guard: &Held,
     args: &RunArgs,
     command: &[OsString],
     terminal: Option<&Terminal>,
@@ -124,25 +129,28 @@ async fn start(
         ));
     }
     let mut warden = Child::warden(command, &containment, terminal);
-    let guards = std::slice::from_ref(guard);
-    lineage::tell(&mut warden, guards, &args.connection, args.pass_api_key);
+    lineage::tell(&mut warden, guard, &args.connection, args.pass_api_key);
     Child::start(warden, containment).await.map_err(|error| error.to_string())
 }
 
-async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<LockGuard, Failure> {
-    let [lock] = locks else {
-        return Err(Failure::new(USAGE, "more than one lock is given"));
-    };
+async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<Held, Failure> {
     args.connection.server.greet(client).await?;
     if let Some(why) = lineage::nested(client, locks, &args.connection).await? {
         return Err(Failure::new(args.conflict_exit_code, why));
     }
-    let wait = args.patience();
-    let attempts_max = if wait.is_zero() { Retry::default().attempts_max } else { ATTEMPTS_MAX };
-    let retry = Retry { attempts_max, ..Retry::default() };
-    let ttl = args.ttl.0;
-    let mut request = client.lock(lock).ttl(ttl).wait(wait).retry(retry).watched();
-    request = request.margin(args.grace_kill()? + kill_before(ttl));
+    let asked = match locks {
+        [lock] => one(client, args, lock)?.acquire().await.map(Held::one),
+        locks => several(client, args, locks)?.acquire().await.map(Held::several),
+    };
+    asked.map_err(|error| match &error {
+        Error::NotAcquired(no) => args.refused(&format!("{}: {error}", no.lock_name)),
+        _ => error.into(),
+    })
+}
+
+fn one(client: &Client, args: &RunArgs, lock: &str) -> Result<LockRequest, Failure> {
+    let mut request = client.lock(lock).ttl(args.ttl.0).wait(args.patience()).retry(retry(args));
+    request = request.margin(args.grace_kill()? + kill_before(args.ttl.0)).watched();
     if args.shared {
         request = request.shared();
     }
@@ -152,10 +160,29 @@ async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<Lo
     if let Some(metadata) = &args.metadata {
         request = request.metadata(metadata.clone());
     }
-    request.acquire().await.map_err(|error| match &error {
-        Error::NotAcquired(_) => args.refused(&format!("{lock}: {error}")),
-        _ => error.into(),
-    })
+    Ok(request)
+}
+
+fn several(client: &Client, args: &RunArgs, locks: &[String]) -> Result<LocksRequest, Failure> {
+    let mut request = client.locks().ttl(args.ttl.0).wait(args.patience()).retry(retry(args));
+    request = request.margin(args.grace_kill()? + kill_before(args.ttl.0)).watched();
+    for lock in locks {
+        request = match (args.shared, args.limit) {
+            (true, _) => request.shared(lock),
+            (false, Some(limit)) => request.counted(lock, limit),
+            (false, None) => request.lock(lock),
+        };
+    }
+    if let Some(metadata) = &args.metadata {
+        request = request.metadata(metadata.clone());
+    }
+    Ok(request)
+}
+
+fn retry(args: &RunArgs) -> Retry {
+    let usual = Retry::default();
+    let attempts_max = if args.patience().is_zero() { usual.attempts_max } else { ATTEMPTS_MAX };
+    Retry { attempts_max, ..usual }
 }
 
 fn kill_before(ttl: Duration) -> Duration {

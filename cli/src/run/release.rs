@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use leasehold::clock::{BootClock, Clock};
-use leasehold::{Error, LockGuard, Lost, Moment};
+use leasehold::{Error, Lost, Moment};
 
 use super::args::RunArgs;
 use super::ending::{Ending, Whom};
+use super::held::Held;
 use super::say;
 use super::signals::Signals;
 use crate::exit::{Failure, LOST};
@@ -30,7 +31,7 @@ impl Release {
     }
 
     /// Gives it back, come what may.
-    pub(super) async fn at_once(&self, guard: LockGuard) {
+    pub(super) async fn at_once(&self, guard: Held) {
         let _ = tokio::time::timeout(RELEASE_MAX, guard.release()).await;
     }
 
@@ -38,7 +39,7 @@ impl Release {
     /// sends another signal does not want to wait for it.
     pub(super) async fn finish(
         self,
-        guard: LockGuard,
+        guard: Held,
         mut signals: Signals,
         ending: Ending,
     ) -> Result<Ending, Failure> {
@@ -86,12 +87,7 @@ impl Release {
     }
 
     /// The lease can be made to last long enough by itself, so nobody has to stay for it.
-    async fn leave(
-        &self,
-        guard: LockGuard,
-        left: Duration,
-        ending: Ending,
-    ) -> Result<Ending, Failure> {
+    async fn leave(&self, guard: Held, left: Duration, ending: Ending) -> Result<Ending, Failure> {
         let name = guard.name().to_owned();
         match tokio::time::timeout(RELEASE_MAX, guard.leave_for(left)).await {
             Ok(Ok(())) if self.verbose => say(&format!("{name}: stays held for {left:.1?}")),

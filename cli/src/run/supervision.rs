@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold::clock::{BootClock, Clock};
-use leasehold::{LockGuard, Lost, Moment};
+use leasehold::{Lost, Moment};
 use rustix::process::Signal;
 
 use super::child::{Child, Exit, Status};
 use super::ending::{Ending, Whom};
+use super::held::Held;
 use super::release::Release;
 use super::signals::{self, Signals};
 use super::terminal::Terminal;
@@ -22,7 +23,7 @@ const FROM_TERMINAL: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::HUP];
 
 /// A command that runs under a lock.
 pub(super) struct Supervision {
-    guard: LockGuard,
+    guard: Held,
     child: Child,
     terminal: Option<Terminal>,
     signals: Signals,
@@ -46,7 +47,7 @@ enum Over {
 
 impl Supervision {
     pub(super) fn new(
-        guard: LockGuard,
+        guard: Held,
         child: Child,
         terminal: Option<Terminal>,
         signals: Signals,

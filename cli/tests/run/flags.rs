@@ -215,3 +215,49 @@ fn a_signal_that_was_sent_to_us_is_what_we_die_of() {
         assert!(!status.core_dumped());
     }
 }
+
+#[test]
+fn several_locks_are_held_all_or_none() {
+    let world = World::new();
+    let script = "echo \"$LEASEHOLD_LOCK.\" > told; echo \"$LEASEHOLD_LEASES\" >> told; touch held; \
+                  while [ ! -e go ]; do sleep 0.01; done";
+    let mut run = world.leasehold_run(&["-l", "a", "-l", "b", "sh", "-c", script]);
+    let run = Running { child: run.spawn().unwrap() };
+    world.until("both are held", || world.file("held").exists());
+    let told = world.text("told");
+    assert!(told.starts_with(".\n"), "one lock of several is not the lock: {told}");
+    let leases: Value = serde_json::from_str(told.lines().nth(1).unwrap()).unwrap();
+    assert_eq!([&leases[0]["lock_name"], &leases[1]["lock_name"]], [&json!("a"), &json!("b")]);
+    for lock in ["a", "b"] {
+        let (code, _, err) = world.ran(&["-n", lock, "true"]);
+        assert_eq!((code, err.contains(&format!("{lock}: "))), (1, true), "{err}");
+    }
+    // One of them is in the way, so the other is not taken either.
+    let (code, _, err) = world.ran(&["-n", "-l", "c", "-l", "b", "true"]);
+    assert_eq!((code, err.contains("b: ")), (1, true), "{err}");
+    assert_eq!(world.ran(&["-n", "c", "true"]).0, 0);
+    std::fs::write(world.file("go"), "").unwrap();
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "both were given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_that_is_revoked_ends_the_command() {
+    let world = World::new();
+    let mut run = world.leasehold_run(&[
+        "--ttl",
+        "10m",
+        "-l",
+        "a",
+        "-l",
+        "b",
+        "-c",
+        "touch held; sleep 1000",
+    ]);
+    let run = Running { child: run.spawn().unwrap() };
+    world.until("both are held", || world.file("held").exists());
+    let reason = json!({"reason": "test"});
+    world.server.client.post("/v1/locks/b/revoke", reason).await.unwrap();
+    assert_eq!(run.code(), Some(75));
+    assert_eq!(world.ran(&["-n", "-l", "b", "-l", "a", "true"]).0, 0, "the other was given back");
+}

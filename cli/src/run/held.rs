@@ -1,0 +1,125 @@
+//! What is held while the command runs: one lock, or several of which all are held or it counts as lost.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use leasehold::{Error, LockGuard, Lost, Moment, MultiGuard};
+
+/// The locks of one `run`.
+pub(super) struct Held {
+    /// What messages call it.
+    name: String,
+    guard: Guard,
+}
+
+enum Guard {
+    One(LockGuard),
+    Several(MultiGuard),
+}
+
+/// One of the leases.
+pub(super) struct Lease<'a> {
+    pub(super) lock_name: &'a str,
+    pub(super) lease_id: &'a str,
+    pub(super) fencing_token: u64,
+}
+
+impl Held {
+    pub(super) fn one(guard: LockGuard) -> Self {
+        Self { name: guard.name().into(), guard: Guard::One(guard) }
+    }
+
+    pub(super) fn several(guard: MultiGuard) -> Self {
+        let names: Vec<_> = guard.leases().iter().map(|lease| lease.lock_name.as_str()).collect();
+        Self { name: names.join(", "), guard: Guard::Several(guard) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn owner(&self) -> &str {
+        match &self.guard {
+            Guard::One(guard) => guard.owner(),
+            Guard::Several(guard) => guard.owner(),
+        }
+    }
+
+    /// In the order in which the locks were named.
+    pub(super) fn leases(&self) -> Vec<Lease<'_>> {
+        match &self.guard {
+            Guard::One(guard) => vec![Lease {
+                lock_name: guard.name(),
+                lease_id: guard.lease_id(),
+                fencing_token: guard.fencing_token(),
+            }],
+            Guard::Several(guard) => {
+                let leases = guard.leases().iter().map(|lease| Lease {
+                    lock_name: &lease.lock_name,
+                    lease_id: &lease.lease_id,
+                    fencing_token: lease.fencing_token,
+                });
+                leases.collect()
+            }
+        }
+    }
+
+    /// Their tokens, for people.
+    pub(super) fn tokens(&self) -> String {
+        let tokens: Vec<_> = self.leases().iter().map(|it| it.fencing_token.to_string()).collect();
+        tokens.join(", ")
+    }
+
+    pub(super) fn deadline(&self) -> Moment {
+        match &self.guard {
+            Guard::One(guard) => guard.deadline(),
+            Guard::Several(guard) => guard.deadline(),
+        }
+    }
+
+    /// After this somebody else may have one of them.
+    pub(super) fn end(&self) -> Moment {
+        match &self.guard {
+            Guard::One(guard) => guard.end(),
+            Guard::Several(guard) => guard.end(),
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        match &self.guard {
+            Guard::One(guard) => guard.is_held(),
+            Guard::Several(guard) => guard.check().is_ok(),
+        }
+    }
+
+    /// Completes when one of them is lost.
+    pub(super) fn lost(&self) -> Pin<Box<dyn Future<Output = Lost> + Send>> {
+        match &self.guard {
+            Guard::One(guard) => Box::pin(guard.lost()),
+            Guard::Several(guard) => Box::pin(guard.lost()),
+        }
+    }
+
+    /// Completes when [`end`](Self::end) is another.
+    pub(super) fn renewal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        match &self.guard {
+            Guard::One(guard) => Box::pin(guard.renewal()),
+            Guard::Several(guard) => Box::pin(guard.renewal()),
+        }
+    }
+
+    pub(super) async fn release(self) -> Result<(), Error> {
+        match self.guard {
+            Guard::One(guard) => guard.release().await,
+            Guard::Several(guard) => guard.release().await,
+        }
+    }
+
+    /// Leaves them held for so long.
+    pub(super) async fn leave_for(self, time: Duration) -> Result<(), Error> {
+        match self.guard {
+            Guard::One(guard) => guard.leave_for(time).await,
+            Guard::Several(guard) => guard.leave_for(time).await,
+        }
+    }
+}
