@@ -160,3 +160,23 @@ async fn a_place_in_the_queue_survives_broken_connections() {
     granted.release().await.unwrap();
     assert_eq!(behind.await.unwrap().unwrap().fencing_token(), 3);
 }
+
+#[tokio::test]
+async fn whoever_stops_waiting_leaves_the_queue_at_once() {
+    let world = World::new().await;
+    let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+    let n_waiting = async || world.client.look("orders").await.unwrap().n_waiting;
+    let wait = Duration::from_secs(600);
+    let one = tokio::spawn(world.other().lock("orders").ttl(TTL).wait(wait).acquire());
+    world.until("it waits", async || n_waiting().await == 1).await;
+    one.abort();
+    world.until("it left", async || n_waiting().await == 0).await;
+    let several = world.other().locks().lock("stock").lock("orders").wait(wait).acquire();
+    let several = tokio::spawn(several);
+    world.until("it waits", async || n_waiting().await == 1).await;
+    several.abort();
+    world.until("it left", async || n_waiting().await == 0).await;
+    // Nothing that was cancelled is granted later.
+    guard.release().await.unwrap();
+    assert!(!world.client.look("orders").await.unwrap().held);
+}
