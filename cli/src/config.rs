@@ -153,6 +153,9 @@ struct HttpArgs {
     /// Largest request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
     body_bytes_max: usize,
+    /// How long a client may take nothing of a long answer.
+    #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
+    answer_timeout: DurationArg,
     /// Most bytes of long answers that are being sent at once; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
     answers_bytes_max: usize,
@@ -226,6 +229,7 @@ impl Args {
                 idle_timeout: self.http.idle_timeout.0,
                 body_timeout: self.http.body_timeout.0,
                 body_bytes_max: self.http.body_bytes_max,
+                answer_timeout: self.http.answer_timeout.0,
                 answers_bytes_max: self.http.answers_bytes_max,
                 event_streams_max: self.http.event_streams_max,
                 trusted_proxies: self.http.trusted_proxies.as_slice().into(),

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use super::Options;
 use super::pieces::PIECE_BYTES;
@@ -18,10 +19,15 @@ pub struct Answers {
     n_long_max: usize,
     streams: Arc<Semaphore>,
     n_streams_max: usize,
+    patience: Duration,
 }
 
 /// An answer that is being sent. Dropped with it.
-pub(crate) struct Sending(#[expect(dead_code, reason = "kept for its drop")] OwnedSemaphorePermit);
+pub(crate) struct Sending {
+    _permit: OwnedSemaphorePermit,
+    /// How long its reader may take nothing.
+    pub(super) patience: Duration,
+}
 
 /// Too much is being answered already. Nothing was done.
 #[derive(Debug)]
@@ -36,12 +42,13 @@ impl Answers {
             n_long_max,
             streams: Arc::new(Semaphore::new(n_streams_max)),
             n_streams_max,
+            patience: options.answer_timeout,
         }
     }
 
     /// One more answer that is sent in pieces.
     pub(crate) fn long(&self) -> Result<Sending, TooMuch> {
-        self.long.clone().try_acquire_owned().map(Sending).map_err(|_| {
+        self.begin(&self.long).map_err(|_| {
             let allowed = self.n_long_max * LONG_BYTES;
             TooMuch(format!(
                 "too many long answers are being sent: {allowed} bytes allowed (answers-bytes-max); nothing was done, \
@@ -52,12 +59,17 @@ impl Answers {
 
     /// One more stream of events.
     pub(crate) fn stream(&self) -> Result<Sending, TooMuch> {
-        self.streams.clone().try_acquire_owned().map(Sending).map_err(|_| {
+        self.begin(&self.streams).map_err(|_| {
             let allowed = self.n_streams_max;
             TooMuch(format!(
                 "too many streams of events: {allowed} allowed (event-streams-max); nothing was done, ask again"
             ))
         })
+    }
+
+    fn begin(&self, places: &Arc<Semaphore>) -> Result<Sending, TryAcquireError> {
+        let permit = places.clone().try_acquire_owned()?;
+        Ok(Sending { _permit: permit, patience: self.patience })
     }
 
     /// Bytes that long answers may take up right now.

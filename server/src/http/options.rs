@@ -21,6 +21,8 @@ pub struct Options {
     pub body_timeout: Duration,
     /// Largest request body.
     pub body_bytes_max: usize,
+    /// How long a client may take nothing of a long answer.
+    pub answer_timeout: Duration,
     /// Most bytes of long answers that are being sent, over all connections.
     pub answers_bytes_max: usize,
     /// Most streams of events, over all connections.
@@ -38,6 +40,7 @@ impl Default for Options {
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),
             body_bytes_max: 64 * 1024,
+            answer_timeout: Duration::from_secs(30),
             answers_bytes_max: 64 << 20,
             event_streams_max: 10_000,
             trusted_proxies: Arc::default(),

@@ -1,5 +1,7 @@
 //! Long answers, sent piece by piece: the next is made when the one before has been taken, so that a reader takes up
-//! what it has not read of a piece or two, however long the list.
+//! what it has not read of a piece or two, however long the list. One that takes nothing for long is given up.
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -19,10 +21,17 @@ pub(crate) struct BrokenOff;
 
 /// A list in JSON that is being sent.
 pub(crate) struct Pieces {
-    sender: mpsc::Sender<Result<Bytes, std::io::Error>>,
+    sender: mpsc::Sender<Parcel>,
+    sending: Sending,
     piece: Vec<u8>,
     is_first: bool,
+    /// What was sent last; it may not be taken yet.
+    last: Option<Parcel>,
 }
+
+/// A piece on its way. Whoever sent it can take it back as long as it lies there: a connection with many requests may
+/// never come for one of them.
+type Parcel = Arc<Mutex<Option<Bytes>>>;
 
 impl Pieces {
     /// Answers with what `make` sends, which begins with `opening`.
@@ -35,20 +44,17 @@ impl Pieces {
         F: Future<Output = Result<(), BrokenOff>> + Send + 'static,
     {
         let (sender, receiver) = mpsc::channel(1);
-        let pieces = Self { sender: sender.clone(), piece: opening.into(), is_first: true };
-        let made = make(pieces);
+        let (piece, unsent) = (opening.into(), sender.clone());
+        let made = make(Self { sender, sending, piece, is_first: true, last: None });
         tokio::spawn(async move {
             if made.await.is_err() {
                 // If nobody reads any more, nobody has to be told.
-                let _ = sender.send(Err(std::io::Error::other("the list broke off"))).await;
+                let _ = unsent.try_send(Parcel::default());
             }
         });
-        let stream = ReceiverStream::new(receiver).map(move |piece| {
-            // It is being sent for as long as its stream is there.
-            let _ = &sending;
-            piece
-        });
-        let mut response = Response::new(Body::from_stream(stream));
+        let pieces = ReceiverStream::new(receiver)
+            .map(|parcel| take(&parcel).ok_or_else(|| std::io::Error::other("it broke off")));
+        let mut response = Response::new(Body::from_stream(pieces));
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         response
@@ -63,14 +69,74 @@ impl Pieces {
         if self.piece.len() >= PIECE_BYTES { self.send().await } else { Ok(()) }
     }
 
-    /// The list is complete; this comes after it.
+    /// The list is complete; this comes after it. Returns when all of it was taken.
     pub(crate) async fn end(mut self, closing: &str) -> Result<(), BrokenOff> {
         self.piece.extend_from_slice(closing.as_bytes());
-        self.send().await
+        self.send().await?;
+        self.room().await
     }
 
     async fn send(&mut self) -> Result<(), BrokenOff> {
+        self.room().await?;
         let piece = std::mem::take(&mut self.piece);
-        self.sender.send(Ok(piece.into())).await.map_err(|_| BrokenOff)
+        let parcel = Parcel::new(Mutex::new(Some(piece.into())));
+        self.last = Some(parcel.clone());
+        self.sender.try_send(parcel).map_err(|_| BrokenOff)
+    }
+
+    /// Waits until what was sent before is taken, but not for ever.
+    async fn room(&mut self) -> Result<(), BrokenOff> {
+        let room = tokio::time::timeout(self.sending.patience, self.sender.reserve()).await;
+        if room.is_ok_and(|room| room.is_ok()) {
+            return Ok(());
+        }
+        self.last.as_ref().map(take);
+        Err(BrokenOff)
+    }
+}
+
+fn take(parcel: &Parcel) -> Option<Bytes> {
+    parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::http::Options;
+    use crate::http::answers::Answers;
+
+    async fn numbers(mut pieces: Pieces) -> Result<(), BrokenOff> {
+        for n in 0..100_000 {
+            pieces.item(&n).await?;
+        }
+        pieces.end("]").await
+    }
+
+    #[tokio::test]
+    async fn arrives_whole() {
+        let answers = Answers::new(&Options::default());
+        let Ok(sending) = answers.long() else { panic!("there is room") };
+        let response = Pieces::answer(sending, "[", numbers);
+        let bytes = response.into_body().collect().await.expect("whole").to_bytes();
+        let read: Vec<u32> = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!(read, (0..100_000).collect::<Vec<_>>());
+        assert_eq!(answers.n_long_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_is_given_up_and_takes_up_nothing() {
+        let answers = Answers::new(&Options::default());
+        let Ok(sending) = answers.long() else { panic!("there is room") };
+        let mut body = Pieces::answer(sending, "[", numbers).into_body();
+        assert!(body.frame().await.is_some_and(|frame| frame.is_ok()));
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        assert!(answers.n_long_bytes() > 0, "slow is not silent");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(answers.n_long_bytes(), 0);
+        assert!(body.collect().await.is_err(), "it must not look complete");
     }
 }

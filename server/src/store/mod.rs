@@ -13,6 +13,7 @@ pub mod history;
 pub mod memory;
 mod record;
 pub mod sqlite;
+mod tag;
 
 use std::fmt;
 use std::sync::Arc;

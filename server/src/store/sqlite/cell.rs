@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leasehold_core::*;
 use rusqlite::types::{FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 
-use crate::store::change::{mode_number, mode_of};
+use crate::store::tag::{mode_number, mode_of};
 
 /// Can be kept in a column.
 pub(super) trait Cell: Sized {

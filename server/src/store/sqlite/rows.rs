@@ -7,7 +7,7 @@ use leasehold_core::*;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row as SqlRow, params};
 
 use super::cell::{Cell, Names};
-use crate::store::change::{operation_of, operation_tag};
+use crate::store::tag::{operation_of, operation_tag};
 
 /// A table: its columns with their SQL and where their values are, and how a record is made of them.
 macro_rules! table {
