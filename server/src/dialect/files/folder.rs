@@ -12,6 +12,8 @@ use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
 
 /// Most on one page, and the default.
 const PAGE_MAX: usize = 1000;
+/// About how much one page has.
+const PAGE_BYTES: usize = 256 * 1024;
 
 type Answer = Result<Response, Refusal>;
 
@@ -30,8 +32,12 @@ pub(super) async fn list(
 ) -> Answer {
     let folder = folder.into_folder();
     let asked = folder.clone();
-    let listing =
+    let mut listing =
         files.blocking(move |content| content.list(&asked, cursor.as_deref(), limit)).await?;
+    // A page that is full ends here, whatever was asked for: the cursor leads on.
+    let n_shown = n_shown(&folder, &listing.entries);
+    listing.has_more |= n_shown < listing.entries.len();
+    listing.entries.truncate(n_shown);
     let last = listing.entries.last().map(|entry| entry.name.clone());
     let body = FolderShown {
         next_cursor: last.filter(|_| listing.has_more),
@@ -39,6 +45,19 @@ pub(super) async fn list(
         entries: listing.entries.into_iter().map(|entry| shown(&folder, entry)).collect(),
     };
     Ok(wire::answer(StatusCode::OK, body))
+}
+
+/// How many entries fit a page: each is shown with its whole path.
+fn n_shown(folder: &FilePath, entries: &[Entry]) -> usize {
+    /// What is shown of an entry beside its path, about.
+    const ENTRY_BYTES: usize = 128;
+    let mut n_bytes = 0;
+    let fits = |entry: &&Entry| {
+        let is_shown = n_bytes < PAGE_BYTES;
+        n_bytes += ENTRY_BYTES + folder.as_str().len() + entry.name.len();
+        is_shown
+    };
+    entries.iter().take_while(fits).count()
 }
 
 fn shown(folder: &FilePath, entry: Entry) -> EntryShown {
