@@ -38,6 +38,10 @@ enum What {
         first: Box<What>,
         others: Vec<(u8, u8)>,
     },
+    /// The same as an earlier acquire with a request id, word for word.
+    Again {
+        back: u8,
+    },
     Cancel {
         who: Who,
         lock: Option<u8>,
@@ -128,7 +132,18 @@ enum Way {
 pub(crate) fn sequence(n: Range<usize>) -> impl Strategy<Value = Vec<Step>> {
     let after = prop_oneof![4 => Just(0), 4 => 1..3000_u64, 1 => 3000..20_000_u64];
     let step = (after, what()).prop_map(|(after_ms, what)| Step { after_ms, what });
-    proptest::collection::vec(step, n)
+    proptest::collection::vec(step, n).prop_map(repeat)
+}
+
+/// A request is often repeated as it was: only then is it the same request.
+fn repeat(mut steps: Vec<Step>) -> Vec<Step> {
+    for n in 0..steps.len() {
+        let What::Again { back } = steps[n].what else { continue };
+        let mut named = steps[..n].iter().rev().filter(|step| step.what.is_named());
+        let what = named.nth(back.into()).map(|step| step.what.clone());
+        steps[n].what = what.unwrap_or(What::Sweep);
+    }
+    steps
 }
 
 fn what() -> impl Strategy<Value = What> {
@@ -136,6 +151,7 @@ fn what() -> impl Strategy<Value = What> {
         12 => acquire(),
         8 => (acquire(), proptest::collection::vec((0..3u8, mode()), 1..3))
             .prop_map(|(first, others)| What::AcquireAll { first: Box::new(first), others }),
+        6 => (0..3u8).prop_map(|back| What::Again { back }),
         2 => (who(), proptest::option::of(0..3u8), 0..3u8).prop_map(|(who, lock, id)| What::Cancel { who, lock, id }),
         5 => (recent(), way(), who(), 0..3u8, 0..9u64, id())
             .prop_map(|(lease, way, who, extend, by, id)| What::Renew { lease, way, who, extend, by, id }),
@@ -269,6 +285,7 @@ impl Step {
                 ttl: Span::from_secs(ttl),
             }),
             What::Leave { lease } => Command::Leave(Leave(number(lease))),
+            What::Again { .. } => unreachable!("it was replaced by what it repeats"),
             What::Settle { lock } => Command::Settle(Settle(key(lock))),
             What::Sweep => Command::Sweep(Sweep { n_changes_max: usize::MAX }),
             What::Resume => Command::Resume(Resume),
@@ -294,6 +311,14 @@ fn acquire_all(first: &What, others: Vec<(u8, u8)>, n: usize, n_leases: u64) -> 
 }
 
 impl What {
+    fn is_named(&self) -> bool {
+        match self {
+            What::Acquire { id, .. } => id.is_some(),
+            What::AcquireAll { first, .. } => first.is_named(),
+            _ => false,
+        }
+    }
+
     fn acquire(&self, n: usize, number: LeaseNumber) -> Acquire {
         let What::Acquire { lock, who, mode, ttl, grace, wait, sticky, keep, session, id } =
             self.clone()
