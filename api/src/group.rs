@@ -92,8 +92,11 @@ pub struct AcquiredAll {
     pub leases: Vec<GrantedLease>,
     /// Epoch milliseconds, for display only; `null` if they never expire.
     pub lease_expiry_ms: Option<i64>,
-    /// From the time the request was sent, the leases last at least this long.
+    /// Time left when this answer was made; `null` if they never expire.
     pub expires_in_ms: Option<u64>,
+    /// From the time the request was sent, the leases last at least this long; `null` if they never expire.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub expires_after_send_ms: Option<u64>,
 }
 
 /// `POST /v1/renew`.
@@ -193,6 +196,7 @@ pub struct WatchedLease {
     pub lock_name: String,
     pub fencing_token: u64,
     pub lease_expiry_ms: Option<i64>,
+    /// Time left when this event was made; `null` if it never expires.
     pub expires_in_ms: Option<u64>,
 }
 

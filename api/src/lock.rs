@@ -75,8 +75,12 @@ pub struct Acquired {
     pub fencing_token: u64,
     /// Epoch milliseconds, for display only; `null` if it never expires.
     pub lease_expiry_ms: Option<i64>,
-    /// From the time the request was sent, the lease lasts at least this long.
+    /// Time left when this answer was made; `null` if it never expires.
     pub expires_in_ms: Option<u64>,
+    /// From the time the request was sent, the lease lasts at least this long; `null` if it never expires.
+    // If it is missing, the server is too old to be trusted with a deadline: that must not look like "never".
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub expires_after_send_ms: Option<u64>,
 }
 
 /// 409: it is somebody else's.
@@ -141,8 +145,13 @@ pub struct RenewRequest {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Renewed {
     pub renewed: bool,
+    /// Epoch milliseconds, for display only; `null` if it never expires.
     pub lease_expiry_ms: Option<i64>,
+    /// Time left when this answer was made; `null` if it never expires.
     pub expires_in_ms: Option<u64>,
+    /// From the time the request was sent, the lease lasts at least this long; `null` if it never expires.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub expires_after_send_ms: Option<u64>,
 }
 
 /// 409: there is nothing to renew.

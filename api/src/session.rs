@@ -21,7 +21,10 @@ pub struct SessionOpened {
     /// A secret of its owner.
     pub session_id: String,
     pub owner_id: String,
+    /// Time left when this answer was made.
     pub expires_in_ms: u64,
+    /// From the time the request was sent, the session lasts at least this long.
+    pub expires_after_send_ms: u64,
 }
 
 /// `POST /v1/sessions/{id}/keepalive`: 200.
@@ -29,5 +32,8 @@ pub struct SessionOpened {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct KeptAlive {
+    /// Time left when this answer was made.
     pub expires_in_ms: u64,
+    /// From the time the request was sent, the session lasts at least this long.
+    pub expires_after_send_ms: u64,
 }

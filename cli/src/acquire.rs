@@ -98,9 +98,10 @@ async fn granted(client: &Client, args: &AcquireArgs) -> Result<Acquired, Error>
         async move {
             let sent_at = Instant::now();
             let mut acquired = client.acquire(&args.lock, &question).await?;
-            // The server counts from the question, which may have waited long. Whoever reads this does so now.
+            // The answer was on its way for a while. What is left now is at least what is left of the safe bound.
             let since = DurationArg(sent_at.elapsed()).millis();
-            acquired.expires_in_ms = acquired.expires_in_ms.map(|ms| ms.saturating_sub(since));
+            let bound = acquired.expires_after_send_ms.map(|ms| ms.saturating_sub(since));
+            acquired.expires_in_ms = acquired.expires_in_ms.min(bound);
             Ok(acquired)
         }
     })

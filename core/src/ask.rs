@@ -12,8 +12,7 @@ use crate::command::{
     Maintain, OpenSession, Prove, Release, ReleaseAll, Renew, RenewAll, Restore, Resume, Revoke,
     Settle, Sweep,
 };
-use crate::outcome::{Acquired, AcquiredAll, Rejection, Swept};
-use crate::session::SessionNumber;
+use crate::outcome::{Acquired, AcquiredAll, Rejection, SessionOpened, Swept};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::view::LeaseView;
@@ -120,7 +119,7 @@ commands! {
     /// The connection behind a lease is gone.
     Leave -> (), |t, Leave(lease)| Ok(leave::leave(t, lease));
     /// Start a session.
-    OpenSession -> SessionNumber, session::open;
+    OpenSession -> SessionOpened, session::open;
     /// Move a session's deadline. The answer is the new one.
     KeepSession -> Timestamp, |t, asked| session::keep(t, &asked);
     /// End a session and all its leases.

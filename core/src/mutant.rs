@@ -79,10 +79,12 @@ pub enum Mutant {
     DueWithoutWaking,
     /// Engine: whoever gives the writer up does not look whether anything was asked meanwhile.
     SleepWithoutLooking,
+    /// Simulated client: the bound that counts from the send time is counted from the answer.
+    CountFromAnswer,
 }
 
 /// Those the simulation's checker finds.
-pub const ALL: [Mutant; 23] = [
+pub const ALL: [Mutant; 24] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -106,10 +108,11 @@ pub const ALL: [Mutant; 23] = [
     Mutant::ForgetWithoutRaising,
     Mutant::AskWithoutWaking,
     Mutant::DueWithoutWaking,
+    Mutant::CountFromAnswer,
 ];
 
 /// Those that are found by trying every order in which threads can meet.
-pub const OF_ROUNDS: [Mutant; 3] =
+pub const OF_ROUNDS: [Mutant; 24] =
     [Mutant::AskWithoutWaking, Mutant::DueWithoutWaking, Mutant::SleepWithoutLooking];
 
 /// Those in what is asked for together: the reference model must notice them.

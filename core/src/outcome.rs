@@ -6,6 +6,7 @@ use crate::change::Change;
 use crate::fact::Fact;
 use crate::lease::{Ending, LeaseNumber};
 use crate::name::{Dialect, Owner};
+use crate::session::SessionNumber;
 use crate::time::{Span, Timestamp};
 use crate::view::LeaseView;
 
@@ -61,6 +62,15 @@ impl From<Acquired> for AcquiredAll {
             Acquired::Granted(grant) => AcquiredAll::Granted(vec![*grant]),
         }
     }
+}
+
+/// A session that began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionOpened {
+    /// Its number.
+    pub number: SessionNumber,
+    /// When it ends unless kept alive.
+    pub deadline: Timestamp,
 }
 
 /// An active lease, new or found again by its request id.

@@ -1,6 +1,6 @@
 //! Every call of the native dialect, as it is on the wire: one request, one answer, nothing in the background.
 //!
-//! Deadlines are the caller's business here: note the time *before* the call and add `expires_in_ms` to that.
+//! Deadlines are the caller's business here: note the time *before* the call and add `expires_after_send_ms` to that.
 //! [`Client::lock`] does so.
 
 use std::time::Duration;

@@ -169,7 +169,8 @@ impl LocksRequest {
 
     async fn guard(&self, margin: Duration, sent_at: Moment, acquired: AcquiredAll) -> MultiGuard {
         let (clock, ttl) = (self.client.clock(), self.ttl);
-        let expires_in = acquired.expires_in_ms.map_or(Duration::MAX, Duration::from_millis);
+        let expires_in =
+            acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis);
         let proofs = Proofs { client: self.client.clone(), acquired };
         let mut granted = (sent_at, expires_in);
         // After a long wait clocks may have drifted apart by more than the whole lease. A renewal counts from now.
@@ -344,7 +345,7 @@ impl Proofs {
         let (owner_id, leases) = self.leases();
         let request = RenewAllRequest { owner_id, extend_by_ms: millis(ttl), leases };
         let renewed = self.client.renew_all(&request).await?;
-        Ok(renewed.expires_in_ms.map_or(Duration::MAX, Duration::from_millis))
+        Ok(renewed.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis))
     }
 
     /// A release that is repeated finds nothing left to release, which is as good.

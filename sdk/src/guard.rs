@@ -198,7 +198,7 @@ impl Lease {
 
     /// How long the lease lasts from when the request was sent.
     pub(crate) fn expires_in(&self) -> Duration {
-        self.proof.acquired.expires_in_ms.map_or(Duration::MAX, Duration::from_millis)
+        self.proof.acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis)
     }
 
     /// Renews it, and returns how long it lasts from when this was called.
@@ -235,7 +235,7 @@ impl Proof {
             request_id: None,
         };
         let renewed = self.client.renew(lock_name, &request).await?;
-        Ok(renewed.expires_in_ms.map_or(Duration::MAX, Duration::from_millis))
+        Ok(renewed.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis))
     }
 
     async fn release(&self) -> Result<(), Error> {

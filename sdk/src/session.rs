@@ -67,7 +67,7 @@ impl SessionRequest {
             let sent_at = clock.now();
             match self.client.open_session(&request).await {
                 Ok(opened) => {
-                    let expires_in = Duration::from_millis(opened.expires_in_ms);
+                    let expires_in = Duration::from_millis(opened.expires_after_send_ms);
                     let tenure = Tenure::new(clock, margin, sent_at, expires_in);
                     let (id, owner) = (opened.session_id, opened.owner_id);
                     let end = sent_at + expires_in;
@@ -110,7 +110,8 @@ impl Session {
         let keep = move || {
             let (client, id) = (keeping.clone(), kept_id.clone());
             async move {
-                client.keep_session(&id).await.map(|kept| Duration::from_millis(kept.expires_in_ms))
+                let kept = client.keep_session(&id).await?;
+                Ok(Duration::from_millis(kept.expires_after_send_ms))
             }
         };
         let heartbeat = Heartbeat::start(client.clock().clone(), tenure.clone(), ttl, end, keep);

@@ -11,7 +11,7 @@ use leasehold_core::{
     CloseSession, Dialect, Extend, KeepSession, LeaseView, LockKey, LockView, OpenSession, Owner,
     Proof, Rejection, Release, Renew, Revoke, Secret, SessionDigest, Span, Target, Timestamp,
 };
-use leasehold_server::engine::{Ask, EngineHandle, Error, ReadLock, WaitFor, Waited};
+use leasehold_server::engine::{Ask, EngineHandle, Error, Expiry, ReadLock, WaitFor, Waited};
 
 use crate::chance::Chance;
 use crate::history::OperationId;
@@ -72,7 +72,7 @@ impl Front {
     }
 
     fn pending(&mut self, client: usize, request: &Request) -> Pending {
-        let now = self.handle.now();
+        let (handle, now) = (self.handle.clone(), self.handle.now());
         let dialect = DIALECT;
         let request_id = request.request_id().map(|id| format!("r{id}").into());
         match request {
@@ -83,7 +83,7 @@ impl Front {
                 self.call(ask, move |waited| match waited {
                     Waited::Granted(grant) => {
                         let claim = Claim { lock, id: grant.lease.id, token: grant.lease.token };
-                        Answer::Granted { claim, expires_in_ms: left(&grant.lease, now) }
+                        Answer::Granted { claim, expiry: expiry(&handle, &grant.lease, now) }
                     }
                     Waited::Over(_) => Answer::WaitOver,
                 })
@@ -91,7 +91,9 @@ impl Front {
             Request::Renew { claim, extend_ms, .. } => {
                 let extend = Extend::AtLeast(Span::from_millis(*extend_ms));
                 let ask = Renew { proof: proof(client, claim), dialect, extend, request_id };
-                self.call(ask, move |lease| Answer::Renewed { expires_in_ms: left(&lease, now) })
+                self.call(ask, move |lease| Answer::Renewed {
+                    expiry: expiry(&handle, &lease, now),
+                })
             }
             Request::Release { claim, .. } => {
                 let ask = Release { proof: proof(client, claim), dialect, request_id };
@@ -107,15 +109,18 @@ impl Front {
             Request::OpenSession(ttl_ms) => {
                 let mut digest = [0; 32];
                 digest[..8].copy_from_slice(&self.secrets.draw().to_le_bytes());
-                let (session, expires_in_ms) = (SessionDigest(digest), *ttl_ms);
+                let session = SessionDigest(digest);
                 let (owner, ttl) = (owner(client), Span::from_millis(*ttl_ms));
                 let ask = OpenSession { digest: session, owner, dialect, ttl, peer: None };
-                self.call(ask, move |_| Answer::SessionOpened { session, expires_in_ms })
+                self.call(ask, move |opened| Answer::SessionOpened {
+                    session,
+                    expiry: handle.expiry(opened.deadline, now),
+                })
             }
             Request::KeepSession(session) => {
                 let ask = KeepSession { session: *session, dialect };
                 self.call(ask, move |deadline| Answer::SessionKept {
-                    expires_in_ms: deadline.since(now).as_millis(),
+                    expiry: handle.expiry(deadline, now),
                 })
             }
             Request::CloseSession(session) => {
@@ -185,9 +190,8 @@ fn proof(client: usize, claim: &Claim) -> Proof {
     Proof::Id { id: claim.id, owner, token: Some(claim.token), lock }
 }
 
-/// How long a lease lasts from the moment its question was received.
-fn left(lease: &LeaseView, received_at: Timestamp) -> Option<u64> {
-    lease.remaining(received_at).map(Span::as_millis)
+fn expiry(handle: &EngineHandle, lease: &LeaseView, received_at: Timestamp) -> Option<Expiry> {
+    lease.deadline.map(|deadline| handle.expiry(deadline, received_at))
 }
 
 fn seen(view: &LockView) -> Answer {

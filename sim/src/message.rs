@@ -1,6 +1,7 @@
 //! What clients and the server say to each other. As on the wire of the native dialect, but not as text.
 
 use leasehold_core::{LeaseId, Mode, SessionDigest, Token};
+use leasehold_server::engine::Expiry;
 
 /// Which lock, by its place in the plan.
 pub type Lock = usize;
@@ -74,7 +75,7 @@ pub struct Claim {
 pub enum Answer {
     Granted {
         claim: Claim,
-        expires_in_ms: Option<u64>,
+        expiry: Option<Expiry>,
     },
     /// Somebody else has it; who, if that can be said.
     Held(Option<usize>),
@@ -83,7 +84,7 @@ pub enum Answer {
     /// The request id belongs to a lease that is over.
     Spent,
     Renewed {
-        expires_in_ms: Option<u64>,
+        expiry: Option<Expiry>,
     },
     Released,
     /// The lease is over.
@@ -94,10 +95,10 @@ pub enum Answer {
     Revoked,
     SessionOpened {
         session: SessionDigest,
-        expires_in_ms: u64,
+        expiry: Expiry,
     },
     SessionKept {
-        expires_in_ms: u64,
+        expiry: Expiry,
     },
     SessionClosed,
     NoSession,

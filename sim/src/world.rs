@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_core::mutant;
+
 use crate::chance::Chance;
 use crate::client::{Action, Client};
 use crate::history::{History, Operation, OperationId, Write};
@@ -295,19 +297,16 @@ impl World {
     /// Until when, in true time, a careful client relies on an answer: it counts from when it asked, by its
     /// own clock, and subtracts a margin.
     fn good_until(&self, client: usize, id: OperationId, answer: &Answer) -> Option<Time> {
-        let expires_in_ms = match answer {
-            Answer::Granted { expires_in_ms, .. } | Answer::Renewed { expires_in_ms } => {
-                (*expires_in_ms)?
-            }
-            Answer::SessionKept { expires_in_ms } | Answer::SessionOpened { expires_in_ms, .. } => {
-                *expires_in_ms
-            }
+        let expiry = match answer {
+            Answer::Granted { expiry, .. } | Answer::Renewed { expiry } => (*expiry)?,
+            Answer::SessionKept { expiry } | Answer::SessionOpened { expiry, .. } => *expiry,
             _ => return None,
         };
-        let expires_in = expires_in_ms.saturating_mul(MS);
-        let relied_on = expires_in - expires_in / 1_000_000 * self.plan.margin_ppm;
+        let bound = expiry.after_send_ms.saturating_mul(MS);
+        let relied_on = bound - bound / 1_000_000 * self.plan.margin_ppm;
         let sent_at = self.history.operations[id].sent_at;
-        Some(sent_at + self.clients[client].rate.truly(relied_on))
+        let counted_from = if mutant!(CountFromAnswer) { self.now } else { sent_at };
+        Some(counted_from + self.clients[client].rate.truly(relied_on))
     }
 
     fn broken(&mut self, id: OperationId, is_timeout: bool) {

@@ -146,7 +146,7 @@ async fn pause(world: &World, owner: &str, lock: usize) -> Result<(), Error> {
     };
     world.tally.acquire.record(world.now().since(sent_at));
     let token = acquired.fencing_token;
-    let lasts = acquired.expires_in_ms.map_or(Duration::MAX, Duration::from_millis);
+    let lasts = acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis);
     let deadline = sent_at + (lasts - lasts / DRIFT);
     if world.begin(lock, token, deadline) {
         write(world, lock, token, || deadline);

@@ -69,6 +69,7 @@ fn granted(question: &Question, token: u64) -> (u16, Value) {
     let granted = json!({
         "acquired": true, "lock_name": "lockload", "owner_id": owner, "lease_id": "1.x",
         "fencing_token": token, "lease_expiry_ms": null, "expires_in_ms": 60_000,
+        "expires_after_send_ms": 60_000,
     });
     (200, granted)
 }
@@ -82,9 +83,10 @@ fn breaches(
         let is = |what| question.line.contains(what);
         match () {
             () if is("/acquire") => acquire(question),
-            () if is("/renew") => {
-                (200, json!({"renewed": true, "lease_expiry_ms": null, "expires_in_ms": 60_000}))
-            }
+            () if is("/renew") => (
+                200,
+                json!({"renewed": true, "lease_expiry_ms": null, "expires_in_ms": 60_000, "expires_after_send_ms": 60_000}),
+            ),
             () => (200, json!({"released": true})),
         }
     });

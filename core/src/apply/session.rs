@@ -5,12 +5,12 @@ use crate::change::Change;
 use crate::command::{CloseSession, EndSession, KeepSession, OpenSession};
 use crate::lease::Ending;
 use crate::name::Dialect;
-use crate::outcome::{Limit, Rejection};
-use crate::session::{Session, SessionDigest, SessionNumber, SessionRecord};
+use crate::outcome::{Limit, Rejection, SessionOpened};
+use crate::session::{Session, SessionDigest, SessionRecord};
 use crate::time::Timestamp;
 use crate::transition::Transition;
 
-pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionNumber, Rejection> {
+pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionOpened, Rejection> {
     t.limits.check_session(&open)?;
     let n_sessions = t.state.n_sessions.get(&open.dialect).copied().unwrap_or_default();
     t.limits.within(Limit::Sessions, n_sessions < t.limits.sessions_max)?;
@@ -23,7 +23,7 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionN
         // Secrets are drawn at random; the same one twice means the caller draws them badly.
         return Err(Rejection::RequestConflict);
     }
-    let number = t.state.next_session;
+    let (number, deadline) = (t.state.next_session, t.now + open.ttl);
     t.record(Change::SessionOpened(Box::new(SessionRecord {
         number,
         digest: open.digest,
@@ -31,12 +31,12 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionN
         dialect: open.dialect,
         ttl: open.ttl,
         opened_at: t.now,
-        deadline: t.now + open.ttl,
+        deadline,
         ended: None,
         credential: None,
         peer: open.peer,
     })));
-    Ok(number)
+    Ok(SessionOpened { number, deadline })
 }
 
 pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Timestamp, Rejection> {

@@ -330,7 +330,7 @@ impl Model {
         let deadline = self.now + open.ttl;
         self.sessions.push(Session { open: open.clone(), deadline, ended: None });
         let number = self.sessions.len() as u64 + self.sessions_before;
-        Ok(format!("opened s{number}"))
+        Ok(format!("opened s{number} {deadline:?}"))
     }
 
     pub(super) fn keep(&mut self, keep: &KeepSession) -> Result<String, String> {

@@ -129,7 +129,9 @@ pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
         Ok(Outcome::Amend(lease)) => format!("amended {:?} {:?}", lease.id.number, lease.ttl),
         Ok(Outcome::Revoke(leases)) => format!("revoked {}", leases.len()),
         Ok(Outcome::GiveUp(())) => "given up".into(),
-        Ok(Outcome::OpenSession(number)) => format!("opened {number:?}"),
+        Ok(Outcome::OpenSession(SessionOpened { number, deadline })) => {
+            format!("opened {number:?} {deadline:?}")
+        }
         Ok(Outcome::KeepSession(deadline)) => format!("kept {deadline:?}"),
         Ok(Outcome::CloseSession(())) => "closed".into(),
         Ok(Outcome::EndSession(()) | Outcome::Prove(_) | Outcome::Maintain(())) => "done".into(),

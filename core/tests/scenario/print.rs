@@ -38,7 +38,7 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         Outcome::Revoke(leases) => {
             format!("revoked: [{}]", leases.iter().map(lease).collect::<Vec<_>>().join("; "))
         }
-        Outcome::OpenSession(number) => format!("opened: {number:?}"),
+        Outcome::OpenSession(opened) => format!("opened: {:?}", opened.number),
         Outcome::KeepSession(deadline) => format!("kept: until {deadline:?}"),
         Outcome::CloseSession(()) => "closed".into(),
         Outcome::EndSession(()) => "ended".into(),

@@ -6,6 +6,7 @@
 
 mod ask;
 mod event;
+mod expiry;
 mod handle;
 mod held;
 mod mailbox;
@@ -29,6 +30,7 @@ use leasehold_core::{Limits, Resume};
 
 pub use ask::{Ask, Enqueue, Take, WaitFor, WaitForAll, Waited, WaitedAll};
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
+pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle};
 pub use mailbox::Mailbox;
 pub use message::Error;

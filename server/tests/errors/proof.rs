@@ -101,6 +101,7 @@ async fn a_renewal_never_shortens() {
         let renewed = scene.local.client.renew(&scene.job, extend_by_ms, json!({})).await;
         let body = json!({
             "renewed": true, "lease_expiry_ms": expires_in_ms, "expires_in_ms": expires_in_ms,
+            "expires_after_send_ms": expires_in_ms,
         });
         assert_eq!((renewed.status, renewed.body), (200, body), "{extend_by_ms}");
     }

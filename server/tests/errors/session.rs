@@ -23,7 +23,10 @@ async fn open(scene: &Scene, owner: &str, ttl_ms: u64) -> String {
     let body = json!({"owner_id": owner, "ttl_ms": ttl_ms}).to_string();
     let opened = scene.send(post("/v1/sessions", body)).await;
     let session_id = opened.text_of("session_id");
-    let whole = json!({"session_id": session_id, "owner_id": owner, "expires_in_ms": ttl_ms});
+    let whole = json!({
+        "session_id": session_id, "owner_id": owner, "expires_in_ms": ttl_ms,
+        "expires_after_send_ms": ttl_ms,
+    });
     assert_eq!((opened.status, opened.body), (201, whole));
     session_id
 }
@@ -84,7 +87,10 @@ async fn one_keep_alive_holds_every_lease_and_the_end_ends_them_all() {
         assert_eq!(client.get("/v1/locks/x").await.body["holders"][0]["expires_in_ms"], 1000);
         let path = format!("/v1/sessions/{session_id}");
         let kept = scene.send(bare(Method::POST, &format!("{path}/keepalive"))).await;
-        assert_eq!((kept.status, kept.body), (200, json!({"expires_in_ms": 5000})));
+        assert_eq!(
+            (kept.status, kept.body),
+            (200, json!({"expires_in_ms": 5000, "expires_after_send_ms": 5000}))
+        );
         scene.local.advance_ms(4000);
         assert_eq!(client.get("/v1/locks/y").await.get("held"), true);
         match how {

@@ -38,7 +38,8 @@ async fn post_acquires_a_lock_200() {
     let lab = Homelab::start().await;
     let body = json!({
         "success": true, "job": "default", "holder": "laptop1", "message": "acquired",
-        "expires_at": time("10:30:00"), "expires_in_ms": 30_000, "fencing_token": 1,
+        "expires_at": time("10:30:00"), "expires_in_ms": 30_000,
+        "expires_after_send_ms": 30_000, "fencing_token": 1,
     });
     check(&lab.post("client=laptop1&ttl=30s").await, 200, body);
 }
@@ -50,7 +51,8 @@ async fn post_renews_a_lock_200() {
     lab.at_s(10);
     let body = json!({
         "success": true, "job": "default", "holder": "laptop1", "message": "renewed",
-        "expires_at": time("10:30:10"), "expires_in_ms": 30_000, "fencing_token": 1,
+        "expires_at": time("10:30:10"), "expires_in_ms": 30_000,
+        "expires_after_send_ms": 30_000, "fencing_token": 1,
     });
     check(&lab.post("client=laptop1&ttl=30s").await, 200, body);
 }

@@ -1,5 +1,7 @@
 //! Never early; late by no more than was said; and what was said to be over stays over.
 
+use leasehold_server::engine::Expiry;
+
 use super::Found;
 use super::lease::{Lease, Leases};
 use crate::history::{History, Operation};
@@ -36,10 +38,10 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
                     missing(*told_at, *lock, leases, operation, found);
                 }
             }
-            (Request::Acquire(acquire), Answer::Granted { claim, expires_in_ms }) => {
+            (Request::Acquire(acquire), Answer::Granted { claim, expiry }) => {
                 let Some(lease) = leases.get(claim) else { continue };
                 if acquire.session.is_none() {
-                    waited(history, lease, operation, *told_at, *expires_in_ms, found);
+                    waited(history, lease, operation, *told_at, *expiry, found);
                 }
                 if lease.first_told_at < operation.sent_at {
                     late(history, lease, operation, found);
@@ -101,10 +103,18 @@ fn waited(
     lease: &Lease,
     operation: &Operation,
     told_at: Time,
-    expires_in_ms: Option<u64>,
+    expiry: Option<Expiry>,
     found: &mut Found,
 ) {
-    let (Some(left), Some(ttl)) = (expires_in_ms, lease.acquire.ttl_ms) else { return };
+    let (Some(expiry), Some(ttl)) = (expiry, lease.acquire.ttl_ms) else { return };
+    let Expiry { in_ms, after_send_ms: left } = expiry;
+    if in_ms > left {
+        let claim = lease.claim;
+        found.add(
+            "time left",
+            format!("{claim:?}: {in_ms} ms left, but only {left} ms after it was asked for"),
+        );
+    }
     // A repeated question counts from its own time, a renewed lease from its renewal.
     if !lease.is_one_attempt || lease.good.len() > 1 {
         return;

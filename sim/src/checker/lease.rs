@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_core::{LeaseNumber, SessionDigest, Token};
+use leasehold_server::engine::Expiry;
 
 use crate::history::{History, Operation};
 use crate::message::{Acquire, Answer, Claim, Lock, Request};
@@ -84,7 +85,7 @@ impl Leases {
 
     fn granted(&mut self, plan: &Plan, operation: &Operation, attempts: &Attempts) {
         let Request::Acquire(acquire) = &operation.request else { return };
-        let Some((told_at, Answer::Granted { claim, expires_in_ms })) = &operation.answer else {
+        let Some((told_at, Answer::Granted { claim, expiry })) = &operation.answer else {
             return;
         };
         let attempt = acquire.request_id.and_then(|id| attempts.get(&(operation.client, id)));
@@ -105,7 +106,7 @@ impl Leases {
             return self.doubles.push((claim.id.number, claim.token));
         }
         lease.good.push((*told_at, operation.good_until.unwrap_or(Time::MAX)));
-        lease.lasts(plan, *told_at, *expires_in_ms);
+        lease.lasts(plan, *told_at, after_send(*expiry));
     }
 
     fn renewed(&mut self, operation: &Operation) {
@@ -129,11 +130,11 @@ impl Leases {
                 let Some(lease) = self.get_mut(claim) else { return };
                 lease.is_told_over(answer);
                 match answer {
-                    Some((at, Answer::Renewed { expires_in_ms })) => {
+                    Some((at, Answer::Renewed { expiry })) => {
                         // A copy of it may have come later than the one that was answered.
                         let at =
                             if operation.n_copies > 1 { sent_at + DELAY_MAX } else { *at }.max(*at);
-                        lease.lasts(plan, at, (*expires_in_ms).map(|ms| ms.max(*extend_ms)));
+                        lease.lasts(plan, at, after_send(*expiry).map(|ms| ms.max(*extend_ms)));
                     }
                     Some((_, Answer::Over | Answer::NotYours | Answer::Busy | Answer::Spent))
                         if operation.n_copies == 1 => {}
@@ -150,10 +151,8 @@ impl Leases {
             Request::KeepSession(session) => self.in_session(session).for_each(|lease| {
                 lease.is_told_over(answer);
                 match answer {
-                    Some((at, Answer::SessionKept { expires_in_ms }))
-                        if operation.n_copies == 1 =>
-                    {
-                        lease.lasts(plan, *at, Some(*expires_in_ms));
+                    Some((at, Answer::SessionKept { expiry })) if operation.n_copies == 1 => {
+                        lease.lasts(plan, *at, Some(expiry.after_send_ms));
                     }
                     Some((_, Answer::NoSession)) if operation.n_copies == 1 => {}
                     _ => lease.latest = None,
@@ -196,8 +195,8 @@ impl Lease {
     }
 
     /// It was told at `at` that it lasts this long from when that was asked, which was before.
-    fn lasts(&mut self, plan: &Plan, at: Time, expires_in_ms: Option<u64>) {
-        let until = expires_in_ms.map(|ms| at + plan.at_most((ms + 1) * MS));
+    fn lasts(&mut self, plan: &Plan, at: Time, left_ms: Option<u64>) {
+        let until = left_ms.map(|ms| at + plan.at_most((ms + 1) * MS));
         self.latest = self.latest.zip(until).map(|(latest, until)| latest.max(until));
     }
 
@@ -213,4 +212,8 @@ impl Lease {
             self.over_at = Some(self.over_at.map_or(*at, |over_at| over_at.min(*at)));
         }
     }
+}
+
+fn after_send(expiry: Option<Expiry>) -> Option<u64> {
+    expiry.map(|expiry| expiry.after_send_ms)
 }

@@ -106,12 +106,14 @@ fn acquired(app: &App, now: Timestamp, request: &AcquireAllRequest, grants: &[Gr
     };
     // They may have been renewed one by one since: what is said of all is true of the first to expire.
     let deadline = grants.iter().filter_map(|grant| grant.lease.deadline).min();
+    let expiry = deadline.map(|deadline| app.engine.expiry(deadline, now));
     let body = AcquiredAll {
         acquired: true,
         owner_id: request.owner_id.clone(),
         leases: grants.iter().zip(&request.locks).map(lease).collect(),
         lease_expiry_ms: wire::expiry_ms(app, deadline),
-        expires_in_ms: deadline.map(|deadline| deadline.since(now).as_millis()),
+        expires_in_ms: expiry.map(|expiry| expiry.in_ms),
+        expires_after_send_ms: expiry.map(|expiry| expiry.after_send_ms),
     };
     json(StatusCode::OK, &body)
 }
@@ -137,10 +139,12 @@ pub(super) async fn renew(
     match app.engine.ask(renew).await? {
         Ok(leases) => {
             let deadline = leases.iter().filter_map(|lease| lease.deadline).min();
+            let expiry = deadline.map(|deadline| app.engine.expiry(deadline, now));
             let body = Renewed {
                 renewed: true,
                 lease_expiry_ms: wire::expiry_ms(&app, deadline),
-                expires_in_ms: deadline.map(|deadline| deadline.since(now).as_millis()),
+                expires_in_ms: expiry.map(|expiry| expiry.in_ms),
+                expires_after_send_ms: expiry.map(|expiry| expiry.after_send_ms),
             };
             Ok(json(StatusCode::OK, &body))
         }

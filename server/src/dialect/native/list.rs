@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{LockList, LockState};
-use leasehold_core::{LockKey, LockView, Timestamp};
+use leasehold_core::{LockKey, LockView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::error::Refusal;
-use super::extract::{Namespace, Params, Received};
+use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
@@ -46,7 +46,6 @@ enum StateParam {
 
 pub(super) async fn list(
     State(app): State<App>,
-    Received(now): Received,
     Namespace(namespace): Namespace,
     Params(params): Params<ListParams>,
 ) -> Result<Response, Refusal> {
@@ -66,7 +65,7 @@ pub(super) async fn list(
         n_max: limit,
         from: parse_cursor(params.cursor.as_deref())?,
     };
-    let mut list = Listing { app, now, limit, filter, n_shown: 0, is_over: false };
+    let mut list = Listing { app, limit, filter, n_shown: 0, is_over: false };
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
     while n_bytes < PIECE_BYTES && !list.is_over {
         let page = list.next().await?;
@@ -84,7 +83,6 @@ pub(super) async fn list(
 /// A list on its way: where it is, and how much of it was shown.
 struct Listing {
     app: App,
-    now: Timestamp,
     limit: usize,
     filter: Filter,
     n_shown: usize,
@@ -104,7 +102,7 @@ impl Listing {
     }
 
     fn shown(&self, key: &LockKey, view: &LockView) -> LockState {
-        wire::lock_state(&self.app, key, view, self.now)
+        wire::lock_state(&self.app, key, view, self.app.engine.now())
     }
 
     /// Where to go on after it.

@@ -74,6 +74,7 @@ fn to_acquire(
 
 fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
     let lease = grant.lease;
+    let expiry = lease.deadline.map(|deadline| app.engine.expiry(deadline, now));
     let answer = Acquired {
         acquired: true,
         lock_name: key.name.into(),
@@ -81,7 +82,8 @@ fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
         lease_id: lease_id::render(lease.id),
         fencing_token: lease.token.get(),
         lease_expiry_ms: wire::expiry_ms(app, lease.deadline),
-        expires_in_ms: lease.remaining(now).map(Span::as_millis),
+        expires_in_ms: expiry.as_ref().map(|expiry| expiry.in_ms),
+        expires_after_send_ms: expiry.map(|expiry| expiry.after_send_ms),
     };
     json(StatusCode::OK, &answer)
 }
@@ -174,10 +176,12 @@ pub(super) async fn renew(
     };
     match app.engine.ask(renew).await? {
         Ok(lease) => {
+            let expiry = lease.deadline.map(|deadline| app.engine.expiry(deadline, now));
             let answer = Renewed {
                 renewed: true,
                 lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
-                expires_in_ms: lease.remaining(now).map(Span::as_millis),
+                expires_in_ms: expiry.as_ref().map(|expiry| expiry.in_ms),
+                expires_after_send_ms: expiry.map(|expiry| expiry.after_send_ms),
             };
             Ok(json(StatusCode::OK, &answer))
         }
@@ -241,14 +245,10 @@ pub(super) fn proof(key: LockKey, owner_id: &str, lease_id: &str, token: u64) ->
     })
 }
 
-pub(super) async fn look(
-    State(app): State<App>,
-    Received(now): Received,
-    Lock(key): Lock,
-) -> Answer {
+pub(super) async fn look(State(app): State<App>, Lock(key): Lock) -> Answer {
     let read = ReadLock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
     let view = app.engine.ask(read).await??;
-    Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, now)))
+    Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, app.engine.now())))
 }
 
 pub(super) async fn revoke(

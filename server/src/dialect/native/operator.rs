@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::error::Refusal;
-use super::extract::{Body, Number, Params, Received};
+use super::extract::{Body, Number, Params};
 use crate::app::App;
 use crate::dialect;
 use crate::engine::{ListHoldings, ListSessions, ReadMaintenance};
@@ -101,7 +101,6 @@ pub(super) struct SessionParams {
 
 pub(super) async fn sessions(
     State(app): State<App>,
-    Received(now): Received,
     Params(params): Params<SessionParams>,
 ) -> Answer {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
@@ -115,6 +114,7 @@ pub(super) async fn sessions(
     };
     let ask = ListSessions { from: SessionNumber(from), n_max: limit + 1 };
     let mut found = app.engine.ask(ask).await?;
+    let now = app.engine.now();
     let next = found.get(limit).map(|(session, _)| session.number.0.to_string());
     found.truncate(limit);
     let shown = found.into_iter().map(|(session, n_leases)| SessionState {

@@ -13,12 +13,13 @@ use super::wire;
 use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
-use crate::engine::ReadSession;
+use crate::engine::{Expiry, ReadSession};
 
 type Answer = Result<Response, Refusal>;
 
 pub(super) async fn open(
     State(app): State<App>,
+    Received(now): Received,
     Counted(peer): Counted,
     Body(request): Body<OpenSessionRequest>,
 ) -> Answer {
@@ -31,9 +32,8 @@ pub(super) async fn open(
         ttl: Span::from_millis(request.ttl_ms),
         peer,
     };
-    app.engine.ask(open).await??;
-    let owner_id = request.owner_id;
-    let body = SessionOpened { session_id, owner_id, expires_in_ms: request.ttl_ms };
+    let deadline = app.engine.ask(open).await??.deadline;
+    let body = shown(session_id, request.owner_id, &app.engine.expiry(deadline, now));
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
 
@@ -45,9 +45,18 @@ pub(super) async fn look(
     let digest = wire::session_digest(&id);
     let session = app.engine.ask(ReadSession { digest, dialect: Dialect::Native.number() }).await?;
     let session = session.ok_or(Rejection::NoSuchSession)?;
-    let expires_in_ms = session.deadline.since(now).as_millis();
     let owner_id = session.owner.instance.to_string();
-    Ok(Json(SessionOpened { session_id: id, owner_id, expires_in_ms }).into_response())
+    Ok(Json(shown(id, owner_id, &app.engine.expiry(session.deadline, now))).into_response())
+}
+
+fn shown(session_id: String, owner_id: String, expiry: &Expiry) -> SessionOpened {
+    let Expiry { in_ms, after_send_ms } = *expiry;
+    SessionOpened {
+        session_id,
+        owner_id,
+        expires_in_ms: in_ms,
+        expires_after_send_ms: after_send_ms,
+    }
 }
 
 pub(super) async fn keep(
@@ -58,7 +67,9 @@ pub(super) async fn keep(
     let session = wire::session_digest(&id);
     let keep = KeepSession { session, dialect: Dialect::Native.number() };
     let deadline = app.engine.ask(keep).await??;
-    Ok(Json(KeptAlive { expires_in_ms: deadline.since(now).as_millis() }).into_response())
+    let Expiry { in_ms, after_send_ms } = app.engine.expiry(deadline, now);
+    let body = KeptAlive { expires_in_ms: in_ms, expires_after_send_ms: after_send_ms };
+    Ok(Json(body).into_response())
 }
 
 pub(super) async fn close(State(app): State<App>, SessionId(id): SessionId) -> Answer {

@@ -12,7 +12,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
 use super::error::Refusal;
-use super::extract::{Body, Lock, Received};
+use super::extract::{Body, Lock};
 use super::lock;
 use super::wire;
 use crate::app::App;
@@ -21,7 +21,6 @@ use crate::engine::{WatchLease, Watched};
 
 pub(super) async fn watch(
     State(app): State<App>,
-    Received(now): Received,
     Lock(key): Lock,
     Body(request): Body<WatchLeaseRequest>,
 ) -> Result<Response, Refusal> {
@@ -38,7 +37,7 @@ pub(super) async fn watch(
         lock_name: key.name.to_string(),
         fencing_token: lease.token.get(),
         lease_expiry_ms: wire::expiry_ms(&app, lease.deadline),
-        expires_in_ms: lease.remaining(now).map(leasehold_core::Span::as_millis),
+        expires_in_ms: lease.remaining(app.engine.now()).map(leasehold_core::Span::as_millis),
     };
     let first = SseEvent::default().event("watching").json_data(watched);
     let first = first.map_err(|_| not_held())?;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret, Span, Timestamp};
+use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret, Timestamp};
 
 use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
@@ -41,6 +41,7 @@ fn take(app: &App, Counted(peer): Counted, params: AcquireParams) -> Take {
 
 fn acquired(app: &App, now: Timestamp, job: &str, grant: &Grant) -> Response {
     let Grant { lease, kind, previous } = grant;
+    let expiry = lease.deadline.map(|deadline| app.engine.expiry(deadline, now));
     let message = match (kind, previous) {
         (GrantKind::Renewed, _) => "renewed".into(),
         (GrantKind::New | GrantKind::Replayed, None) => "acquired".into(),
@@ -54,7 +55,8 @@ fn acquired(app: &App, now: Timestamp, job: &str, grant: &Grant) -> Response {
         holder: &lease.owner.instance,
         message,
         expires_at: lease.deadline.map(|deadline| wire::shown(app, deadline)),
-        expires_in_ms: lease.remaining(now).map(Span::as_millis),
+        expires_in_ms: expiry.as_ref().map(|expiry| expiry.in_ms),
+        expires_after_send_ms: expiry.map(|expiry| expiry.after_send_ms),
         fencing_token: lease.token.get(),
     };
     wire::answer(StatusCode::OK, body)

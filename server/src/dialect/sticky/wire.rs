@@ -23,7 +23,10 @@ pub(super) struct Acquired<'a> {
     pub(super) holder: &'a str,
     pub(super) message: String,
     pub(super) expires_at: Option<String>,
+    /// Milliseconds left when this answer was made.
     pub(super) expires_in_ms: Option<u64>,
+    /// From the time the request was sent, the lock is the client's at least this long.
+    pub(super) expires_after_send_ms: Option<u64>,
     pub(super) fencing_token: u64,
 }
 

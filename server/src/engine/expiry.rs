@@ -1,0 +1,25 @@
+//! What an answer tells of a deadline.
+
+use leasehold_core::Timestamp;
+
+use super::handle::EngineHandle;
+
+/// How long something lasts, counted from two moments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expiry {
+    /// From the moment the answer is made: what whoever reads it expects.
+    pub in_ms: u64,
+    /// From the moment the request was received: a client that adds it to the time it *sent* the request always gives
+    /// up before the server does, also after a long wait in the queue.
+    pub after_send_ms: u64,
+}
+
+impl EngineHandle {
+    /// Of something that ends at `deadline`, in the answer to what was received at `received_at`.
+    pub fn expiry(&self, deadline: Timestamp, received_at: Timestamp) -> Expiry {
+        Expiry {
+            in_ms: deadline.since(self.now()).as_millis(),
+            after_send_ms: deadline.since(received_at).as_millis(),
+        }
+    }
+}
