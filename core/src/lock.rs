@@ -57,6 +57,13 @@ pub(crate) struct Lapse {
     pub(crate) grace_until: Timestamp,
 }
 
+impl Lapse {
+    /// Is this the owner, through the dialect, that let the lock expire?
+    pub(crate) fn is_of(&self, owner: Slot<Known>, dialect: Dialect) -> bool {
+        self.owner == owner && self.dialect == dialect
+    }
+}
+
 impl Lock {
     pub(crate) fn busy(&self) -> Option<&Busy> {
         match &self.usage {

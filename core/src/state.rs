@@ -220,9 +220,10 @@ impl State {
         let queue = self.locks[lock].queue()?;
         match self.locks[lock].grace(now) {
             None => queue.first(),
-            Some(lapse) => {
-                queue.of(lapse.owner).find(|waiter| self.leases[*waiter].dialect == lapse.dialect)
-            }
+            Some(lapse) => queue.of(lapse.owner).find(|waiter| {
+                let lease = &self.leases[*waiter];
+                lapse.is_of(lease.owner, lease.dialect)
+            }),
         }
     }
 

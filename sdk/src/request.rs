@@ -186,6 +186,7 @@ impl LockRequest {
         let mut place = Place::new(&self.client, &self.owner);
         loop {
             let sent_at = clock.now();
+            attempts.begin(sent_at);
             if manner == Manner::Queue {
                 question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
                 place.take(question.request_id.as_ref());

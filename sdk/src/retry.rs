@@ -49,13 +49,21 @@ pub(crate) struct Attempts {
     retry: Retry,
     manner: Manner,
     give_up_at: Moment,
+    /// When the latest try began.
+    begun_at: Moment,
     n_attempts: u32,
     n_failures: u32,
 }
 
 impl Attempts {
     pub(crate) fn new(retry: Retry, manner: Manner, give_up_at: Moment) -> Self {
-        Self { retry, manner, give_up_at, n_attempts: 0, n_failures: 0 }
+        let begun_at = Moment::default();
+        Self { retry, manner, give_up_at, begun_at, n_attempts: 0, n_failures: 0 }
+    }
+
+    /// The next try begins.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        self.begun_at = now;
     }
 
     /// The pause before the next try; `None` if this error is the answer.
@@ -70,11 +78,14 @@ impl Attempts {
                     _ => self.manner == Manner::Return,
                 };
                 let recommended = error.retry_after().filter(|_| returns)?;
-                // Whoever kept its place until the wait was over goes straight to the back of the queue.
+                let pause = recommended + random::jittered(recommended / 4);
+                // Whoever kept its place until the wait was over goes straight to the back of the queue. But a server
+                // that says at once that the wait is over is not asked more often than it recommends, or than any
+                // failing one.
                 if no.reason == Reason::WaitTimeout {
-                    Duration::ZERO
+                    pause.max(self.retry.pause_min).saturating_sub(now.since(self.begun_at))
                 } else {
-                    recommended + random::jittered(recommended / 4)
+                    pause
                 }
             }
             error if error.is_retryable() => {
@@ -172,6 +183,25 @@ mod tests {
         assert_eq!(n, 7);
         let late = Moment::default() + Duration::from_secs(60);
         assert_eq!(attempts(Manner::Queue).after(&broken, late), None);
+    }
+
+    #[test]
+    fn a_wait_that_is_over_at_once_is_not_begun_again_at_once() {
+        let begun_at = Moment::default() + Duration::from_secs(1);
+        let pause = |took| {
+            let mut queued = attempts(Manner::Queue);
+            queued.begin(begun_at);
+            queued.after(&refusal(Reason::WaitTimeout), begun_at + took).unwrap()
+        };
+        assert!(pause(Duration::from_millis(1)) > Duration::from_millis(390));
+        assert_eq!(pause(Duration::from_secs(10)), Duration::ZERO, "it has waited");
+        let mut nothing = refusal(Reason::WaitTimeout);
+        if let Error::NotAcquired(no) = &mut nothing {
+            no.recommended_retry_ms = 0;
+        }
+        let mut queued = attempts(Manner::Queue);
+        queued.begin(begun_at);
+        assert_eq!(queued.after(&nothing, begun_at), Some(Retry::default().pause_min));
     }
 
     #[test]

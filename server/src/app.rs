@@ -58,7 +58,7 @@ pub struct Parts {
     /// What happened before what the engine still remembers, if that is kept.
     pub(crate) history: Option<History>,
     /// Where files are, if anywhere.
-    pub(crate) content: Option<Arc<dyn content::Content>>,
+    pub(crate) files: Option<files::Store>,
 }
 
 impl App {
@@ -83,7 +83,7 @@ impl App {
             backups: None,
             answers,
             history: None,
-            content: None,
+            files: None,
         }))
     }
 
@@ -105,8 +105,8 @@ impl App {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,
         };
-        let content: Option<Arc<dyn content::Content>> = Some(Arc::new(local));
-        Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
+        let files = Some(files::Store::new(Arc::new(local)));
+        Ok(Self(Arc::new(Parts { files, ..Parts::clone(&self) })))
     }
 
     /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.

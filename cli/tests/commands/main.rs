@@ -6,6 +6,7 @@ mod fake;
 mod lease;
 mod load;
 mod look;
+mod odd;
 mod pages;
 mod session;
 mod terminal;

@@ -125,11 +125,11 @@ pub(super) fn obstacle(
 ) -> Option<Rejection> {
     let lock = &t.state.locks[slot];
     if let Some(lapse) = lock.grace(t.now) {
-        let owner = t.state.owner(lapse.owner);
-        let is_last_owner = *owner == acquire.owner && lapse.dialect == acquire.dialect;
+        let owner = t.state.owners.find(&acquire.owner);
+        let is_last_owner = owner.is_some_and(|owner| lapse.is_of(owner, acquire.dialect));
         // The last owner goes before the whole queue.
         return (!is_last_owner).then(|| Rejection::Grace {
-            owner: owner.clone(),
+            owner: t.state.owner(lapse.owner).clone(),
             expired_at: lapse.expired_at,
             grace_until: lapse.grace_until,
         });

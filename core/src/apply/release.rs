@@ -73,7 +73,8 @@ pub(crate) fn give_up(t: &mut Transition<'_>, asked: GiveUp) -> Result<(), Rejec
     }
 }
 
-/// The last owner has no lease any more and does not want the lock back either.
+/// The last owner has no lease any more and does not want the lock back either; also after its grace period, as long as
+/// nobody else took the lock.
 fn forgo(
     t: &mut Transition<'_>,
     key: LockKey,
@@ -81,8 +82,9 @@ fn forgo(
     dialect: Dialect,
 ) -> Result<(), Rejection> {
     let lock = t.state.find_lock(&key).ok_or(Rejection::NotOwner)?;
-    let lapse = t.state.locks[lock].grace(t.now).ok_or(Rejection::NotOwner)?;
-    if t.state.owner(lapse.owner) != owner || lapse.dialect != dialect {
+    let owner = t.state.owners.find(owner).ok_or(Rejection::NotOwner)?;
+    let lapse = t.state.locks[lock].lapse.as_deref();
+    if !lapse.is_some_and(|lapse| lapse.is_of(owner, dialect)) {
         return Err(Rejection::NotOwner);
     }
     t.record(Change::GraceForgone { lock: key });

@@ -1,6 +1,7 @@
 //! End leases by force: no grace, no questions, but a reason.
 
 use super::proof::prove;
+use crate::change::Change;
 use crate::command::{Revoke, Target};
 use crate::lease::{Ending, LeaseNumber, Phase};
 use crate::outcome::{Limit, Rejection};
@@ -26,6 +27,14 @@ pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<Leas
         Target::Leases(numbers) => numbers.clone(),
     };
     let revoked = leases.into_iter().flat_map(|number| take_away(t, number, revoke)).collect();
+    if let Target::Lock(key) = &revoke.target
+        && let Some(lock) = t.state.find_lock(key)
+        && t.state.locks[lock].lapse.is_some()
+    {
+        // Nor is the lock kept for whoever let it expire.
+        t.record(Change::GraceForgone { lock: key.clone() });
+        t.stirred.push_back(lock);
+    }
     t.promote_stirred();
     Ok(revoked)
 }

@@ -274,7 +274,11 @@ impl Model {
                 vec![n]
             }
         };
-        Ok(format!("revoked {}", self.take_away(leases)))
+        let forgone = match &revoke.target {
+            Target::Lock(lock) => Some(lock),
+            _ => None,
+        };
+        Ok(format!("revoked {}", self.take_away(leases, forgone)))
     }
 
     pub(super) fn amend(&mut self, amend: &Amend) -> Result<String, String> {
@@ -297,7 +301,8 @@ impl Model {
             self.check_active(n)?;
             self.end(n, Ending::Released, self.now);
         } else {
-            let lapse = self.grace(lock).ok_or("NotOwner")?;
+            self.settle(lock);
+            let lapse = self.lapses.get(lock).ok_or("NotOwner")?;
             if lapse.owner != *owner || lapse.dialect != *dialect {
                 return Err("NotOwner".into());
             }

@@ -216,8 +216,9 @@ impl Model {
         over
     }
 
-    /// Ends these, with whom they wait, before anybody else gets anything; how many that were.
-    pub(super) fn take_away(&mut self, leases: Vec<usize>) -> usize {
+    /// Ends these, with whom they wait, and the grace of a lock, before anybody else gets anything; how many leases
+    /// that were.
+    pub(super) fn take_away(&mut self, leases: Vec<usize>, forgone: Option<&LockKey>) -> usize {
         let mut n_taken = 0;
         let mut over = leases.clone();
         for n in leases {
@@ -232,7 +233,13 @@ impl Model {
             n_taken += ended.len();
             over.extend(ended);
         }
+        if let Some(lock) = forgone {
+            self.lapses.remove(lock);
+        }
         over.iter().for_each(|n| self.promote(&self.leases[*n].asked.lock.clone()));
+        if let Some(lock) = forgone {
+            self.promote(lock);
+        }
         n_taken
     }
 

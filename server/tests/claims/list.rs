@@ -61,7 +61,6 @@ async fn a_bad_value_or_an_unknown_filter_is_400_by_name() {
         ("resource=", vec!["resource"]),
         ("ttl=x&limit=x&offset=x", vec!["limit", "offset", "ttl"]),
         ("ttl=", vec!["ttl"]),
-        ("ttl=-1", vec!["ttl"]),
         ("ttl=NaN", vec!["ttl"]),
         ("maximum_ttl=inf", vec!["maximum_ttl"]),
         ("minimum_waiting_duration=1s", vec!["minimum_waiting_duration"]),
@@ -77,6 +76,23 @@ async fn a_bad_value_or_an_unknown_filter_is_400_by_name() {
     ] {
         let answer = scene.local.client.get(&format!("/v1/claims/?{query}")).await;
         assert_eq!(named(&answer), expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_negative_bound_is_a_number_like_others() {
+    let scene = Scene::start().await;
+    scene.claim("r", 10.0).await;
+    for (query, n) in [
+        ("ttl=-1", 0),
+        ("maximum_ttl=-0.5", 0),
+        ("minimum_ttl=-1", 1),
+        ("maximum_waiting_duration=-1", 0),
+        ("minimum_waiting_duration=-1e9", 1),
+        ("minimum_active_duration=-1", 1),
+        ("maximum_active_duration=-1", 0),
+    ] {
+        assert_eq!(scene.list(&format!("?{query}")).await.len(), n, "{query}");
     }
 }
 

@@ -75,7 +75,7 @@ async fn a_stale_release_frees_nothing() {
     scene.local.advance_ms(60_000);
     let next = scene.local.client.acquire("job", "b", 1000, json!({})).await;
     assert_eq!((next.status, next.number("fencing_token")), (200, 2));
-    check(&scene, "stale", "/v1/locks/job", scene.proof(json!({})), "EXPIRED").await;
+    check(&scene, "stale", "/v1/locks/job", scene.proof(json!({})), "NOT_OWNER").await;
     let forged = scene.proof(json!({"fencing_token": 2}));
     check(&scene, "with the new token", "/v1/locks/job", forged, "NOT_OWNER").await;
     assert_eq!(scene.local.client.get("/v1/locks/job").await.get("owner_id"), "b");

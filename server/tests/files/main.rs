@@ -9,6 +9,7 @@ mod read;
 mod seed;
 mod session;
 mod slow;
+mod turn;
 mod ugly;
 mod write;
 

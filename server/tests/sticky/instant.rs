@@ -2,8 +2,8 @@
 //! `now >= grace_until`.
 
 use crate::{
-    Homelab, check_free, check_grace, check_granted, check_held, check_not_holder, check_released,
-    time,
+    Homelab, check_expired, check_free, check_grace, check_granted, check_held, check_not_holder,
+    check_released, time,
 };
 
 const EXPIRES_MS: u64 = 30_000;
@@ -23,7 +23,7 @@ async fn a_millisecond_before_expires_at_it_is_held() {
     let shown = lab.get("").await;
     assert_eq!(
         (shown.get("is_expired"), shown.text_of("message").as_str()),
-        (&false.into(), "held")
+        (&false.into(), "lock held")
     );
     check_held(&lab.post("client=laptop2").await, "laptop1", "10:30:00");
     check_not_holder(&lab.delete("client=laptop2").await);
@@ -60,8 +60,8 @@ async fn a_millisecond_before_grace_until_it_is_in_grace() {
 #[tokio::test]
 async fn at_grace_until_it_is_free() {
     let lab = at(GRACE_MS).await;
-    check_free(&lab.get("").await);
-    check_not_holder(&lab.delete("client=laptop1").await);
+    check_expired(&lab.get("").await, "laptop1", "10:30:00", "10:30:05");
+    check_not_holder(&lab.delete("client=laptop2").await);
     check_granted(&lab.post("client=laptop2").await, "acquired from laptop1", 2);
     check_held(&lab.post("client=laptop1").await, "laptop2", "10:30:35");
 }

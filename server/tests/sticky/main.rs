@@ -112,7 +112,19 @@ fn check_not_holder(answer: &Response) {
 #[track_caller]
 fn check_free(answer: &Response) {
     let job = answer.get("job");
-    let body = json!({"holder": "", "is_expired": true, "job": job, "message": "no lock"});
+    let body = json!({
+        "success": true, "holder": "", "is_expired": true, "job": job, "message": "no lock held",
+    });
+    check(answer, 200, body);
+}
+
+/// Nobody has the lock; the last holder let it expire, and is still shown.
+#[track_caller]
+fn check_expired(answer: &Response, holder: &str, expires_at: &str, grace_until: &str) {
+    let body = json!({
+        "success": true, "holder": holder, "is_expired": true, "job": answer.get("job"),
+        "message": "lock held", "expires_at": time(expires_at), "grace_until": time(grace_until),
+    });
     check(answer, 200, body);
 }
 

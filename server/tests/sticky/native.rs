@@ -137,3 +137,18 @@ async fn a_native_waiter_gets_the_lock_at_once_when_the_grace_is_given_up() {
     assert_eq!(waiting.await.expect("no panic").number("fencing_token"), 2);
     assert_eq!(lab.get("").await.text_of("holder"), "waiter");
 }
+
+#[tokio::test]
+async fn a_revoke_clears_the_last_holder_and_its_grace() {
+    for s in [31, 3600] {
+        let lab = Homelab::start().await;
+        lab.post("client=laptop1&ttl=30s").await;
+        lab.at_s(s);
+        assert_eq!(lab.get("").await.text_of("holder"), "laptop1");
+        let revoke = json!({"reason": "the laptop is gone"});
+        let revoked = lab.local.client.post("/v1/locks/default/revoke", revoke).await;
+        assert_eq!(revoked.expect("an answer").status, 200);
+        check_free(&lab.get("").await);
+        check_granted(&lab.post("client=laptop2").await, "acquired", 2);
+    }
+}

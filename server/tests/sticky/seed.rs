@@ -3,8 +3,8 @@
 use leasehold_testkit::json;
 
 use crate::{
-    Homelab, check, check_free, check_grace, check_granted, check_held, check_not_holder,
-    check_released, time,
+    Homelab, check, check_expired, check_free, check_grace, check_granted, check_held,
+    check_not_holder, check_released, time,
 };
 
 #[tokio::test]
@@ -120,13 +120,15 @@ async fn get_checks_current_lock_status() {
     let lab = Homelab::start().await;
     lab.post("client=laptop1&ttl=30s").await;
     let mut body = json!({
-        "holder": "laptop1", "expires_at": time("10:30:00"), "is_expired": false,
-        "grace_until": time("10:30:05"), "job": "default", "message": "held",
+        "success": true, "holder": "laptop1", "expires_at": time("10:30:00"), "is_expired": false,
+        "grace_until": time("10:30:05"), "job": "default", "message": "lock held",
     });
     check(&lab.get("").await, 200, body.clone());
     lab.at_s(31);
     body["is_expired"] = true.into();
-    body["message"] = "grace period active".into();
+    check(&lab.get("").await, 200, body.clone());
+    // The document never clears it.
+    lab.at_s(3600);
     check(&lab.get("").await, 200, body);
 }
 
@@ -136,6 +138,8 @@ async fn get_or_if_no_lock() {
     check_free(&lab.get("").await);
     lab.post("client=laptop1&ttl=30s").await;
     lab.at_s(36);
+    check_expired(&lab.get("").await, "laptop1", "10:30:00", "10:30:05");
+    check_released(&lab.delete("client=laptop1").await);
     check_free(&lab.get("").await);
 }
 
@@ -206,9 +210,10 @@ async fn rule_4_expired_and_past_grace_grants_the_lock_to_anybody() {
     let lab = Homelab::start().await;
     lab.post("client=laptop1&ttl=30s").await;
     lab.at_s(3600);
-    check_not_holder(&lab.delete("client=laptop1").await);
+    check_not_holder(&lab.delete("client=laptop2").await);
     check_granted(&lab.post("client=laptop2").await, "acquired from laptop1", 2);
     assert_eq!(lab.get("").await.text_of("holder"), "laptop2");
+    check_not_holder(&lab.delete("client=laptop1").await);
 }
 
 #[tokio::test]

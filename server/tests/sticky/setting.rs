@@ -8,7 +8,7 @@ use leasehold_server::dialect::{self, Dialect};
 use leasehold_testkit::{Local, folder, json, settings};
 
 use crate::{
-    Homelab, WALL_MS, check_free, check_grace, check_granted, check_held, check_released, time,
+    Homelab, WALL_MS, check_expired, check_grace, check_granted, check_held, check_released, time,
 };
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_restart_keeps_lock_and_grace() {
     lab.local.stop().await;
     clock.advance(Span::from_secs(6));
     let lab = start().await;
-    check_free(&lab.get("").await);
+    assert_eq!(lab.get("").await.text_of("holder"), "laptop1", "still shown after a restart");
     check_granted(&lab.post("client=laptop2").await, "acquired from laptop1", 3);
     lab.local.stop().await;
 }
@@ -96,7 +96,7 @@ async fn without_grace_an_expired_lock_is_free_at_once() {
     lab.post("client=laptop1&ttl=30s").await;
     assert_eq!(lab.get("").await.text_of("grace_until"), time("10:30:00"));
     lab.at_s(30);
-    check_free(&lab.get("").await);
+    check_expired(&lab.get("").await, "laptop1", "10:30:00", "10:30:00");
     check_granted(&lab.post("client=laptop2").await, "acquired from laptop1", 2);
 }
 

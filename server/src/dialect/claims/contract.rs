@@ -53,7 +53,7 @@ fn create(limits: &Limits) -> Operation {
 }
 
 fn list() -> Operation {
-    let number = || json!({"type": "number", "minimum": 0});
+    let number = || json!({"type": "number"});
     let date = || json!({"type": "string", "examples": ["Sun, 15 Nov 2026 02:18:43 -0000", "2026-11-15T02:18:43Z"]});
     let list = Operation::new("get", "/v1/claims/", "listClaims", "List claims")
         .in_query(

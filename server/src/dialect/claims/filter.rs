@@ -116,8 +116,9 @@ fn bound_of(name: &str, value: &str) -> Result<f64, String> {
         let date = date::parse(value);
         return date.ok_or_else(|| "Must be an RFC 2822 or ISO 8601 date".into());
     }
-    let seconds = value.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-    seconds.ok_or_else(|| "Must be a number of seconds, 0 or more".into())
+    // A negative bound is a number like others: nothing is below it.
+    let seconds = value.parse().ok().filter(|seconds: &f64| seconds.is_finite());
+    seconds.ok_or_else(|| "Must be a number of seconds".into())
 }
 
 fn whole(text: &str) -> Option<usize> {

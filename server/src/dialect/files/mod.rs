@@ -15,11 +15,11 @@ mod path;
 mod range;
 mod read;
 mod session;
+mod turn;
 mod upload;
 mod wire;
 mod write;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use axum::Router;
@@ -28,7 +28,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, delete, get};
 use serde::Deserialize;
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::app::{self, App};
 use crate::engine;
@@ -37,12 +37,10 @@ use error::Refusal;
 use lock::Operation;
 use path::{FilePath, NoPath};
 use session::Session;
+use turn::Turns;
 
 /// What a file's path can be asked with.
 const METHODS: &str = "GET,HEAD,PUT,DELETE,POST";
-/// How many publish at once at most. Two files may share a turn; they wait a little, that is all.
-const N_TURNS: usize = 64;
-
 type Answer = Result<Response, Refusal>;
 
 pub(super) fn routes(app: &App) -> Router<App> {
@@ -62,18 +60,30 @@ pub(crate) fn rest(app: &App) -> Option<MethodRouter> {
     Files::of(app).map(|files| any(serve).with_state(files))
 }
 
-/// What the handlers of this dialect share.
+/// What all workers and all paths that lead to a file share. Made once, with the server.
+#[derive(Clone)]
+pub(crate) struct Store {
+    content: Arc<dyn Content>,
+    turns: Turns,
+}
+
+impl Store {
+    pub(crate) fn new(content: Arc<dyn Content>) -> Self {
+        Self { content, turns: Turns::default() }
+    }
+}
+
+/// What the handlers of this dialect use.
 #[derive(Clone)]
 pub(super) struct Files {
     app: App,
     content: Arc<dyn Content>,
-    turns: Arc<[Arc<Mutex<()>>]>,
+    turns: Turns,
 }
 
 impl Files {
     fn of(app: &App) -> Option<Self> {
-        let content = app.content.clone()?;
-        let turns = (0..N_TURNS).map(|_| Arc::default()).collect();
+        let Store { content, turns } = app.files.clone()?;
         Some(Self { app: app.clone(), content, turns })
     }
 
@@ -101,9 +111,7 @@ impl Files {
 
     /// Waits until nobody else publishes at this path, and lets nobody until dropped.
     async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
-        let mut hasher = DefaultHasher::new();
-        path.as_str().hash(&mut hasher);
-        self.turns[hasher.finish() as usize % N_TURNS].clone().lock_owned().await
+        self.turns.take(path).await
     }
 }
 

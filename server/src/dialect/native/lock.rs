@@ -10,8 +10,8 @@ use leasehold_api::{
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
 };
 use leasehold_core::{
-    Acquire, Ending, Extend, Grant, Holding, LockKey, LockView, Proof, Rejection, Release, Renew,
-    Revoke, Secret, Span, Target, Timestamp, Token,
+    Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Proof, Rejection,
+    Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token,
 };
 
 use super::error::Refusal;
@@ -20,7 +20,7 @@ use super::wire;
 use crate::app::App;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
-use crate::engine::{self, ReadLock, WaitFor, Waited};
+use crate::engine::{self, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
 
 /// How much of a queue is shown.
@@ -203,6 +203,7 @@ pub(super) async fn release(
 ) -> Answer {
     let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_released(Reason::NotOwner)) };
+    let number = lease_id::parse(&request.lease_id).map(|id| id.number);
     let release = Release {
         proof,
         dialect: Dialect::Native.number(),
@@ -210,10 +211,21 @@ pub(super) async fn release(
     };
     match app.engine.ask(release).await? {
         Ok(_) => Ok(json(StatusCode::OK, &Released { released: true })),
-        Err(Rejection::Ended(Ending::Expired)) => Ok(not_released(Reason::Expired)),
+        Err(Rejection::Ended(Ending::Expired)) if !is_anothers(&app, number).await? => {
+            Ok(not_released(Reason::Expired))
+        }
         Err(rejection) if is_not_theirs(&rejection) => Ok(not_released(Reason::NotOwner)),
         Err(rejection) => Err(rejection.into()),
     }
+}
+
+/// Has somebody else the lock of a lease that ended?
+async fn is_anothers(app: &App, number: Option<LeaseNumber>) -> Result<bool, Refusal> {
+    let Some(number) = number else { return Ok(false) };
+    let lease = app.engine.ask(ReadLease { number, dialect: Dialect::Native.number() }).await?;
+    let Some(lease) = lease else { return Ok(false) };
+    let lock = app.engine.ask(ReadLock { key: lease.lock, n_queue_max: 0 }).await??;
+    Ok(!lock.holders.is_empty())
 }
 
 fn not_released(reason: Reason) -> Response {

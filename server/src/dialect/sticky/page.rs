@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{LockKey, LockView};
+use leasehold_core::{LockKey, LockView, Timestamp};
 
 use super::error::Refusal;
 use super::wire::{self, Status};
@@ -18,7 +18,8 @@ pub(super) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
     let (mut locks, is_all) = locks(&app).await?;
     locks.sort_unstable_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let now = app.engine.now();
-    let rows = locks.iter().map(|(key, view)| row(&wire::status(&app, &key.name, view, now), view));
+    let rows =
+        locks.iter().map(|(key, view)| row(&wire::status(&app, &key.name, view, now), view, now));
     let rows: String = rows.collect();
     let note = match (is_all, locks.is_empty()) {
         (true, true) => "There is no lock yet.",
@@ -69,10 +70,11 @@ async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     }
 }
 
-fn row(status: &Status<'_>, view: &LockView) -> String {
+fn row(status: &Status<'_>, view: &LockView, now: Timestamp) -> String {
+    let in_grace = view.lapse.as_ref().is_some_and(|lapse| now < lapse.grace_until);
     let (state, job, holder, until) = match status {
         Status::Known { job, holder, is_expired: true, grace_until, .. } => {
-            ("grace", job, *holder, grace_until.as_deref())
+            (if in_grace { "grace" } else { "expired" }, job, *holder, grace_until.as_deref())
         }
         Status::Known { job, holder, expires_at, .. } => {
             ("held", job, *holder, Some(expires_at.as_deref().unwrap_or("until released")))

@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{LockView, Timestamp};
+use leasehold_core::{LapseRecord, LockView, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::dialect::calendar;
+use crate::dialect::{Dialect, calendar};
 
 /// What is said of a lock is true for a moment: nobody may keep it.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
@@ -65,8 +65,9 @@ pub(super) struct Released<'a> {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Status<'a> {
-    /// Somebody has it, or had it and may have it back. Both times are `null` if it never expires.
+    /// Somebody has it, or had it last and nobody took it since. Both times are `null` if it never expires.
     Known {
+        success: bool,
         holder: &'a str,
         expires_at: Option<String>,
         is_expired: bool,
@@ -74,38 +75,51 @@ pub(super) enum Status<'a> {
         job: &'a str,
         message: &'static str,
     },
-    /// It is anybody's.
-    Free { holder: &'static str, is_expired: bool, job: &'a str, message: &'static str },
+    /// It is anybody's, and nobody let it expire.
+    Free {
+        success: bool,
+        holder: &'static str,
+        is_expired: bool,
+        job: &'a str,
+        message: &'static str,
+    },
 }
 
-/// A lock as it is shown to whoever asked at `now`.
+/// A lock as it is shown to whoever asked at `now`. Past its grace period the last holder stays visible until somebody
+/// takes the lock, it is released or it is forgotten; but only one of this dialect, which is where it means something.
 pub(super) fn status<'a>(
     app: &App,
     job: &'a str,
     view: &'a LockView,
     now: Timestamp,
 ) -> Status<'a> {
+    let known = |holder, expires_at: Option<Timestamp>, is_expired, grace_until| Status::Known {
+        success: true,
+        holder,
+        expires_at: expires_at.map(|at| shown(app, at)),
+        is_expired,
+        grace_until,
+        job,
+        message: "lock held",
+    };
     if let Some(lease) = view.holders.first() {
-        return Status::Known {
-            holder: &lease.owner.instance,
-            expires_at: lease.deadline.map(|deadline| shown(app, deadline)),
-            is_expired: false,
-            grace_until: lease.deadline.map(|deadline| shown(app, deadline + lease.grace)),
-            job,
-            message: "held",
-        };
+        let grace_until = lease.deadline.map(|deadline| shown(app, deadline + lease.grace));
+        return known(&lease.owner.instance, lease.deadline, false, grace_until);
     }
-    match view.lapse.as_ref().filter(|lapse| now < lapse.grace_until) {
-        Some(lapse) => Status::Known {
-            holder: &lapse.owner.instance,
-            expires_at: Some(shown(app, lapse.expired_at)),
-            is_expired: true,
-            grace_until: Some(shown(app, lapse.grace_until)),
-            job,
-            message: "grace period active",
-        },
-        None => Status::Free { holder: "", is_expired: true, job, message: "no lock" },
+    match view.lapse.as_ref().filter(|lapse| is_shown(lapse, now)) {
+        Some(lapse) => {
+            let grace_until = Some(shown(app, lapse.grace_until));
+            known(&lapse.owner.instance, Some(lapse.expired_at), true, grace_until)
+        }
+        None => {
+            let message = "no lock held";
+            Status::Free { success: true, holder: "", is_expired: true, job, message }
+        }
     }
+}
+
+fn is_shown(lapse: &LapseRecord, now: Timestamp) -> bool {
+    now < lapse.grace_until || lapse.dialect == Dialect::Sticky.number()
 }
 
 /// A lock time as people read it.

@@ -1,0 +1,41 @@
+//! Servers that answer oddly: nobody is harmed by that, neither they nor whoever asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use leasehold_testkit::json;
+
+use crate::{Ended, command, fake};
+
+#[test]
+fn a_server_that_ends_every_wait_at_once_is_not_asked_in_a_loop() {
+    let n_asked = Arc::new(AtomicU64::new(0));
+    let counted = n_asked.clone();
+    let url = fake::serve(move |_| {
+        counted.fetch_add(1, SeqCst);
+        let refusal = json!({
+            "acquired": false, "lock_name": "a", "current_owner_id": null, "current_expiry_ms": null,
+            "recommended_retry_ms": 0, "reason": "WAIT_TIMEOUT", "error": "no",
+        });
+        (409, refusal)
+    });
+    let ended = command(&["run", "a", "-w", "2", "--url", &url, "--", "true"]).output().unwrap();
+    assert_eq!(Ended::of(ended).code, 1);
+    // At most every 50 ms.
+    let n_asked = n_asked.load(SeqCst);
+    assert!((2..=60).contains(&n_asked), "{n_asked} requests in 2 s");
+}
+
+#[test]
+fn an_answer_without_a_safe_deadline_is_no_answer() {
+    let url = fake::serve(|_| {
+        let granted = json!({
+            "acquired": true, "lock_name": "a", "owner_id": "o", "lease_id": "1.x", "fencing_token": 1,
+            "lease_expiry_ms": null, "expires_in_ms": 60_000,
+        });
+        (200, granted)
+    });
+    let ended = Ended::of(command(&["acquire", "a", "--url", &url]).output().unwrap());
+    assert_ne!(ended.code, 0, "it must not look like a lease that never expires: {ended:?}");
+    assert!(ended.err.contains("expires_after_send_ms"), "{ended:?}");
+}
