@@ -4,14 +4,15 @@
 //! to the table below. Its answer can be any type.
 
 use crate::apply::{
-    acquire, acquire_all, cancel, leave, maintain, proof, release, renew, restore, revoke, session,
-    settle, sweep,
+    acquire, acquire_all, cancel, confirm, leave, maintain, proof, release, renew, restore, revoke,
+    session, settle, sweep,
 };
 use crate::command::{
-    Acquire, AcquireAll, Amend, Cancel, CloseSession, EndSession, GiveUp, KeepSession, Leave,
-    Maintain, OpenSession, Prove, Release, ReleaseAll, Renew, RenewAll, Restore, Resume, Revoke,
-    Settle, Sweep,
+    Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, GiveUp, KeepSession,
+    Leave, Maintain, OpenSession, Prove, Release, ReleaseAll, Renew, RenewAll, Restore, Resume,
+    Revoke, Settle, Sweep,
 };
+use crate::lease::LeaseRecord;
 use crate::outcome::{Acquired, AcquiredAll, Rejection, SessionOpened, Swept};
 use crate::time::Timestamp;
 use crate::transition::Transition;
@@ -116,6 +117,8 @@ commands! {
     Revoke -> Vec<LeaseView>, |t, asked| revoke::revoke(t, &asked);
     /// Change what a later grant of a lease lasts.
     Amend -> Box<LeaseView>, |t, asked| renew::amend(t, &asked);
+    /// Is a lease active? If it waits: who is in the way?
+    Confirm -> Box<LeaseRecord>, |t, asked| confirm::confirm(t, &asked);
     /// The connection behind a lease is gone.
     Leave -> (), |t, Leave(lease)| Ok(leave::leave(t, lease));
     /// Start a session.

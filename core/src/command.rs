@@ -263,6 +263,15 @@ pub enum Target {
     Leases(Vec<LeaseNumber>),
 }
 
+/// Is a lease active? If it waits: who is in the way?
+#[derive(Clone, Debug)]
+pub struct Confirm {
+    /// Which lease, and by what right.
+    pub proof: Proof,
+    /// Through which protocol.
+    pub dialect: Dialect,
+}
+
 /// Change what a later grant of a waiting or active lease lasts.
 #[derive(Clone, Debug)]
 pub struct Amend {

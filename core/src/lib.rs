@@ -69,9 +69,9 @@ pub use ask::{Ask, Command, Outcome};
 pub use asker::Asker;
 pub use change::{Change, Note};
 pub use command::{
-    Acquire, AcquireAll, Amend, Cancel, CloseSession, EndSession, Extend, GiveUp, KeepSession,
-    Leave, Maintain, OpenSession, Other, Proof, Prove, Release, ReleaseAll, Renew, RenewAll,
-    Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
+    Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, Extend, GiveUp,
+    KeepSession, Leave, Maintain, OpenSession, Other, Proof, Prove, Release, ReleaseAll, Renew,
+    RenewAll, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
 pub use footprint::Footprint;

@@ -201,7 +201,7 @@ impl Limits {
         self.within(Limit::Name, fits(&key.name, self.name_bytes_max))
     }
 
-    fn check_owner(&self, owner: &Owner) -> Result<(), Rejection> {
+    pub(crate) fn check_owner(&self, owner: &Owner) -> Result<(), Rejection> {
         let fits = |name| fits(name, self.owner_bytes_max);
         self.within(Limit::Owner, fits(&owner.principal) && fits(&owner.instance))
     }

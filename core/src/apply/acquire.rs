@@ -128,11 +128,7 @@ pub(super) fn obstacle(
         let owner = t.state.owners.find(&acquire.owner);
         let is_last_owner = owner.is_some_and(|owner| lapse.is_of(owner, acquire.dialect));
         // The last owner goes before the whole queue.
-        return (!is_last_owner).then(|| Rejection::Grace {
-            owner: t.state.owner(lapse.owner).clone(),
-            expired_at: lapse.expired_at,
-            grace_until: lapse.grace_until,
-        });
+        return (!is_last_owner).then(|| in_the_way(t, slot));
     }
     let others_first =
         lock.queue().is_some_and(|queue| queue.n_ready() > 0 && !is_passed(t, queue));
@@ -143,6 +139,18 @@ pub(super) fn obstacle(
 fn is_passed(t: &Transition<'_>, queue: &Queue) -> bool {
     mutant!(GroupIsPassed)
         && queue.first().is_some_and(|waiter| t.state.leases[waiter].group().is_some())
+}
+
+/// Who keeps those who wait for a lock from having it.
+pub(crate) fn in_the_way(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
+    match t.state.locks[slot].grace(t.now) {
+        Some(lapse) => Rejection::Grace {
+            owner: t.state.owner(lapse.owner).clone(),
+            expired_at: lapse.expired_at,
+            grace_until: lapse.grace_until,
+        },
+        None => held(t, slot),
+    }
 }
 
 fn held(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {

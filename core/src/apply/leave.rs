@@ -62,12 +62,9 @@ pub(crate) fn resume(t: &mut Transition<'_>) {
     for lock in locks {
         t.promote(lock);
     }
+    #[cfg(feature = "mutants")]
     if mutant!(RestartWithFullTtl) {
-        let active = t.state.leases.iter().filter(|(_, lease)| lease.is_active());
-        let active: Vec<_> = active.map(|(_, l)| (l.number, l.ttl.from(t.now))).collect();
-        for (lease, deadline) in active {
-            t.record(Change::Renewed { lease, at: t.now, deadline, request: None });
-        }
+        start_every_ttl_anew(t);
     }
     // Nobody is there to be woken.
     t.wakeups.clear();
@@ -77,6 +74,16 @@ pub(crate) fn resume(t: &mut Transition<'_>) {
 fn can_come_back(state: &State, lease: &Lease) -> bool {
     let first = lease.group().and_then(|group| state.find_lease(group.first));
     !first.map_or(lease, |first| &state.leases[first]).requests().is_empty()
+}
+
+/// What no restart may do.
+#[cfg(feature = "mutants")]
+fn start_every_ttl_anew(t: &mut Transition<'_>) {
+    let active = t.state.leases.iter().filter(|(_, lease)| lease.is_active());
+    let active: Vec<_> = active.map(|(_, l)| (l.number, l.ttl.from(t.now))).collect();
+    for (lease, deadline) in active {
+        t.record(Change::Renewed { lease, at: t.now, deadline, request: None });
+    }
 }
 
 fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, can_come_back: bool) {

@@ -3,6 +3,7 @@
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
 pub(crate) mod cancel;
+pub(crate) mod confirm;
 pub(crate) mod leave;
 pub(crate) mod maintain;
 pub(crate) mod proof;

@@ -18,6 +18,7 @@ pub(crate) fn prove(
 ) -> Result<Slot<Lease>, Rejection> {
     match proof {
         Proof::Id { id, owner, token, lock } => {
+            t.limits.check_owner(owner)?;
             let slot = t.state.find_lease(id.number).ok_or(Rejection::NoSuchLease)?;
             let lease = &t.state.leases[slot];
             if !lease.secret.matches(&id.secret) {
@@ -40,6 +41,7 @@ pub(crate) fn prove(
             if is_right { settled(t, slot) } else { Err(Rejection::NotOwner) }
         }
         Proof::Owner { lock, owner } => {
+            t.limits.check_owner(owner)?;
             let lock = settled_lock(t, lock)?;
             t.held_by(lock, owner, dialect).ok_or(Rejection::NotOwner)
         }

@@ -281,6 +281,24 @@ impl Model {
         Ok(format!("revoked {}", self.take_away(leases, forgone)))
     }
 
+    pub(super) fn confirm(&mut self, asked: &Confirm) -> Result<String, String> {
+        let n = self.prove(&asked.proof, asked.dialect)?;
+        let number = LeaseNumber(self.leases[n].number);
+        let lock = self.leases[n].asked.lock.clone();
+        match self.check_active(n) {
+            Ok(()) => Ok(format!("active {number:?}")),
+            Err(why) if why == "StillWaiting" => Err(match self.grace(&lock) {
+                Some(Lapse { owner, expired_at, until, .. }) => {
+                    format!(
+                        "Grace {{ owner: {owner:?}, expired_at: {expired_at:?}, grace_until: {until:?} }}"
+                    )
+                }
+                None => format!("held, {} waiting", self.waiters(&lock).len()),
+            }),
+            Err(why) => Err(why),
+        }
+    }
+
     pub(super) fn amend(&mut self, amend: &Amend) -> Result<String, String> {
         let n = self.prove(&amend.proof, amend.dialect)?;
         if let Phase::Ended(how) = self.leases[n].phase {

@@ -126,6 +126,7 @@ pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
             format!("renewed {:?} {:?}", lease.id.number, lease.deadline)
         }
         Ok(Outcome::Release(lease)) => format!("released {:?}", lease.id.number),
+        Ok(Outcome::Confirm(lease)) => format!("active {:?}", lease.number),
         Ok(Outcome::Amend(lease)) => format!("amended {:?} {:?}", lease.id.number, lease.ttl),
         Ok(Outcome::Revoke(leases)) => format!("revoked {}", leases.len()),
         Ok(Outcome::GiveUp(())) => "given up".into(),
@@ -218,6 +219,7 @@ impl Model {
             Command::ReleaseAll(release) => self.release_all(release),
             Command::Revoke(revoke) => self.revoke(revoke),
             Command::Amend(amend) => self.amend(amend),
+            Command::Confirm(asked) => self.confirm(asked),
             Command::Leave(Leave(lease)) => self.leave(lease.0),
             Command::OpenSession(open) => self.open(open),
             Command::KeepSession(keep) => self.keep(keep),

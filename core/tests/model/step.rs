@@ -90,6 +90,10 @@ enum What {
         who: Who,
         ttl: u64,
     },
+    Confirm {
+        lease: u64,
+        who: Who,
+    },
     Leave {
         lease: u64,
     },
@@ -164,6 +168,7 @@ fn what() -> impl Strategy<Value = What> {
         1 => (0..N_LOCKS).prop_map(|lock| What::RevokeLock { lock }),
         1 => (recent(), who()).prop_map(|(lease, who)| What::RevokeLease { lease, who }),
         1 => (recent(), who(), 0..9u64).prop_map(|(lease, who, ttl)| What::Amend { lease, who, ttl }),
+        2 => (recent(), who()).prop_map(|(lease, who)| What::Confirm { lease, who }),
         4 => recent().prop_map(|lease| What::Leave { lease }),
         2 => (0..2u8, who(), 1..9u64).prop_map(|(session, who, ttl)| What::Open { session, who, ttl }),
         1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Keep { session, dialect }),
@@ -283,6 +288,10 @@ impl Step {
                 proof: Way::Number.proof(number(lease), who),
                 dialect: Dialect(who.dialect),
                 ttl: Span::from_secs(ttl),
+            }),
+            What::Confirm { lease, who } => Command::Confirm(Confirm {
+                proof: Way::Number.proof(number(lease), who),
+                dialect: Dialect(who.dialect),
             }),
             What::Leave { lease } => Command::Leave(Leave(number(lease))),
             What::Again { .. } => unreachable!("it was replaced by what it repeats"),

@@ -132,6 +132,7 @@ impl<'a> Line<'a> {
                 dialect,
                 ttl: self.span("ttl")?.ok_or("amend ttl=?")?,
             }),
+            "confirm" => Command::Confirm(Confirm { proof: self.proof(machine)?, dialect }),
             "leave" => Command::Leave(Leave(LeaseNumber(number_of(self.target()?)?))),
             "open" => Command::OpenSession(OpenSession {
                 digest: digest(self.target()?),

@@ -34,6 +34,7 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         | Outcome::AcquireAll(AcquiredAll::Queued(number)) => format!("queued: {number:?}"),
         Outcome::Renew(view) => format!("renewed: {}, {} left", lease(view), left(view, now)),
         Outcome::Release(view) => format!("released: {}", lease(view)),
+        Outcome::Confirm(record) => format!("active: {:?}", record.number),
         Outcome::Amend(view) => format!("amended: {}, ttl {:?}", lease(view), view.ttl),
         Outcome::Revoke(leases) => {
             format!("revoked: [{}]", leases.iter().map(lease).collect::<Vec<_>>().join("; "))

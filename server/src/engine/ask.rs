@@ -5,8 +5,8 @@
 
 use leasehold_core::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Amend, Ask as _, Cancel, CloseSession, Command,
-    EndSession, GiveUp, Grant, KeepSession, LockView, Maintain, OpenSession, Outcome, Rejection,
-    Release, ReleaseAll, Renew, RenewAll, Revoke, Span, Wait,
+    Confirm, EndSession, GiveUp, Grant, KeepSession, LockView, Maintain, OpenSession, Outcome,
+    Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Span, Wait,
 };
 
 use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
@@ -222,6 +222,7 @@ commands!(
     GiveUp,
     Revoke,
     Amend,
+    Confirm,
     OpenSession,
     KeepSession,
     CloseSession,

@@ -166,6 +166,7 @@ impl Writer {
             Ok(permit) => permit,
             Err(store::Error::Busy) => {
                 gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
+                #[cfg(feature = "mutants")]
                 if mutant!(BusyAfterApplying) {
                     self.apply_unseen(asks);
                 }
@@ -212,6 +213,7 @@ impl Writer {
     }
 
     /// Applies what is about to be refused: what being busy must never do.
+    #[cfg(feature = "mutants")]
     fn apply_unseen(&mut self, asks: &[Asked]) {
         for ask in asks {
             if let Question::Apply(command) = &ask.question {

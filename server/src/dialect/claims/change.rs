@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use leasehold_core::{
-    Amend, Extend, LeaseNumber, LeaseView, LockKey, Phase, Proof, Rejection, Release, Renew,
+    Amend, Confirm, Extend, LeaseNumber, LeaseView, LockKey, Proof, Rejection, Release, Renew,
     Revoke, Target,
 };
 
@@ -28,7 +28,7 @@ pub(super) async fn change(
     // Without authentication whoever knows a claim's number may change it.
     let proof = Proof::Number { number, principal: None };
     match parameters.update(&app.limits)? {
-        Update::Activate => activate(&app, &base, number).await,
+        Update::Activate => activate(&app, &base, number, Confirm { proof, dialect }).await,
         Update::Release => {
             let release = Release { proof, dialect, request_id: None };
             ended(&app, number, app.engine.ask(release).await?.map(drop)).await
@@ -49,22 +49,18 @@ pub(super) async fn change(
 
 /// The server promotes by itself: a claim that is active already is what was asked for, and there is nothing
 /// to do for one that is not.
-async fn activate(app: &App, base: &str, number: LeaseNumber) -> Answer {
-    let claim = read(app, number).await?;
-    match claim.phase {
-        Phase::Active => Ok(shown(app, base, &claim)),
-        Phase::Ended(how) => {
-            let active = active_claim(app, &claim.lock).await?;
-            Err(Refusal::conflict(error::ended(how), active))
-        }
-        Phase::Waiting | Phase::Parked => {
-            let active = active_claim(app, &claim.lock).await?;
-            if active == Some(number.0) {
-                // It was promoted between the two looks, and never waits again.
-                return Ok(shown(app, base, &read(app, number).await?));
-            }
+async fn activate(app: &App, base: &str, number: LeaseNumber, confirm: Confirm) -> Answer {
+    match app.engine.ask(confirm).await? {
+        Ok(record) => Ok(shown(app, base, &Claim::from(*record))),
+        Err(Rejection::Held(holding)) => {
+            let claim = holding.lease.filter(|(dialect, _)| *dialect == Dialect::Claims.number());
+            let active = claim.map(|(_, number)| number.0);
             Err(Refusal::conflict("The resource is held by another", active))
         }
+        Err(Rejection::Grace { .. }) => {
+            Err(Refusal::conflict("The resource is held by another", None))
+        }
+        Err(rejection) => Err(refusal(app, number, rejection).await),
     }
 }
 

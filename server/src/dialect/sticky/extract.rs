@@ -67,7 +67,7 @@ impl FromRequestParts<App> for AcquireParams {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let query: AcquireQuery = parse(parts)?;
-        let owner = owner(app, &query.client)?;
+        let owner = owner(&query.client)?;
         Ok(Self { lock: lock(app, query.job), owner, ttl: ttl(app, &query.ttl)? })
     }
 }
@@ -77,7 +77,7 @@ impl FromRequestParts<App> for ReleaseParams {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let query: ReleaseQuery = parse(parts)?;
-        Ok(Self { owner: owner(app, &query.client)?, lock: lock(app, query.job) })
+        Ok(Self { owner: owner(&query.client)?, lock: lock(app, query.job) })
     }
 }
 
@@ -94,13 +94,9 @@ fn parse<T: DeserializeOwned>(parts: &Parts) -> Result<T, Refusal> {
     query::parse(&parts.uri).map_err(Refusal::invalid)
 }
 
-/// The core looks at an owner's length only when a lease is added; here every call is told the same.
-fn owner(app: &App, client: &str) -> Result<Owner, Refusal> {
+fn owner(client: &str) -> Result<Owner, Refusal> {
     if client.is_empty() {
         return Err(Refusal::invalid("client parameter required"));
-    }
-    if client.len() > app.limits.owner_bytes_max {
-        return Err(app.limits.exceeded(Limit::Owner).into());
     }
     Ok(crate::dialect::owner::anonymous(client))
 }
