@@ -30,7 +30,6 @@ pub struct SessionOpened {
 /// `POST /v1/sessions/{id}/keepalive`: 200.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[expect(missing_docs, reason = "named as everywhere")]
 pub struct KeptAlive {
     /// Time left when this answer was made.
     pub expires_in_ms: u64,
