@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
-    /// In words: what was wrong.
+    /// What is wrong, in words.
     pub error: String,
-    /// For programs.
+    /// The kind of error, for programs.
     pub code: Code,
-    /// The same request may succeed later.
+    /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// It may have had its effect all the same: repeat it with the same `request_id` to find out.
+    /// Whether the request may have taken effect: repeat it with the same `request_id` to find out.
     pub may_have_taken_effect: bool,
 }
 
@@ -39,39 +39,39 @@ impl Failure {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
-    /// The request makes no sense: a field is missing, ill-typed, unknown or out of bounds.
+    /// A field is missing, has the wrong type, is unknown or is out of bounds.
     InvalidRequest,
     /// The body is not JSON.
     InvalidJson,
-    /// The body is said to be something else than JSON.
+    /// The Content-Type is not application/json.
     UnsupportedMediaType,
     /// The body is larger than allowed.
     BodyTooLarge,
     /// There is nothing at this path.
     NotFound,
-    /// There is something at this path, but not by this method.
+    /// The method is not allowed for this path.
     MethodNotAllowed,
-    /// No such session, or none any more.
+    /// The session does not exist or has ended.
     NoSuchSession,
     /// The request id was used for something else.
     RequestIdConflict,
     /// The request id was used for this, but its lease has ended.
     RequestIdSpent,
-    /// Holders and waiters of this lock agreed on another `limit`.
+    /// The lock's holders or waiters use another `limit`.
     LimitDiffers,
-    /// A bound on how much one owner or the server may hold was met.
+    /// A limit of the server is reached; the error names it.
     LimitReached,
-    /// Another process holds the database; nothing was done.
+    /// Another process holds the database. The request had no effect.
     Busy,
-    /// Too much to do already; nothing was done.
+    /// Too many requests are waiting. The request had no effect.
     Overloaded,
-    /// The server's journal is as long as it may be: it cannot be folded into its tables. Nothing was done.
+    /// The server's journal is as long as it may be: it cannot be folded into its tables. The request had no effect.
     JournalFull,
     /// The server has no `backup-dir`, so it takes no backups.
     BackupsOff,
     /// A backup could not be taken; the server's log says why too.
     BackupFailed,
-    /// The server is stopping; nothing was done.
+    /// The server is stopping. The request had no effect.
     ShuttingDown,
     /// The server is in maintenance: locks can be renewed and released, not acquired.
     Maintenance,
@@ -81,7 +81,7 @@ pub enum Code {
     Timeout,
     /// The server cannot read what it has kept. Repeating the request does not help.
     Internal,
-    /// It is not known whether it was done: repeat it with the same `request_id`.
+    /// It is not known whether the request took effect: repeat it with the same `request_id`.
     Unknown,
     /// A kind that was not yet known when this was built: a newer server sent it. This one never does.
     #[serde(other)]

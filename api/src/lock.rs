@@ -8,7 +8,7 @@ use serde_json::Value;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AcquireRequest {
-    /// Who wants it.
+    /// The owner id of whoever wants the lock.
     pub owner_id: String,
     /// How long the lease lasts; may be left out with a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,32 +19,32 @@ pub struct AcquireRequest {
     /// Wait in the queue this long instead of being refused at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// With whom it is shared.
+    /// Whether the lease is exclusive or shared; exclusive if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Up to this many holders at once.
+    /// Counted mode: the number of holders the lock may have at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// How long after expiry only this owner may take the lock again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_ms: Option<u64>,
-    /// Shown to whoever looks at the lock.
+    /// Any JSON; shown to whoever looks at the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    /// The session it belongs to.
+    /// The session the lease belongs to: it ends with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
-/// With whom a lease shares its lock.
+/// Whether a lease shares its lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", try_from = "String")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub enum Mode {
-    /// With nobody.
+    /// One holder at a time.
     Exclusive,
-    /// With other shared ones.
+    /// Together with other shared leases, never with an exclusive one.
     Shared,
 }
 
@@ -61,7 +61,7 @@ impl TryFrom<String> for Mode {
     }
 }
 
-/// 200: it is yours.
+/// 200: the lock is acquired.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
@@ -71,7 +71,7 @@ pub struct Acquired {
     pub owner_id: String,
     /// Proof of ownership: a secret.
     pub lease_id: String,
-    /// Pass it to whatever the lock protects.
+    /// The fencing token. Pass it to whatever the lock protects.
     pub fencing_token: u64,
     /// Epoch milliseconds, for display only; `null` if it never expires.
     pub lease_expiry_ms: Option<i64>,
@@ -83,7 +83,7 @@ pub struct Acquired {
     pub expires_after_send_ms: Option<u64>,
 }
 
-/// 409: it is somebody else's.
+/// 409: the lock could not be acquired.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
@@ -97,28 +97,28 @@ pub struct NotAcquired {
     pub current_metadata: Option<Value>,
     pub recommended_retry_ms: u64,
     pub reason: Reason,
-    /// In words.
+    /// What is wrong, in words.
     pub error: String,
 }
 
-/// Why a lock could not be had, or a lease not be renewed or released.
+/// Why a lock could not be acquired, or a lease not be renewed or released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Reason {
-    /// Somebody has it.
+    /// The lock is held by another owner.
     Held,
     /// Another process holds the database; nothing was done.
     BusyRetry,
-    /// Its last owner may still take it back.
+    /// The lock is reserved for its last owner until its grace period ends.
     Grace,
-    /// Too many wait for it.
+    /// The lock's queue is full.
     QueueFull,
-    /// It did not become free within `wait_ms`.
+    /// The lock was not free within `wait_ms`.
     WaitTimeout,
-    /// The lease is not the caller's, or has expired.
+    /// Lease not found, expired, or owned by another client.
     NotOwnerOrExpired,
-    /// The lease is not the caller's.
+    /// Lease not found, or owned by another client.
     NotOwner,
     /// The lease has expired.
     Expired,
@@ -139,7 +139,7 @@ pub struct RenewRequest {
     pub request_id: Option<String>,
 }
 
-/// 200: it lasts until then.
+/// 200: the lease is renewed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
@@ -154,14 +154,14 @@ pub struct Renewed {
     pub expires_after_send_ms: Option<u64>,
 }
 
-/// 409: there is nothing to renew.
+/// 409: the lease could not be renewed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotRenewed {
     pub renewed: bool,
     pub reason: Reason,
-    /// In words.
+    /// What is wrong, in words.
     pub error: String,
 }
 
@@ -178,7 +178,7 @@ pub struct ReleaseRequest {
     pub request_id: Option<String>,
 }
 
-/// 200: it is given back.
+/// 200: the lease is released.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
@@ -186,25 +186,25 @@ pub struct Released {
     pub released: bool,
 }
 
-/// 409: it was not the caller's to give back.
+/// 409: the lease could not be released.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotReleased {
     pub released: bool,
     pub reason: Reason,
-    /// In words.
+    /// What is wrong, in words.
     pub error: String,
 }
 
-/// `GET {lock}`: what is true of a lock right now.
+/// `GET {lock}`: the state of a lock.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct LockState {
     pub lock_name: String,
     pub held: bool,
-    /// The token of its latest grant.
+    /// The fencing token of the latest grant.
     pub last_token: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
@@ -212,23 +212,23 @@ pub struct LockState {
     pub fencing_token: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_expiry_ms: Option<i64>,
-    /// Of the latest grant: one more with every change of it.
+    /// The version of the latest lease: it grows with every change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<Holder>,
-    /// All who have it, also those not listed because they are too many.
+    /// The number of holders, if not all are listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_holders: usize,
-    /// There whenever it is held or waited for.
+    /// The waiters, in order. Present whenever the lock is held or waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Vec<Waiter>>,
-    /// All who wait, also those not listed.
+    /// The number of waiters, including those not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub n_waiting: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    /// Who may take it back before all others, and for how long.
+    /// The last owner, for whom the lock is reserved, and for how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_owner_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,7 +239,7 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// One who has a lock.
+/// A holder of a lock.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
@@ -256,16 +256,16 @@ pub struct Holder {
     pub metadata: Option<Value>,
 }
 
-/// One who waits for a lock.
+/// A waiter for a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Waiter {
     pub owner_id: String,
-    /// 1 is next.
+    /// Its position in the queue; 1 is next.
     pub position: usize,
     pub waiting_ms: u64,
-    /// Its client is away: it is skipped until it comes back.
+    /// Its connection is gone: it is skipped until its client repeats the request.
     pub parked: bool,
 }
 
@@ -275,7 +275,7 @@ pub struct Waiter {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct LockList {
     pub locks: Vec<LockState>,
-    /// Where to go on; `null` at the end.
+    /// The cursor of the next page; `null` at the end.
     pub next_cursor: Option<String>,
 }
 
@@ -284,11 +284,11 @@ pub struct LockList {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
-    /// Why.
+    /// Why the lock is revoked; kept with the leases and shown in their events.
     pub reason: String,
 }
 
-/// 200: these leases are over.
+/// 200: the leases that were revoked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
@@ -297,7 +297,7 @@ pub struct Revoked {
     pub revoked: Vec<RevokedLease>,
 }
 
-/// One of them.
+/// A lease that was revoked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]

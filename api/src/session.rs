@@ -18,7 +18,7 @@ pub struct OpenSessionRequest {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct SessionOpened {
-    /// A secret of its owner.
+    /// The session's id: a secret of its owner.
     pub session_id: String,
     pub owner_id: String,
     /// Time left when this answer was made.

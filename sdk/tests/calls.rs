@@ -140,7 +140,7 @@ async fn nonsense_is_refused_with_the_field_that_is_wrong() {
     (request.mode, request.limit) = (Some(Mode::Shared), Some(2));
     let refused = client.acquire("a", &request).await.unwrap_err();
     assert!(!refused.is_retryable());
-    assert_eq!(refused.to_string(), "limit: goes without mode (400)");
+    assert_eq!(refused.to_string(), "limit cannot be combined with mode (400)");
     assert!(matches!(client.look("").await, Err(Error::Invalid(_))));
     for url in ["https://localhost", "localhost:8080", "http://a/?b", "ftp://a", ""] {
         assert!(matches!(Client::new(url), Err(Error::Invalid(_))), "{url}");

@@ -105,7 +105,7 @@ pub(super) fn meaning(status: u16) -> &'static str {
         409 => "This cannot be done now.",
         412 => "A condition of the request does not hold. Nothing was done.",
         413 => "The body is too large.",
-        415 => "The body is said to be something else than JSON.",
+        415 => "The Content-Type is not application/json.",
         416 => "There is no such part.",
         429 => "A bound was met: too many of something.",
         500 => "A mistake of the server.",

@@ -47,15 +47,15 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Error::Busy => "another process holds the database; nothing was done",
-            Error::Overloaded => "too many requests are waiting; nothing was done",
+            Error::Busy => "another process holds the database; the request had no effect",
+            Error::Overloaded => "too many requests are waiting (pending-max); the request had no effect",
             Error::JournalFull => {
                 "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
-                 server's log); nothing was done. Renewals and releases go on"
+                 server's log); the request had no effect. Renewals and releases go on"
             }
-            Error::Stopping => "the server is stopping; nothing was done",
+            Error::Stopping => "the server is stopping; the request had no effect",
             Error::Unknown => {
-                "it is not known whether this was done; repeat it with the same request_id"
+                "it is not known whether the request took effect; repeat it with the same request_id"
             }
         })
     }

@@ -30,7 +30,9 @@ pub(crate) enum BadBody {
 impl std::fmt::Display for BadBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            BadBody::NotJson(kind) => write!(f, "the body must be application/json, not {kind}"),
+            BadBody::NotJson(kind) => {
+                write!(f, "Content-Type must be application/json, got {kind}")
+            }
             BadBody::TooLarge(max) => write!(f, "the body is larger than {max} bytes"),
             BadBody::Incomplete => f.write_str("the body did not arrive in time"),
             BadBody::Syntax(why) => write!(f, "the body is not JSON: {why}"),

@@ -34,10 +34,20 @@ async fn while_another_process_holds_the_database_nothing_is_done() {
         "recommended_retry_ms": 50, "reason": "BUSY_RETRY", "error": words,
     });
     assert_eq!((refused.status, &refused.body), (409, &body));
-    assert!(words.contains("nothing was done"), "{words}");
-    check("renew", &client.renew(&scene.job, 90_000, json!({})).await, "BUSY", "nothing was done");
-    check("release", &client.release(&scene.job, json!({})).await, "BUSY", "nothing was done");
-    check("look", &client.get("/v1/locks/job").await, "BUSY", "nothing was done");
+    assert!(words.contains("the request had no effect"), "{words}");
+    check(
+        "renew",
+        &client.renew(&scene.job, 90_000, json!({})).await,
+        "BUSY",
+        "the request had no effect",
+    );
+    check(
+        "release",
+        &client.release(&scene.job, json!({})).await,
+        "BUSY",
+        "the request had no effect",
+    );
+    check("look", &client.get("/v1/locks/job").await, "BUSY", "the request had no effect");
     check_failure("ready", &client.get("/readyz").await, 503, "BUSY", "durable");
     for path in ["/healthz", "/livez"] {
         assert_eq!(client.get(path).await.status, 200, "{path}");
@@ -72,7 +82,12 @@ async fn whoever_waits_when_the_server_stops_is_told() {
     let body = json!({"owner_id": "b", "ttl_ms": 1000, "wait_ms": 60_000});
     let waiting = scene.waits("job", body, 1).await;
     scene.local.stop().await;
-    check("a wait", &waiting.await.expect("no panic"), "SHUTTING_DOWN", "nothing was done");
+    check(
+        "a wait",
+        &waiting.await.expect("no panic"),
+        "SHUTTING_DOWN",
+        "the request had no effect",
+    );
 }
 
 #[tokio::test]
@@ -87,7 +102,7 @@ async fn more_than_the_engine_can_queue_is_refused_at_once() {
             if response.status == 409 {
                 assert_eq!(response.get("reason"), "HELD", "{}", response.text);
             } else {
-                check("one of many", &response, "OVERLOADED", "nothing was done");
+                check("one of many", &response, "OVERLOADED", "the request had no effect");
                 is_seen = true;
             }
         }

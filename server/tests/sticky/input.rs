@@ -165,7 +165,7 @@ async fn a_busy_database_is_503_with_retry_after_and_nothing_is_done() {
     let other = rusqlite::Connection::open(folder.path().join("journal.db")).expect("a database");
     other.busy_timeout(Duration::from_secs(10)).expect("a setting");
     other.execute_batch("BEGIN IMMEDIATE").expect("the database");
-    let why = json!({"error": "another process holds the database; nothing was done"});
+    let why = json!({"error": "another process holds the database; the request had no effect"});
     let answers = [
         lab.post("client=laptop1&ttl=1h").await,
         lab.post("client=laptop2").await,

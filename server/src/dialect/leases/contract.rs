@@ -18,13 +18,13 @@ const LEASE: (&str, &str) = ("lease", "$response.body#/lease_id");
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
     let health = Operation::new("get", "/health", "health", "Is the server well?")
-        .answer::<Health>(200, "It is.");
+        .answer::<Health>(200, "The server is well.");
     bounded(chapter, app).with(leases()).with(locks(app)).with([health])
 }
 
 fn leases() -> Vec<Operation> {
     let post = |path: &str, id: &str, summary| {
-        let about = "Whoever asks; if it is there, `owner_id` must be the same.";
+        let about = "The owner id of the caller; if given, `owner_id` must be the same.";
         Operation::new("post", path, id, summary).header(
             "x-owner-id",
             json!({"type": "string"}),
@@ -40,16 +40,16 @@ fn leases() -> Vec<Operation> {
     let leases = [
         post("/leases/acquire", "acquireLease", "Acquire a lock")
             .body::<AcquireRequest>()
-            .answer::<Lease>(201, "It is yours; or was given you for this `request_id` before.")
+            .answer::<Lease>(201, "The lease; the same one if this `request_id` was used before.")
             .next(201, "renewLease", &[LEASE])
             .next(201, "releaseLease", &[LEASE])
             .refuse::<Failure>(&[429]),
-        on_lease("/renew", "renewLease", "Make a lease end later, or sooner")
+        on_lease("/renew", "renewLease", "Renew a lease")
             .body::<RenewRequest>()
-            .answer::<Lease>(200, "It ends `ttl_seconds` from now."),
-        on_lease("/release", "releaseLease", "Give a lock back")
+            .answer::<Lease>(200, "The lease, which expires `ttl_seconds` from now."),
+        on_lease("/release", "releaseLease", "Release a lease")
             .body::<ReleaseRequest>()
-            .answer::<Lease>(200, "It is `RELEASED`."),
+            .answer::<Lease>(200, "The lease, `RELEASED`."),
     ];
     leases.map(|lease| lease.refuse::<Failure>(BODY).refuse::<Failure>(&[401, 409])).into()
 }
@@ -63,12 +63,12 @@ fn locks(app: &App) -> [Operation; 2] {
     [
         on_lock("get", "", "lookAtLease", "Look at a lock")
             .in_query("tenant_id", text(1..=wire::tenant_bytes_max(app)), true, "Whose lock it is.")
-            .answer::<LockState>(200, "How it stands; also of a lock nobody ever used.")
+            .answer::<LockState>(200, "The state of the lock; also of one that was never used.")
             .refuse::<Failure>(&[400, 500, 503]),
-        on_lock("post", "/force-release", "forceRelease", "Take a lock away from whoever has it")
+        on_lock("post", "/force-release", "forceRelease", "Release a lock by force")
             .header("x-role", json!({"type": "string"}), "Must be `ADMIN`.")
             .body::<ForceReleaseRequest>()
-            .answer::<LockState>(200, "The lock, with the lease that was taken away.")
+            .answer::<LockState>(200, "The lock, with the lease that was released by force.")
             .refuse::<Failure>(BODY)
             .refuse::<Failure>(&[403]),
     ]

@@ -49,7 +49,7 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             .answer::<LockList>(200, "A page of locks.")
             .refuse::<Failure>(NO_BODY),
         on_lock("get", "", "lookAtLock", "Look at a lock")
-            .answer::<LockState>(200, "How it stands; also of a lock nobody ever used.")
+            .answer::<LockState>(200, "The state of the lock; also of one that was never used.")
             .refuse::<Failure>(NO_BODY),
         on_lock("post", "/acquire", "acquire", "Acquire a lock, or wait for it")
             .about(
@@ -57,28 +57,28 @@ fn locks(limits: &Limits) -> Vec<Operation> {
                  exclusive leases only. Repeat a request that was not answered with the same `request_id`.",
             )
             .body::<AcquireRequest>()
-            .answer::<Acquired>(200, "It is yours.")
+            .answer::<Acquired>(200, "The lock is acquired.")
             .next_with(200, "renew", &[LOCK], proof(json!({"extend_by_ms": 1000})))
             .next_with(200, "release", &[LOCK], proof(json!({})))
-            .answer::<NotAcquired>(409, "It is somebody else's.")
+            .answer::<NotAcquired>(409, "The lock is held, reserved or waited for.")
             .answer::<Failure>(409, "The `request_id` or `limit` does not fit what was before.")
             .refuse::<Failure>(BODY)
             .refuse::<Failure>(&[404, 429]),
-        on_lock("post", "/renew", "renew", "Make a lease last longer")
+        on_lock("post", "/renew", "renew", "Renew a lease")
             .body::<RenewRequest>()
-            .answer::<Renewed>(200, "It lasts until then.")
-            .answer::<NotRenewed>(409, "It is not yours, or has ended.")
+            .answer::<Renewed>(200, "The lease is renewed.")
+            .answer::<NotRenewed>(409, "Lease not found, expired, or owned by another client.")
             .answer::<Failure>(409, "The `request_id` was used for something else.")
             .refuse::<Failure>(BODY),
-        on_lock("post", "/release", "release", "Give a lock back")
+        on_lock("post", "/release", "release", "Release a lock")
             .body::<ReleaseRequest>()
-            .answer::<Released>(200, "It is free, or the next one's.")
-            .answer::<NotReleased>(409, "It is not yours, or yours no more.")
+            .answer::<Released>(200, "The lock is free, or granted to the next waiter.")
+            .answer::<NotReleased>(409, "Lease not found, expired, or owned by another client.")
             .answer::<Failure>(409, "The `request_id` was used for something else.")
             .refuse::<Failure>(BODY),
-        on_lock("post", "/revoke", "revoke", "Take a lock away from whoever has it")
+        on_lock("post", "/revoke", "revoke", "Revoke all leases of a lock")
             .body::<RevokeRequest>()
-            .answer::<Revoked>(200, "These leases are over.")
+            .answer::<Revoked>(200, "The leases that were revoked.")
             .refuse::<Failure>(BODY),
         on_lock("get", "/history", "historyOfLock", "What happened to a lock")
             .query::<HistoryParams>()
@@ -202,18 +202,18 @@ fn sessions() -> Vec<Operation> {
     vec![
         Operation::new("post", "/v1/sessions", "openSession", "Open a session")
             .body::<OpenSessionRequest>()
-            .answer::<SessionOpened>(201, "It is open.")
+            .answer::<SessionOpened>(201, "The session is open.")
             .next(201, "lookAtSession", &[SESSION])
             .next(201, "keepSession", &[SESSION])
             .next(201, "closeSession", &[SESSION])
             .refuse::<Failure>(BODY)
             .refuse::<Failure>(&[429]),
         on_session("get", "", "lookAtSession", "Look at a session")
-            .answer::<SessionOpened>(200, "It is open."),
+            .answer::<SessionOpened>(200, "The session."),
         on_session("delete", "", "closeSession", "Close a session, and release all it has")
-            .answer_empty(204, "It is closed."),
+            .answer_empty(204, "The session is closed."),
         on_session("post", "/keepalive", "keepSession", "Keep a session, and all it has, alive")
-            .answer::<KeptAlive>(200, "It lasts this much longer."),
+            .answer::<KeptAlive>(200, "The session is kept alive."),
     ]
 }
 
@@ -221,7 +221,7 @@ fn fence() -> Operation {
     Operation::new("post", "/v1/fence/check", "checkFence", "Is a token stale?")
         .about("Advisory: a check followed by a write still races.")
         .body::<FenceCheck>()
-        .answer::<FenceVerdict>(200, "Whether it is.")
+        .answer::<FenceVerdict>(200, "Whether the token is accepted.")
         .refuse::<Failure>(BODY)
 }
 

@@ -56,7 +56,7 @@ fn to_acquire(
 ) -> Result<Acquire, Refusal> {
     let mode = wire::mode(request.mode, request.limit).map_err(Refusal::invalid)?;
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
-        return Err(Refusal::invalid("grace_ms: is for exclusive leases only"));
+        return Err(Refusal::invalid("grace_ms is only allowed for exclusive leases"));
     }
     let owner = owner::anonymous(&request.owner_id);
     let secret = Secret(crate::random::bytes());
@@ -139,9 +139,9 @@ pub(super) fn refuse(
 ) -> Response {
     let error = match reason {
         Reason::Grace => "the lock is reserved for its last owner",
-        Reason::QueueFull => "too many wait for this lock",
-        Reason::WaitTimeout => "the lock did not become free within wait_ms",
-        Reason::BusyRetry => "another process holds the database; nothing was done",
+        Reason::QueueFull => "the queue of this lock is full (queue-max)",
+        Reason::WaitTimeout => "timed out after wait_ms waiting for the lock",
+        Reason::BusyRetry => "another process holds the database; the request had no effect",
         _ => "the lock is held",
     };
     let body = NotAcquired {
@@ -164,7 +164,7 @@ pub(super) async fn renew(
     Body(request): Body<RenewRequest>,
 ) -> Answer {
     if request.extend_by_ms == 0 {
-        return Err(Refusal::invalid("extend_by_ms: must be more than 0"));
+        return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
     let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_renewed()) };
@@ -191,7 +191,7 @@ pub(super) async fn renew(
 }
 
 fn not_renewed() -> Response {
-    let error = "the lease is not yours, or has ended".into();
+    let error = "lease not found, expired, or owned by another client".into();
     let body = NotRenewed { renewed: false, reason: Reason::NotOwnerOrExpired, error };
     json(StatusCode::CONFLICT, &body)
 }
@@ -231,7 +231,7 @@ async fn is_anothers(app: &App, number: Option<LeaseNumber>) -> Result<bool, Ref
 fn not_released(reason: Reason) -> Response {
     let error = match reason {
         Reason::Expired => "the lease has expired",
-        _ => "the lease is not yours, or is yours no more",
+        _ => "lease not found, released, revoked, or owned by another client",
     };
     let body = NotReleased { released: false, reason, error: error.into() };
     json(StatusCode::CONFLICT, &body)
@@ -269,7 +269,7 @@ pub(super) async fn revoke(
     Body(request): Body<RevokeRequest>,
 ) -> Answer {
     if request.reason.is_empty() {
-        return Err(Refusal::invalid("reason: must say why"));
+        return Err(Refusal::invalid("reason must not be empty"));
     }
     let reason = request.reason.as_str().into();
     let leases = app.engine.ask(Revoke { target: Target::Lock(key.clone()), reason }).await??;

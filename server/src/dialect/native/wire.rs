@@ -25,16 +25,16 @@ pub(super) fn mode(
         (None | Some(Mode::Exclusive), None) => Ok(leasehold_core::Mode::Exclusive),
         (Some(Mode::Shared), None) => Ok(leasehold_core::Mode::Shared),
         (None, Some(limit)) => Ok(leasehold_core::Mode::Counted(limit)),
-        (Some(_), Some(_)) => Err("limit: goes without mode"),
+        (Some(_), Some(_)) => Err("limit cannot be combined with mode"),
     }
 }
 
 pub(super) fn ttl(ttl_ms: Option<u64>, has_session: bool) -> Result<Option<Span>, Refusal> {
     match ttl_ms {
-        Some(0) => Err(Refusal::invalid("ttl_ms: must be more than 0")),
+        Some(0) => Err(Refusal::invalid("ttl_ms must be more than 0")),
         Some(ttl_ms) => Ok(Some(Span::from_millis(ttl_ms))),
         None if has_session => Ok(None),
-        None => Err(Refusal::invalid("ttl_ms: is missing (only with session_id it may be)")),
+        None => Err(Refusal::invalid("ttl_ms is required unless session_id is given")),
     }
 }
 

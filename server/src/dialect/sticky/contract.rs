@@ -17,7 +17,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     };
     let of_client = |operation: Operation| {
         let name = text(1..=app.limits.owner_bytes_max);
-        operation.in_query("client", name, true, "Who asks.")
+        operation.in_query("client", name, true, "The name of the client.")
     };
     let ttl = json!({"type": "string", "examples": ["30s", "1h30m", "1.5s", "500ms"]});
     Chapter::new(
@@ -26,7 +26,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     )
     .with([
         on_lock("get", "lookAtJob", "Look at a lock")
-            .answer::<Status>(200, "How it stands; also of a lock nobody ever used."),
+            .answer::<Status>(200, "The state of the lock; also of one that was never used."),
         of_client(on_lock("post", "acquireJob", "Take a lock, or renew it"))
             .in_query(
                 "ttl",
@@ -34,16 +34,16 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
                 false,
                 "How long it lasts from now, as Go writes it; `30s` if left out.",
             )
-            .answer::<Acquired>(200, "It is yours.")
-            .answer::<Held>(409, "It is somebody else's.")
-            .answer::<InGrace>(409, "It is kept for its last holder.")
-            .answer::<Failure>(409, "It cannot be had.")
+            .answer::<Acquired>(200, "The lock is acquired or renewed.")
+            .answer::<Held>(409, "The lock is held by another client.")
+            .answer::<InGrace>(409, "The lock is reserved for its last holder.")
+            .answer::<Failure>(409, "The lock cannot be acquired.")
             .refuse::<Failure>(&[429]),
-        of_client(on_lock("delete", "releaseJob", "Give a lock back"))
-            .answer::<Released>(200, "It is free.")
-            .answer::<Failure>(403, "It is not yours."),
+        of_client(on_lock("delete", "releaseJob", "Release a lock"))
+            .answer::<Released>(200, "The lock is released.")
+            .answer::<Failure>(403, "The client does not hold the lock."),
         Operation::new("get", "/lock/page", "lockPage", "All locks, for people")
             .answer_text(200, page::HTML, "A page that brings itself up to date.")
-            .answer::<Failure>(503, "Not now."),
+            .answer::<Failure>(503, "The server is busy."),
     ])
 }

@@ -54,7 +54,9 @@ impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let why = match error {
             // There are no request ids here, and none are needed: asking again renews what was granted.
-            engine::Error::Unknown => "it is not known whether this was done; ask again".into(),
+            engine::Error::Unknown => {
+                "it is not known whether the request took effect; ask again".into()
+            }
             known => known.to_string(),
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
