@@ -15,8 +15,9 @@ use leasehold_server::engine::{
     Ask, Call, Engine, EngineHandle, Error, Options, Probe, ReadLock, WaitFor, Waited,
 };
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::memory::{Faults, MemoryStore};
+use leasehold_server::store::memory::MemoryStore;
 use leasehold_server::store::{self, JournalSize, Kind, Loaded, Permit, Store};
+use leasehold_testkit::{Faults, FaultyStore};
 
 struct World {
     engine: Engine,
@@ -27,7 +28,7 @@ struct World {
 }
 
 fn start(options: Options) -> World {
-    let store = MemoryStore::default();
+    let store = FaultyStore::default();
     let faults = store.faults.clone();
     let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
     let (engine, handle) =

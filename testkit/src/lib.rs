@@ -2,6 +2,7 @@
 
 mod bare;
 mod client;
+mod faulty;
 mod local;
 mod process;
 mod terminal;
@@ -9,6 +10,7 @@ pub mod walk;
 
 pub use bare::Bare;
 pub use client::{Broken, Client, Response};
+pub use faulty::{Faults, FaultyStore};
 pub use hyper::Method;
 pub use local::{Local, settings};
 pub use process::{Process, wrapped};

@@ -1,0 +1,98 @@
+//! A store that goes wrong when a test wants it to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+use leasehold_core::{Change, Limits};
+use leasehold_server::clock::Moment;
+use leasehold_server::store::memory::MemoryStore;
+use leasehold_server::store::{Error, JournalSize, Kind, Loaded, Permit, Store};
+
+/// A store in memory, and what goes wrong with it.
+#[derive(Default)]
+pub struct FaultyStore {
+    store: MemoryStore,
+    /// What a test wants to go wrong.
+    pub faults: Arc<Faults>,
+}
+
+/// Things that go wrong with stores.
+#[derive(Default)]
+pub struct Faults {
+    /// Another process holds the database.
+    pub busy: AtomicBool,
+    /// An append fails, and nobody knows how much of it happened.
+    pub unknown: AtomicBool,
+    /// It is not known yet what becomes of an append. It was made once this is over.
+    pub unsettled: AtomicBool,
+    /// Another server has taken over.
+    pub fenced: AtomicBool,
+    /// A thread with other things to do must not use it.
+    pub far: AtomicBool,
+    /// No record may be longer; 0 for what a store can do.
+    pub record_bytes_max: AtomicUsize,
+}
+
+impl FaultyStore {
+    fn outcome(&self) -> Result<(), Error> {
+        let why = || "a test said so".to_owned();
+        if self.faults.fenced.load(Relaxed) {
+            return Err(Error::Fenced(why()));
+        }
+        if self.faults.unsettled.load(Relaxed) {
+            return Err(Error::Unsettled(why()));
+        }
+        Ok(())
+    }
+}
+
+impl Store for FaultyStore {
+    fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error> {
+        self.store.load(limits, hash_seed)
+    }
+
+    fn reserve(&mut self) -> Result<Permit, Error> {
+        if self.faults.busy.load(Relaxed) { Err(Error::Busy) } else { self.store.reserve() }
+    }
+
+    fn append(
+        &mut self,
+        permit: Permit,
+        kind: Kind,
+        moment: Moment,
+        changes: &[Change],
+    ) -> Result<(), Error> {
+        self.store.append(permit, kind, moment, changes)?;
+        if self.faults.unknown.load(Relaxed) {
+            return Err(Error::Unknown("a test said so".into()));
+        }
+        self.outcome()
+    }
+
+    fn confirm(&mut self, permit: Permit) -> Result<(), Error> {
+        if self.faults.fenced.load(Relaxed) { self.outcome() } else { self.store.confirm(permit) }
+    }
+
+    fn settle(&mut self) -> Result<(), Error> {
+        self.outcome()
+    }
+
+    fn record_bytes_max(&self) -> usize {
+        match self.faults.record_bytes_max.load(Relaxed) {
+            0 => self.store.record_bytes_max(),
+            n => n,
+        }
+    }
+
+    fn is_near(&self) -> bool {
+        !self.faults.far.load(Relaxed)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.store.finish()
+    }
+
+    fn journal(&self) -> JournalSize {
+        self.store.journal()
+    }
+}
