@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use clap::{Args as ClapArgs, CommandFactory};
 use leasehold_core::RetryHint;
-use leasehold_server::dialect::{self, Dialect};
+use leasehold_server::dialect::{self, Dialect, claims, files, leases, native, sticky};
 use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
@@ -50,7 +50,7 @@ pub(crate) struct Args {
           default_value_t = false, require_equals = true)]
     pub(crate) ephemeral: bool,
     /// The protocols to speak.
-    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_values_t = dialect::ALL)]
+    #[arg(long, env = "LEASEHOLD_DIALECTS", value_delimiter = ',', default_values_t = dialect::ALL.iter().copied())]
     pub(crate) dialects: Vec<Dialect>,
     /// The namespace of `/v1/locks`.
     #[arg(long, env = "LEASEHOLD_LOCKS_NAMESPACE", default_value = "default")]
@@ -239,21 +239,29 @@ impl Args {
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
             dialect: dialect::Options {
-                locks_namespace: Arc::from(self.locks_namespace.as_str()),
-                leases_namespace_prefix: Arc::from(self.leases_namespace_prefix.as_str()),
-                leases_ttl_seconds_min: self.leases_ttl_seconds_min,
-                leases_ttl_seconds_max: self.leases_ttl_seconds_max,
-                claims_namespace: Arc::from(self.claims_namespace.as_str()),
-                claims_wait_max: self.claims_wait_max.span(),
-                lock_namespace: Arc::from(self.lock_namespace.as_str()),
-                grace: self.grace.span(),
-                files_namespace: Arc::from(self.files.files_namespace.as_str()),
-                files_lock_ttl: self.files.lock_ttl(&self.limits.limits()),
-                files_session_ttl: self.files.session_ttl(&self.limits.limits()),
-                files_bytes_max: self.files.files_bytes_max,
-                files_public: self.files.is_public(self.listen),
-                files_quota: self.files.files_quota,
-                free_space_min: self.files.free_space_min,
+                native: native::Options { namespace: self.locks_namespace.as_str().into() },
+                leases: leases::Options {
+                    namespace_prefix: self.leases_namespace_prefix.as_str().into(),
+                    ttl_seconds_min: self.leases_ttl_seconds_min,
+                    ttl_seconds_max: self.leases_ttl_seconds_max,
+                },
+                claims: claims::Options {
+                    namespace: self.claims_namespace.as_str().into(),
+                    wait_max: self.claims_wait_max.span(),
+                },
+                sticky: sticky::Options {
+                    namespace: self.lock_namespace.as_str().into(),
+                    grace: self.grace.span(),
+                },
+                files: files::Options {
+                    namespace: self.files.files_namespace.as_str().into(),
+                    lock_ttl: self.files.lock_ttl(&self.limits.limits()),
+                    session_ttl: self.files.session_ttl(&self.limits.limits()),
+                    bytes_max: self.files.files_bytes_max,
+                    is_public: self.files.is_public(self.listen),
+                    quota: self.files.files_quota,
+                    free_space_min: self.files.free_space_min,
+                },
             },
             shutdown_timeout: self.shutdown_timeout.0,
         }

@@ -99,8 +99,8 @@ impl App {
 
     /// Keeps files in `folder`, or in one that is gone at the end.
     pub fn keep_files(self, folder: Option<&Path>) -> std::io::Result<Self> {
-        let dialect::Options { files_quota, free_space_min, .. } = *self.dialect;
-        let quota = content::Quota { bytes_max: files_quota, free_min: free_space_min };
+        let files::Options { quota, free_space_min, .. } = self.dialect.files;
+        let quota = content::Quota { bytes_max: quota, free_min: free_space_min };
         let local = match folder {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,

@@ -81,6 +81,8 @@ pub struct Server {
     handle: EngineHandle,
     accepting: JoinHandle<()>,
     stop: watch::Sender<bool>,
+    /// Where dialects listen on their own.
+    beside: Vec<(Dialect, SocketAddr)>,
     /// Its backups, and the task that takes them.
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
 }
@@ -150,13 +152,19 @@ impl Server {
             }
         });
         let workers = Workers::start(work).map_err(cannot)?;
+        let beside = listen_beside(&settings.dialects, &app, &stopping).await?;
         let accepting = http::accept::serve(listener, http.connections_max, workers, stopping);
         let accepting = tokio::spawn(accepting);
         let backups = backups.map(|(backups, every)| {
             let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
             (backups, keeping)
         });
-        Ok(Self { address, engine, handle, accepting, stop, backups })
+        Ok(Self { address, engine, handle, accepting, stop, beside, backups })
+    }
+
+    /// Where a dialect listens on its own, if it does.
+    pub fn listening(&self, dialect: Dialect) -> Option<SocketAddr> {
+        self.beside.iter().find(|(on, _)| *on == dialect).map(|(_, address)| *address)
     }
 
     /// The engine, for those in the same process.
@@ -193,4 +201,22 @@ impl Server {
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
     }
+}
+
+/// Has the dialects that have a listener of their own listen.
+async fn listen_beside(
+    dialects: &[Dialect],
+    app: &App,
+    stop: &watch::Receiver<bool>,
+) -> Result<Vec<(Dialect, SocketAddr)>, Error> {
+    let mut beside = Vec::new();
+    for dialect in dialects {
+        let Some(listener) = dialect.listener() else { continue };
+        let Some(address) = (listener.address)(&app.dialect) else { continue };
+        let cannot = |error| Error::Listen(address, error);
+        let socket = TcpListener::bind(address).await.map_err(cannot)?;
+        beside.push((*dialect, socket.local_addr().map_err(cannot)?));
+        tokio::spawn(listener.run(socket, app.clone(), stop.clone()));
+    }
+    Ok(beside)
 }

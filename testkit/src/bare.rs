@@ -35,7 +35,7 @@ impl Bare {
         let app = App::new(engine, metrics, http, retry, settings.dialect, limits);
         let app = app.keep_files(None).expect("a folder");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Self { runtime: runtime.expect("a runtime"), router: app::router(app, &dialect::ALL) }
+        Self { runtime: runtime.expect("a runtime"), router: app::router(app, dialect::ALL) }
     }
 
     /// The status of the answer to a request; `None` if it is none, or waits for something longer than that.

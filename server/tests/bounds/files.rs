@@ -11,8 +11,8 @@ struct Home {
 impl Home {
     async fn start(quota: u64, free_min: Option<u64>) -> Self {
         let mut settings = settings(None);
-        settings.dialect.files_quota = quota;
-        settings.dialect.free_space_min = free_min;
+        settings.dialect.files.quota = quota;
+        settings.dialect.files.free_space_min = free_min;
         let local = Local::start(settings).await;
         let opened = local.client.post("/auth/session", json!({})).await.unwrap();
         Self { local, session: format!("Bearer {}", opened.text_of("sessionId")) }
@@ -66,7 +66,7 @@ async fn a_restart_counts_what_is_there() {
     std::fs::write(folder.path().join("deep/er/old"), vec![b'x'; 700]).unwrap();
     let mut settings = settings(None);
     settings.files = Some(folder.path().into());
-    (settings.dialect.files_quota, settings.dialect.free_space_min) = (1000, Some(0));
+    (settings.dialect.files.quota, settings.dialect.files.free_space_min) = (1000, Some(0));
     let local = Local::start(settings).await;
     let opened = local.client.post("/auth/session", json!({})).await.unwrap();
     let home = Home { local, session: format!("Bearer {}", opened.text_of("sessionId")) };

@@ -92,7 +92,7 @@ async fn a_claim_is_never_shown_as_active_once_its_ttl_is_over() {
 #[tokio::test]
 async fn a_claim_that_waited_too_long_is_expired() {
     let mut settings = settings(None);
-    settings.dialect.claims_wait_max = Span::from_secs(60);
+    settings.dialect.claims.wait_max = Span::from_secs(60);
     let scene = Scene { local: Local::start(settings).await };
     let holder = scene.claim("r", 1000.0).await;
     let waiter = scene.claim("r", 10.0).await;
@@ -108,7 +108,7 @@ async fn a_claim_that_waited_too_long_is_expired() {
 #[tokio::test]
 async fn where_no_claim_may_wait_contention_is_409() {
     let mut settings = settings(None);
-    settings.dialect.claims_wait_max = Span::ZERO;
+    settings.dialect.claims.wait_max = Span::ZERO;
     let scene = Scene { local: Local::start(settings).await };
     let body = json!({"resource": "r", "timeout": 10});
     assert_eq!(scene.post(body.clone()).await.status, 201);

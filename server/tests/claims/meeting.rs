@@ -97,8 +97,8 @@ async fn a_native_revoke_shows_as_revoked() {
 #[tokio::test]
 async fn the_namespace_is_a_setting() {
     let mut settings = settings(None);
-    settings.dialect.claims_namespace = "claims".into();
-    settings.dialect.claims_wait_max = Span::from_secs(60);
+    settings.dialect.claims.namespace = "claims".into();
+    settings.dialect.claims.wait_max = Span::from_secs(60);
     let scene = Scene { local: Local::start(settings).await };
     scene.claim("x", 10.0).await;
     let client = &scene.local.client;

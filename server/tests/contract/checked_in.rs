@@ -10,7 +10,7 @@ use crate::server_of;
 #[tokio::test]
 async fn the_contract_checked_in_is_the_one_served() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
-    let (_, contract) = server_of(&dialect::ALL).await;
+    let (_, contract) = server_of(dialect::ALL).await;
     let served = serde_json::to_string_pretty(&contract).expect("JSON") + "\n";
     if std::env::var_os("UPDATE_OPENAPI").is_some() {
         std::fs::write(&file, &served).expect("docs/openapi.json can be written");

@@ -11,7 +11,7 @@ use crate::{METHODS, allowed, names_in, operations, server_of};
 /// That no path is missing in it is shown in the crate itself, where the routes can be listed.
 #[tokio::test]
 async fn every_path_knows_exactly_the_methods_of_the_contract() {
-    let (local, contract) = server_of(&dialect::ALL).await;
+    let (local, contract) = server_of(dialect::ALL).await;
     for (path, methods) in contract["paths"].as_object().expect("paths") {
         let methods = methods.as_object().expect("methods");
         let mut told: Vec<_> = methods.keys().cloned().collect();
@@ -26,7 +26,7 @@ async fn every_path_knows_exactly_the_methods_of_the_contract() {
 
 #[tokio::test]
 async fn whatever_it_refers_to_is_there() {
-    let (_, contract) = server_of(&dialect::ALL).await;
+    let (_, contract) = server_of(dialect::ALL).await;
     let ids: Vec<_> =
         operations(&contract).iter().map(|operation| operation.id().to_owned()).collect();
     let unique: BTreeSet<_> = ids.iter().collect();
@@ -47,7 +47,7 @@ async fn whatever_it_refers_to_is_there() {
 
 #[tokio::test]
 async fn every_shape_is_referred_to() {
-    let (_, contract) = server_of(&dialect::ALL).await;
+    let (_, contract) = server_of(dialect::ALL).await;
     let mut used = BTreeSet::new();
     walk(&contract, &mut |name, value| {
         if let Some(shape) = value.as_str().filter(|_| name == "$ref") {
@@ -61,7 +61,7 @@ async fn every_shape_is_referred_to() {
 
 #[tokio::test]
 async fn every_operation_says_what_it_takes_and_what_it_answers() {
-    let (_, contract) = server_of(&dialect::ALL).await;
+    let (_, contract) = server_of(dialect::ALL).await;
     for operation in operations(&contract) {
         let (path, is) = (operation.path, operation.is);
         let parameters = is["parameters"].as_array().expect("parameters");
@@ -88,8 +88,8 @@ async fn the_bounds_in_it_are_the_ones_the_server_was_told() {
     let mut settings = settings(None);
     settings.engine.limits.ttl_max = Span::from_secs(7);
     settings.engine.limits.name_bytes_max = 9;
-    settings.dialect.leases_ttl_seconds_min = 3;
-    settings.dialect.leases_namespace_prefix = "tenant/".into();
+    settings.dialect.leases.ttl_seconds_min = 3;
+    settings.dialect.leases.namespace_prefix = "tenant/".into();
     let local = Local::start(settings).await;
     let contract = local.client.get("/openapi.json").await.body;
     let member = |shape: &str, member: &str| {

@@ -191,7 +191,7 @@ async fn a_percent_sign_without_two_digits_is_refused() {
 #[tokio::test]
 async fn the_namespace_of_paths_without_one_is_a_setting() {
     let mut settings = settings(None);
-    settings.dialect.locks_namespace = "ours".into();
+    settings.dialect.native.namespace = "ours".into();
     let local = Local::start(settings).await;
     let client = &local.client;
     assert_eq!(client.acquire("job", "a", 60_000, json!({})).await.status, 200);

@@ -64,7 +64,7 @@ async fn what_is_no_operation_is_refused() {
 #[tokio::test]
 async fn how_long_a_lock_lasts_is_a_setting() {
     let mut short = settings(None);
-    short.dialect.files_lock_ttl = leasehold_core::Span::from_secs(60);
+    short.dialect.files.lock_ttl = leasehold_core::Span::from_secs(60);
     let home = Home::with(short).await;
     let (editor, other) = (home.editor().await, home.editor().await);
     home.lock(&editor, "/f", "acquire").await;

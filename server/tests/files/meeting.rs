@@ -53,7 +53,7 @@ async fn what_another_dialect_holds_cannot_be_released_or_refreshed_here() {
 #[tokio::test]
 async fn a_file_kept_for_its_last_holder_is_locked() {
     let mut shared = settings(None);
-    shared.dialect.lock_namespace = "files".into();
+    shared.dialect.sticky.namespace = "files".into();
     let home = Home::with(shared).await;
     let editor = home.editor().await;
     let path = "/lock?client=laptop&job=%2Ff&ttl=10s";
@@ -69,7 +69,7 @@ async fn a_file_kept_for_its_last_holder_is_locked() {
 #[tokio::test]
 async fn the_namespace_of_files_is_a_setting() {
     let mut other = settings(None);
-    other.dialect.files_namespace = "share".into();
+    other.dialect.files.namespace = "share".into();
     let home = Home::with(other).await;
     let editor = home.editor().await;
     home.lock(&editor, "/f", "acquire").await;

@@ -154,7 +154,7 @@ async fn sessions_survive_a_restart_and_their_secrets_are_not_on_disk() {
 #[tokio::test]
 async fn how_long_a_session_lasts_is_a_setting() {
     let mut short = settings(None);
-    short.dialect.files_session_ttl = leasehold_core::Span::from_secs(60);
+    short.dialect.files.session_ttl = leasehold_core::Span::from_secs(60);
     let home = Home::with(short).await;
     let editor = home.editor().await;
     home.local.advance_ms(59_999);
@@ -182,7 +182,7 @@ async fn there_are_at_most_so_many_sessions() {
 #[tokio::test]
 async fn reading_without_a_session_is_for_public_files_only() {
     let mut private = settings(None);
-    private.dialect.files_public = false;
+    private.dialect.files.is_public = false;
     let home = Home::with(private).await;
     let editor = home.editor().await;
     home.put(&editor, "/f", "x").await;

@@ -133,7 +133,7 @@ async fn a_failed_put_leaves_a_lock_that_was_taken_before() {
 #[tokio::test]
 async fn a_file_has_a_largest_size() {
     let mut small = settings(None);
-    small.dialect.files_bytes_max = 10;
+    small.dialect.files.bytes_max = 10;
     let home = Home::with(small).await;
     let (editor, other) = (home.editor().await, home.editor().await);
     assert_eq!(home.put(&editor, "/f", "0123456789").await.status, 201);

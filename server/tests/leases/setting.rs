@@ -6,7 +6,7 @@ use crate::{Scene, check_error, check_lease};
 
 async fn with_prefix(prefix: &str) -> Scene {
     let mut settings = settings(None);
-    settings.dialect.leases_namespace_prefix = prefix.into();
+    settings.dialect.leases.namespace_prefix = prefix.into();
     Scene { local: Local::start(settings).await }
 }
 

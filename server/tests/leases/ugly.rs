@@ -55,8 +55,8 @@ async fn a_ttl_is_a_whole_number_within_bounds() {
 #[tokio::test]
 async fn the_bounds_of_a_ttl_are_settings_within_those_of_the_server() {
     let mut settings = settings(None);
-    settings.dialect.leases_ttl_seconds_min = 1;
-    settings.dialect.leases_ttl_seconds_max = 1_000_000;
+    settings.dialect.leases.ttl_seconds_min = 1;
+    settings.dialect.leases.ttl_seconds_max = 1_000_000;
     let scene = Scene { local: Local::start(settings).await };
     for (ttl, status) in [(0, 400), (1, 201), (86_400, 201), (86_401, 400), (1_000_001, 400)] {
         let mut ask = asking(&format!("db{ttl}"), "a", &format!("r{ttl}"));

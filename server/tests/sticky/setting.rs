@@ -60,7 +60,7 @@ async fn a_restart_keeps_that_the_grace_was_given_up() {
 #[tokio::test]
 async fn the_grace_is_a_setting() {
     let mut settings = settings(None);
-    settings.dialect.grace = Span::from_secs(60);
+    settings.dialect.sticky.grace = Span::from_secs(60);
     let lab = Homelab::with(settings).await;
     lab.post("client=laptop1&ttl=30s").await;
     assert_eq!(lab.get("").await.text_of("grace_until"), time("10:31:00"));
@@ -78,7 +78,7 @@ async fn another_grace_is_for_locks_granted_from_then_on() {
     let clock = lab.local.clock.clone();
     lab.local.stop().await;
     let mut changed = settings(Some(folder.path()));
-    changed.dialect.grace = Span::from_secs(60);
+    changed.dialect.sticky.grace = Span::from_secs(60);
     let lab = Homelab { local: Local::start_at(changed, clock).await };
     check_granted(&lab.post("client=laptop1&ttl=30s").await, "renewed", 1);
     lab.at_s(31);
@@ -91,7 +91,7 @@ async fn another_grace_is_for_locks_granted_from_then_on() {
 #[tokio::test]
 async fn without_grace_an_expired_lock_is_free_at_once() {
     let mut settings = settings(None);
-    settings.dialect.grace = Span::ZERO;
+    settings.dialect.sticky.grace = Span::ZERO;
     let lab = Homelab::with(settings).await;
     lab.post("client=laptop1&ttl=30s").await;
     assert_eq!(lab.get("").await.text_of("grace_until"), time("10:30:00"));
@@ -112,7 +112,7 @@ async fn the_default_ttl_is_never_more_than_the_server_allows() {
 #[tokio::test]
 async fn the_namespace_is_a_setting() {
     let mut settings = settings(None);
-    settings.dialect.lock_namespace = "laptops".into();
+    settings.dialect.sticky.namespace = "laptops".into();
     let lab = Homelab::with(settings).await;
     lab.post("client=laptop1").await;
     assert_eq!(lab.native().await.get("held"), &json!(false));
@@ -123,7 +123,7 @@ async fn the_namespace_is_a_setting() {
 #[tokio::test]
 async fn switched_off_it_is_not_there() {
     let mut settings = settings(None);
-    settings.dialects = dialect::ALL.into_iter().filter(|on| *on != Dialect::Sticky).collect();
+    settings.dialects = dialect::ALL.iter().copied().filter(|on| *on != Dialect::Sticky).collect();
     let lab = Homelab::with(settings).await;
     assert_eq!(lab.post("client=laptop1").await.status, 404);
     assert_eq!(lab.delete("client=laptop1").await.status, 404);

@@ -8,6 +8,7 @@ mod manifest;
 mod markdown;
 mod modules;
 mod scripts;
+mod shared;
 mod size;
 mod text;
 mod tree;

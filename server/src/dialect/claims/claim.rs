@@ -31,7 +31,7 @@ pub(super) async fn create(
 ) -> Answer {
     let now = app.engine.now();
     let NewClaim { resource, timeout, metadata } = parameters.new_claim(&app.limits)?;
-    let lock = LockKey { namespace: app.dialect.claims_namespace.clone(), name: resource.into() };
+    let lock = LockKey { namespace: app.dialect.claims.namespace.clone(), name: resource.into() };
     let secret = Secret(crate::random::bytes());
     let acquire = Acquire {
         owner_per_lease: true,
@@ -41,7 +41,7 @@ pub(super) async fn create(
         peer,
         ..Acquire::new(lock.clone(), wire::owner(), Dialect::Claims.number(), secret)
     };
-    let wait = app.dialect.claims_wait_max.min(app.limits.wait_max);
+    let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
     let claim = match app.engine.ask(Enqueue { acquire, wait }).await?? {
         Acquired::Granted(grant) => Claim::of(lock, grant.lease),
         Acquired::Queued(number) => {

@@ -14,12 +14,35 @@ mod list;
 mod parameter;
 mod wire;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::routing::get;
+use leasehold_core::Span;
 
+use super::Listener;
 use crate::app::App;
 
-pub(super) fn routes() -> Router<App> {
+/// The first words of its paths.
+pub(super) const WORDS: &[&str] = &["v1"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of `/v1/claims`.
+    pub namespace: Arc<str>,
+    /// How long a claim may wait before it expires.
+    pub wait_max: Span,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {namespace: "default".into(), wait_max: Span::from_secs(24 * 3600)}
+    }
+}
+
+pub(super) fn routes(_: &App) -> Router<App> {
     let claims = get(list::list).post(claim::create);
     let claim = get(claim::look).patch(change::change).put(change::change);
     Router::new()

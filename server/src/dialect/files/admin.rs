@@ -50,7 +50,7 @@ pub(super) async fn list(State(files): State<Files>, uri: Uri) -> Answer {
 
 fn filter(files: &Files, n_max: usize, from: usize) -> Filter {
     Filter {
-        namespace: (*files.app.dialect.files_namespace).into(),
+        namespace: (*files.app.dialect.files.namespace).into(),
         prefix: "/".into(),
         owner: None,
         standing: Some(Standing::Held),

@@ -129,7 +129,7 @@ pub(super) async fn acquire(
     let metadata = (*lock.name != *path.as_str()).then(|| path.as_str().as_bytes().into());
     let secret = Secret(crate::random::bytes());
     let take = Take(Acquire {
-        ttl: Some(app.dialect.files_lock_ttl),
+        ttl: Some(app.dialect.files.lock_ttl),
         sticky: true,
         session: Some(session.digest),
         metadata,

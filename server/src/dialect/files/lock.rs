@@ -74,7 +74,7 @@ async fn refresh(files: &Files, session: &Session, path: &FilePath) -> Answer {
     let renew = Renew {
         proof: proof(files, session, path),
         dialect: Dialect::Files.number(),
-        extend: Extend::Exactly(files.app.dialect.files_lock_ttl),
+        extend: Extend::Exactly(files.app.dialect.files.lock_ttl),
         request_id: None,
     };
     match files.app.engine.ask(renew).await? {

@@ -27,9 +27,11 @@ use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, delete, get};
+use leasehold_core::Span;
 use serde::Deserialize;
 use tokio::sync::OwnedMutexGuard;
 
+use super::Listener;
 use crate::app::{self, App};
 use crate::engine;
 use content::{Content, Found};
@@ -42,6 +44,35 @@ use turn::Turns;
 /// What a file's path can be asked with.
 const METHODS: &str = "GET,HEAD,PUT,DELETE,POST";
 type Answer = Result<Response, Refusal>;
+
+/// The first words of its paths; every other path is a file's.
+pub(super) const WORDS: &[&str] = &["auth", "admin", "files"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the files' locks.
+    pub namespace: Arc<str>,
+    /// How long a file stays locked.
+    pub lock_ttl: Span,
+    /// How long a session lasts.
+    pub session_ttl: Span,
+    /// Largest file, in bytes.
+    pub bytes_max: u64,
+    /// May anybody read files, without a session?
+    pub is_public: bool,
+    /// Most bytes of all files together.
+    pub quota: u64,
+    /// Bytes of the disk that uploads leave free; `None`: a twentieth of it, and at least 256 MiB.
+    pub free_space_min: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {namespace: "files".into(), lock_ttl: Span::from_secs(30 * 60), session_ttl: Span::from_secs(7 * 24 * 3600), bytes_max: 16 << 30, is_public: true, quota: 64 << 30, free_space_min: None }
+    }
+}
 
 pub(super) fn routes(app: &App) -> Router<App> {
     let Some(files) = Files::of(app) else { return Router::new() };
@@ -180,7 +211,7 @@ async fn read(
         Some(session) => {
             session.look(files).await?;
         }
-        None if files.app.dialect.files_public => {}
+        None if files.app.dialect.files.is_public => {}
         None => return Err(Refusal::no_session()),
     }
     let limit = folder::page(params.limit.as_deref())?;

@@ -8,6 +8,7 @@ use leasehold_core::LockKey;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::dialect;
 use crate::dialect::path::decode;
 
 /// Longest path, in bytes, decoded.
@@ -17,27 +18,6 @@ const SEGMENT_BYTES_MAX: usize = 255;
 /// In the files folder, for what is not a file yet.
 pub(super) const OWN_FOLDER: &str = ".leasehold";
 
-/// First segments that are something else at the root. Below `/files` they are names like any other.
-const RESERVED: [&str; 18] = [
-    "v1",
-    "lock",
-    "locks",
-    "leases",
-    "auth",
-    "admin",
-    "files",
-    "metrics",
-    "livez",
-    "readyz",
-    "healthz",
-    "health",
-    "console",
-    "openapi.json",
-    "docs",
-    "terraform",
-    "lfs",
-    "dav",
-];
 
 /// `/documents/file.txt`, `/documents/`, `/`: decoded, safe to walk, never outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,7 +95,7 @@ impl FilePath {
 
     /// The lock of the file of this path. A path too long for a lock's name goes by its beginning and a hash.
     pub(super) fn lock(&self, app: &App) -> LockKey {
-        let namespace = app.dialect.files_namespace.clone();
+        let namespace = app.dialect.files.namespace.clone();
         let bytes_max = app.limits.name_bytes_max;
         if self.text.len() <= bytes_max {
             return LockKey::new(namespace, self.text.as_str());
@@ -137,7 +117,7 @@ impl fmt::Display for FilePath {
 }
 
 fn is_reserved(path: &str) -> bool {
-    path.split('/').nth(1).is_some_and(|first| RESERVED.contains(&first))
+    path.split('/').nth(1).is_some_and(dialect::is_reserved)
 }
 
 fn check(path: &str) -> Result<(), &'static str> {

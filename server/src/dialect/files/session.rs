@@ -91,7 +91,7 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
     let Counted(peer) = Counted::of(&files.app, &parts);
     let now = files.app.engine.now();
     let id = new_id();
-    let ttl = files.app.dialect.files_session_ttl;
+    let ttl = files.app.dialect.files.session_ttl;
     let Some(session) = Session::parse(&id) else { return Err(Refusal::bad_session()) };
     let open = OpenSession {
         digest: session.digest,

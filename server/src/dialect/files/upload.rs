@@ -40,7 +40,7 @@ pub(super) fn kind(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
 
 /// Refuses what is said to be too large before any of it has come.
 pub(super) async fn check_size(files: &Files, n_bytes: u64) -> Result<(), Refusal> {
-    let bytes_max = files.app.dialect.files_bytes_max;
+    let bytes_max = files.app.dialect.files.bytes_max;
     if n_bytes > bytes_max {
         return Err(Refusal::too_large(bytes_max));
     }
@@ -58,8 +58,8 @@ pub(super) async fn receive(
     let mut piece = Vec::new();
     while let Some(bytes) = next(&mut body, files.app.http.body_timeout).await? {
         progress.size += bytes.len() as u64;
-        if progress.size > files.app.dialect.files_bytes_max {
-            return Err(Refusal::too_large(files.app.dialect.files_bytes_max));
+        if progress.size > files.app.dialect.files.bytes_max {
+            return Err(Refusal::too_large(files.app.dialect.files.bytes_max));
         }
         piece.extend_from_slice(&bytes);
         if piece.len() >= PIECE_BYTES {

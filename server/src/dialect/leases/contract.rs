@@ -76,7 +76,7 @@ fn locks(app: &App) -> [Operation; 2] {
 
 fn bounded(chapter: Chapter, app: &App) -> Chapter {
     let (limits, told) = (&app.limits, &app.dialect);
-    let ttl = || whole(told.leases_ttl_seconds_min..=told.leases_ttl_seconds_max);
+    let ttl = || whole(told.leases.ttl_seconds_min..=told.leases.ttl_seconds_max);
     let tenant = || text(1..=wire::tenant_bytes_max(app));
     let owner = || text(1..=limits.owner_bytes_max);
     let request_id = || text(1..=limits.request_id_bytes_max);

@@ -7,10 +7,34 @@ mod lease;
 mod lock;
 mod wire;
 
+use std::sync::Arc;
+
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
+use super::Listener;
 use crate::app::App;
+
+/// The first words of its paths.
+pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What comes before a tenant's name in the namespace of its locks.
+    pub namespace_prefix: Arc<str>,
+    /// The shortest ttl.
+    pub ttl_seconds_min: u64,
+    /// The longest ttl.
+    pub ttl_seconds_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {namespace_prefix: "".into(), ttl_seconds_min: 10, ttl_seconds_max: 300}
+    }
+}
 
 pub(super) fn routes(app: &App) -> Router<App> {
     let leases = Router::new()

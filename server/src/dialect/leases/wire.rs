@@ -146,18 +146,18 @@ pub(super) fn check_owner(app: &App, owner_id: &str, request_id: &str) -> Result
 pub(super) fn key(app: &App, tenant_id: &str, lock_key: &str) -> Result<LockKey, Refusal> {
     check("tenant_id", tenant_id, tenant_bytes_max(app))?;
     check("lock_key", lock_key, app.limits.name_bytes_max)?;
-    let namespace = format!("{}{tenant_id}", app.dialect.leases_namespace_prefix);
+    let namespace = format!("{}{tenant_id}", app.dialect.leases.namespace_prefix);
     Ok(LockKey { namespace: namespace.into(), name: lock_key.into() })
 }
 
 /// How long a tenant's name may be.
 pub(super) fn tenant_bytes_max(app: &App) -> usize {
-    app.limits.namespace_bytes_max.saturating_sub(app.dialect.leases_namespace_prefix.len())
+    app.limits.namespace_bytes_max.saturating_sub(app.dialect.leases.namespace_prefix.len())
 }
 
 /// Whose lock it is. A lease from before the prefix was set belongs to a tenant of its namespace's name.
 pub(super) fn tenant_id(app: &App, key: &LockKey) -> String {
-    let prefix = &*app.dialect.leases_namespace_prefix;
+    let prefix = &*app.dialect.leases.namespace_prefix;
     key.namespace.strip_prefix(prefix).unwrap_or(&key.namespace).into()
 }
 
@@ -172,7 +172,7 @@ pub(super) fn reason(app: &App, request: &ForceReleaseRequest) -> Result<String,
 }
 
 pub(super) fn ttl(app: &App, ttl_seconds: &RawValue) -> Result<Span, Refusal> {
-    let (min, max) = (app.dialect.leases_ttl_seconds_min, app.dialect.leases_ttl_seconds_max);
+    let (min, max) = (app.dialect.leases.ttl_seconds_min, app.dialect.leases.ttl_seconds_max);
     let seconds = ttl_seconds.get().parse().ok().filter(|seconds| (min..=max).contains(seconds));
     let why = || Refusal::ttl(format!("ttl_seconds: must be a whole number from {min} to {max}"));
     seconds.map(Span::from_secs).ok_or_else(why)

@@ -64,7 +64,7 @@ impl Direct {
     {
         let received = Received(app.engine.now());
         let name = request.uri().path()[PREFIX.len()..self.name_end].into();
-        let lock = Lock(LockKey { namespace: app.dialect.locks_namespace.clone(), name });
+        let lock = Lock(LockKey { namespace: app.dialect.native.namespace.clone(), name });
         match self.verb {
             Verb::Acquire => {
                 let counted = Counted::by(&app, Some(peer), request.headers());

@@ -41,7 +41,7 @@ impl FromRequestParts<App> for Namespace {
         if named.as_ref().is_some_and(|name| name.len() > app.limits.namespace_bytes_max) {
             return Err(app.limits.exceeded(Limit::Namespace).into());
         }
-        Ok(Self(named.map_or_else(|| app.dialect.locks_namespace.clone(), Arc::from)))
+        Ok(Self(named.map_or_else(|| app.dialect.native.namespace.clone(), Arc::from)))
     }
 }
 
@@ -55,7 +55,7 @@ impl FromRequestParts<App> for Lock {
         let mut names = names(parts, app).await?;
         let name = names.remove("lock").unwrap_or_default();
         let namespace = names.remove("namespace");
-        let namespace = namespace.map_or_else(|| app.dialect.locks_namespace.clone(), Arc::from);
+        let namespace = namespace.map_or_else(|| app.dialect.native.namespace.clone(), Arc::from);
         Ok(Self(LockKey { namespace, name: name.into() }))
     }
 }

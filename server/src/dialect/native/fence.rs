@@ -16,7 +16,7 @@ pub(super) async fn check(
     Body(request): Body<FenceCheck>,
 ) -> Result<Response, Refusal> {
     let namespace =
-        request.namespace.map_or_else(|| app.dialect.locks_namespace.clone(), Into::into);
+        request.namespace.map_or_else(|| app.dialect.native.namespace.clone(), Into::into);
     let key = LockKey { namespace, name: request.lock_name.into() };
     let view = app.engine.ask(ReadLock { key, n_queue_max: 0 }).await??;
     // While a lease is active no later grant can conflict with it: active is not stale.

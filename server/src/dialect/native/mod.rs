@@ -17,13 +17,33 @@ mod session;
 mod watch;
 mod wire;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::routing::{delete, get, post};
 
+use super::Listener;
 use crate::app::App;
 pub(crate) use direct::Direct;
 
-pub(super) fn routes() -> Router<App> {
+/// The first words of its paths.
+pub(super) const WORDS: &[&str] = &["v1"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of `/v1/locks`.
+    pub namespace: Arc<str>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {namespace: "default".into()}
+    }
+}
+
+pub(super) fn routes(_: &App) -> Router<App> {
     let locks = Router::new()
         .route("/", get(list::list))
         .route("/{lock}", get(lock::look))

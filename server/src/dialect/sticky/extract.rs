@@ -103,7 +103,7 @@ fn owner(client: &str) -> Result<Owner, Refusal> {
 
 fn lock(app: &App, job: String) -> LockKey {
     let name = if job.is_empty() { DEFAULT_JOB.into() } else { job };
-    LockKey::new(app.dialect.lock_namespace.clone(), name)
+    LockKey::new(app.dialect.sticky.namespace.clone(), name)
 }
 
 fn ttl(app: &App, text: &str) -> Result<Span, Refusal> {

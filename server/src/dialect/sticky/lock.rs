@@ -32,7 +32,7 @@ fn take(app: &App, Counted(peer): Counted, params: AcquireParams) -> Take {
     let secret = Secret(crate::random::bytes());
     Take(Acquire {
         ttl: Some(params.ttl),
-        grace: app.dialect.grace,
+        grace: app.dialect.sticky.grace,
         sticky: true,
         peer,
         ..Acquire::new(params.lock, params.owner, Dialect::Sticky.number(), secret)

@@ -9,12 +9,35 @@ mod lock;
 mod page;
 mod wire;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::routing::get;
+use leasehold_core::Span;
 
+use super::Listener;
 use crate::app::App;
 
-pub(super) fn routes() -> Router<App> {
+/// The first words of its paths.
+pub(super) const WORDS: &[&str] = &["lock"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of `/lock`.
+    pub namespace: Arc<str>,
+    /// How long after expiry a lock stays reserved for its last holder.
+    pub grace: Span,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {namespace: "default".into(), grace: Span::from_secs(5)}
+    }
+}
+
+pub(super) fn routes(_: &App) -> Router<App> {
     Router::new()
         .route("/lock", get(lock::look).post(lock::acquire).delete(lock::release))
         .route("/lock/page", get(page::show))

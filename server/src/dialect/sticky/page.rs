@@ -30,7 +30,7 @@ pub(super) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
     let nonce = format!("{:032x}", u128::from_be_bytes(crate::random::bytes()));
     let html = include_str!("page.html")
         .replace("{{nonce}}", &nonce)
-        .replace("{{namespace}}", &escape(&app.dialect.lock_namespace))
+        .replace("{{namespace}}", &escape(&app.dialect.sticky.namespace))
         .replace("{{now}}", &wire::shown(&app, now))
         .replace("{{note}}", note)
         .replace("{{rows}}", &rows);
@@ -50,7 +50,7 @@ pub(super) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
 /// The locks of this dialect's namespace, and whether these are all.
 async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut filter = Filter {
-        namespace: (*app.dialect.lock_namespace).into(),
+        namespace: (*app.dialect.sticky.namespace).into(),
         prefix: "".into(),
         owner: None,
         standing: None,

@@ -1,0 +1,13 @@
+//! What it answers, for the contract.
+
+use crate::app::App;
+use crate::contract::{Chapter, Operation};
+
+pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
+    let greet = Operation::new("get", "/toy", "greet", "Be greeted");
+    Chapter::new("toy", "A dialect for tests").with([greet.answer_text(
+        200,
+        "text/plain; charset=utf-8",
+        "A greeting.",
+    )])
+}

@@ -1,0 +1,43 @@
+//! What the handlers of a dialect share is made once, with the server.
+//!
+//! A router is made for every worker and for every mount: whatever is made there is not shared. So the folders of the
+//! dialects have nothing that could be shared by mistake, except in the files named here, which `App` makes once.
+
+use crate::tree::Tree;
+use crate::{check, planted};
+
+const FOLDER: &str = "server/src/dialect/";
+/// Made once, as part of `files::Store`.
+const ALLOWED: [&str; 2] =
+    ["server/src/dialect/files/turn.rs", "server/src/dialect/files/content/local.rs"];
+const KINDS: [&str; 4] = ["Mutex<", "RwLock<", "Atomic", "OnceLock<"];
+
+fn shared_state(tree: &Tree) -> Vec<String> {
+    let sources =
+        tree.rust().filter(|(path, _)| path.starts_with(FOLDER) && !ALLOWED.contains(path));
+    sources
+        .flat_map(|(path, text)| {
+            let lines = text.lines().enumerate();
+            let found = lines.filter(|(_, line)| KINDS.iter().any(|kind| line.contains(kind)));
+            found.map(move |(n, line)| format!("{path}:{}: {}", n + 1, line.trim()))
+        })
+        .collect()
+}
+
+#[test]
+fn dialects_make_no_shared_state_of_their_own() {
+    check(shared_state);
+}
+
+#[test]
+fn a_mutex_in_a_dialect_is_found() {
+    let found = planted(
+        shared_state,
+        &[
+            ("server/src/dialect/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
+            ("server/src/dialect/files/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
+            ("server/src/engine/mod.rs", "struct Shared(Mutex<()>);\n"),
+        ],
+    );
+    assert_eq!(found, ["server/src/dialect/new/mod.rs:2: turns: Arc<Mutex<()>>,"]);
+}
