@@ -319,7 +319,6 @@ impl Model {
             self.check_active(n)?;
             self.end(n, Ending::Released, self.now);
         } else {
-            self.settle(lock);
             let lapse = self.lapses.get(lock).ok_or("NotOwner")?;
             if lapse.owner != *owner || lapse.dialect != *dialect {
                 return Err("NotOwner".into());
