@@ -13,11 +13,10 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args as ClapArgs, CommandFactory};
 use leasehold_core::RetryHint;
-use leasehold_server::dialect::{self, Dialect, claims, files, leases, native, sticky};
+use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::engine;
 use leasehold_server::http;
 use leasehold_server::serve::Settings;
@@ -239,21 +238,21 @@ impl Args {
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
             dialect: dialect::Options {
-                native: native::Options { namespace: self.locks_namespace.as_str().into() },
-                leases: leases::Options {
+                native: dialect::native::Options { namespace: self.locks_namespace.as_str().into() },
+                leases: dialect::leases::Options {
                     namespace_prefix: self.leases_namespace_prefix.as_str().into(),
                     ttl_seconds_min: self.leases_ttl_seconds_min,
                     ttl_seconds_max: self.leases_ttl_seconds_max,
                 },
-                claims: claims::Options {
+                claims: dialect::claims::Options {
                     namespace: self.claims_namespace.as_str().into(),
                     wait_max: self.claims_wait_max.span(),
                 },
-                sticky: sticky::Options {
+                sticky: dialect::sticky::Options {
                     namespace: self.lock_namespace.as_str().into(),
                     grace: self.grace.span(),
                 },
-                files: files::Options {
+                files: dialect::files::Options {
                     namespace: self.files.files_namespace.as_str().into(),
                     lock_ttl: self.files.lock_ttl(&self.limits.limits()),
                     session_ttl: self.files.session_ttl(&self.limits.limits()),

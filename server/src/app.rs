@@ -220,8 +220,8 @@ async fn metrics(State(app): State<App>) -> Response {
     app.metrics.observe_health(app.engine.health());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
-    if let Some(content) = &app.content {
-        app.metrics.files_bytes.set(content.n_bytes() as i64);
+    if let Some(files) = &app.files {
+        app.metrics.files_bytes.set(files.n_bytes() as i64);
     }
     if let Some(backups) = &app.backups {
         app.metrics.observe_backup_age(backups.age());

@@ -102,6 +102,11 @@ impl Store {
     pub(crate) fn new(content: Arc<dyn Content>) -> Self {
         Self { content, turns: Turns::default() }
     }
+
+    /// How many bytes all files have together.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.content.n_bytes()
+    }
 }
 
 /// What the handlers of this dialect use.
