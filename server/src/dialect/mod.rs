@@ -26,56 +26,56 @@ pub use listener::Listener;
 /// The folder's `mod.rs` has `routes` (`axum::routing::any` takes methods of any name), `WORDS`, the first words of its
 /// paths, `Options` with their defaults, and `LISTENER` if it listens on its own; its `contract.rs` has `chapter`.
 macro_rules! dialects {
-    ($($(#[$attribute:meta])* $variant:ident: $folder:ident, $name:literal, $number:literal;)*) => {
-        $($(#[$attribute])* pub mod $folder;)*
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $variant:ident: $folder:ident, $name:literal, $number:literal;)*) => {
+        $($(#[cfg($cfg)])? pub mod $folder;)*
 
         /// A protocol that can be switched on or off.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Dialect {
-            $($(#[$attribute])* $variant = $number,)*
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $variant = $number,)*
         }
 
         /// All there are.
-        pub const ALL: &[Dialect] = &[$($(#[$attribute])* Dialect::$variant,)*];
+        pub const ALL: &[Dialect] = &[$($(#[cfg($cfg)])? Dialect::$variant,)*];
 
         /// What each dialect can be told.
         #[derive(Clone, Debug, Default)]
         pub struct Options {
-            $($(#[$attribute])* pub $folder: $folder::Options,)*
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? pub $folder: $folder::Options,)*
         }
 
         impl Dialect {
             /// As it is called in settings.
             pub fn name(self) -> &'static str {
                 match self {
-                    $($(#[$attribute])* Dialect::$variant => $name,)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $name,)*
                 }
             }
 
             /// The words its paths begin with.
             pub(crate) fn words(self) -> &'static [&'static str] {
                 match self {
-                    $($(#[$attribute])* Dialect::$variant => $folder::WORDS,)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::WORDS,)*
                 }
             }
 
             /// The listener it has beside HTTP's.
             pub(crate) fn listener(self) -> Option<Listener> {
                 match self {
-                    $($(#[$attribute])* Dialect::$variant => $folder::LISTENER,)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::LISTENER,)*
                 }
             }
 
             /// Its chapter of the contract.
             pub(crate) fn chapter(self, app: &App) -> Chapter {
                 match self {
-                    $($(#[$attribute])* Dialect::$variant => $folder::contract::chapter(app),)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::contract::chapter(app),)*
                 }
             }
 
             pub(crate) fn routes(self, app: &App) -> Router<App> {
                 match self {
-                    $($(#[$attribute])* Dialect::$variant => $folder::routes(app),)*
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::routes(app),)*
                 }
             }
         }
