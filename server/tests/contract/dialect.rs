@@ -7,7 +7,7 @@ use crate::{allowed, operations, server_of};
 #[tokio::test]
 async fn a_dialect_is_there_and_in_the_contract_or_neither() {
     let (_, whole) = server_of(dialect::ALL).await;
-    for off in dialect::ALL {
+    for off in dialect::ALL.iter().copied() {
         let on: Vec<_> = dialect::ALL.iter().copied().filter(|dialect| *dialect != off).collect();
         check(&on, &whole).await;
         check(&[off], &whole).await;
