@@ -23,6 +23,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         data: None,
         files: None,
         backup: None,
+        history: crate::store::history::Bounds::default(),
         fold_interval: Duration::from_secs(60),
         engine: engine::Options::default(),
         http: http::Options::default(),
