@@ -1,8 +1,8 @@
 //! The native dialect on the wire: what a client sends, what the server answers, and every error code.
 //!
-//! Times are integers in milliseconds. `expires_in_ms` is the time left when the answer was made. `expires_after_send_ms`
-//! counts from the moment the request was received: a client that adds it to the time it *sent* the request always gives
-//! up before the server does.
+//! Times are integers in milliseconds. `expires_in_ms` is the time left when the answer was made.
+//! `expires_after_send_ms` counts from the moment the request was received: a client that adds it to the time it *sent*
+//! the request always gives up before the server does.
 
 mod admin;
 mod error;

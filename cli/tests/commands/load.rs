@@ -85,7 +85,10 @@ fn breaches(
             () if is("/acquire") => acquire(question),
             () if is("/renew") => (
                 200,
-                json!({"renewed": true, "lease_expiry_ms": null, "expires_in_ms": 60_000, "expires_after_send_ms": 60_000}),
+                json!({
+                    "renewed": true, "lease_expiry_ms": null, "expires_in_ms": 60_000,
+                    "expires_after_send_ms": 60_000,
+                }),
             ),
             () => (200, json!({"released": true})),
         }

@@ -1,14 +1,21 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
 pub(crate) mod calendar;
+pub mod claims;
 mod counted;
+pub mod files;
 mod lease_id;
+pub mod leases;
 mod limit;
 mod listener;
 mod metadata;
+pub mod native;
 mod owner;
 mod path;
 mod query;
+pub mod sticky;
+#[cfg(test)]
+mod toy;
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,15 +27,17 @@ use crate::contract::Chapter;
 
 pub use listener::Listener;
 
-/// The table of the dialects. A dialect is its folder and its line here: its variant, its folder, its name in settings
-/// and its number, which is stored with every lease and never changes.
+/// The table of the dialects. A dialect is its folder (and the `mod` that names it) and its line here: its variant, its
+/// folder, its name in settings and its number, which is stored with every lease and never changes.
 ///
 /// The folder's `mod.rs` has `routes` (`axum::routing::any` takes methods of any name), `WORDS`, the first words of its
 /// paths, `Options` with their defaults, and `LISTENER` if it listens on its own; its `contract.rs` has `chapter`.
 macro_rules! dialects {
-    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $variant:ident: $folder:ident, $name:literal, $number:literal;)*) => {
-        $($(#[cfg($cfg)])? pub mod $folder;)*
-
+    ($(
+        $(#[doc = $doc:literal])+
+        $(#[cfg($cfg:meta)])?
+        $variant:ident: $folder:ident, $name:literal, $number:literal;
+    )*) => {
         /// A protocol that can be switched on or off.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Dialect {
@@ -105,8 +114,8 @@ impl Dialect {
     }
 }
 
-/// Is this word the first of some dialect's paths, or of the server's own? Whether or not that dialect is on: a file must
-/// not become something else by a setting.
+/// Is this word the first of some dialect's paths, or of the server's own? Whether or not that dialect is on: a file
+/// must not become something else by a setting.
 pub(crate) fn is_reserved(word: &str) -> bool {
     /// The server's own, and those of dialects to come.
     const WORDS: &[&str] = &[

@@ -38,7 +38,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {namespace: "default".into(), wait_max: Span::from_secs(24 * 3600)}
+        Self { namespace: "default".into(), wait_max: Span::from_secs(24 * 3600) }
     }
 }
 

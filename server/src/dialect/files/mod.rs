@@ -70,7 +70,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {namespace: "files".into(), lock_ttl: Span::from_secs(30 * 60), session_ttl: Span::from_secs(7 * 24 * 3600), bytes_max: 16 << 30, is_public: true, quota: 64 << 30, free_space_min: None }
+        Self {
+            namespace: "files".into(),
+            lock_ttl: Span::from_secs(30 * 60),
+            session_ttl: Span::from_secs(7 * 24 * 3600),
+            bytes_max: 16 << 30,
+            is_public: true,
+            quota: 64 << 30,
+            free_space_min: None,
+        }
     }
 }
 

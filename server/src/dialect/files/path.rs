@@ -18,7 +18,6 @@ const SEGMENT_BYTES_MAX: usize = 255;
 /// In the files folder, for what is not a file yet.
 pub(super) const OWN_FOLDER: &str = ".leasehold";
 
-
 /// `/documents/file.txt`, `/documents/`, `/`: decoded, safe to walk, never outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FilePath {

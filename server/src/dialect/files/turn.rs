@@ -1,8 +1,8 @@
 //! Whose turn it is to publish at a path.
 //!
-//! A lock on a file belongs to a session, and a session may write one file twice at once. Between looking at what is there
-//! and replacing it nobody else may do the same, so there is one set of turns for the whole server: whichever worker
-//! serves a request, and whichever path leads to the file.
+//! A lock on a file belongs to a session, and a session may write one file twice at once. Between looking at what is
+//! there and replacing it nobody else may do the same, so there is one set of turns for the whole server: whichever
+//! worker serves a request, and whichever path leads to the file.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {namespace_prefix: "".into(), ttl_seconds_min: 10, ttl_seconds_max: 300}
+        Self { namespace_prefix: "".into(), ttl_seconds_min: 10, ttl_seconds_max: 300 }
     }
 }
 

@@ -39,7 +39,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {namespace: "default".into()}
+        Self { namespace: "default".into() }
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {namespace: "default".into(), grace: Span::from_secs(5)}
+        Self { namespace: "default".into(), grace: Span::from_secs(5) }
     }
 }
 
