@@ -238,7 +238,9 @@ impl Args {
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
             },
             dialect: dialect::Options {
-                native: dialect::native::Options { namespace: self.locks_namespace.as_str().into() },
+                native: dialect::native::Options {
+                    namespace: self.locks_namespace.as_str().into(),
+                },
                 leases: dialect::leases::Options {
                     namespace_prefix: self.leases_namespace_prefix.as_str().into(),
                     ttl_seconds_min: self.leases_ttl_seconds_min,
