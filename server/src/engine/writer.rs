@@ -329,14 +329,7 @@ impl Writer {
             return;
         }
         for Fact { what, lock, owner, token, reason, .. } in facts.iter() {
-            tracing::debug!(
-                what = word(*what),
-                ?lock,
-                ?owner,
-                ?token,
-                reason = reason.as_deref(),
-                "lease"
-            );
+            tracing::debug!(what = word(*what), ?lock, ?owner, ?token, ?reason, "lease");
             if let What::Ended(how) = what {
                 self.metrics.count_ending(*how);
             }

@@ -15,10 +15,10 @@ mod session;
 mod wire;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 
 use crate::app::App;
-pub(crate) use direct::Direct;
+pub(crate) use direct::{Direct, Verb};
 
 pub(super) fn routes() -> Router<App> {
     let locks = Router::new()
@@ -41,4 +41,5 @@ pub(super) fn routes() -> Router<App> {
         .route("/v1/namespaces/{namespace}/events", get(event::watch))
         .route("/v1/history", get(history::of_namespace))
         .route("/v1/namespaces/{namespace}/history", get(history::of_namespace))
+        .route("/v1/namespaces//{*rest}", any(extract::empty_namespace))
 }
