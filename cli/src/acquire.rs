@@ -149,7 +149,7 @@ fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
         ]));
     }
     let left = expires_in_ms.map_or("for ever".into(), |ms| glance(Duration::from_millis(ms)));
-    let [lock, owner] = [lock_name, owner_id].map(|text| plain(text));
+    let [lock, owner, lease_id] = [lock_name, owner_id, lease_id].map(|text| plain(text));
     print(&format!(
         "{lock} is yours\n  owner     {owner}\n  lease id  {lease_id}\n  token     {token}\n  left      {left}"
     ))

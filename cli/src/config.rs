@@ -5,25 +5,30 @@
 //! that there is one parser and one set of error messages.
 
 mod backup;
+mod connections;
+mod explain;
+mod file;
 mod files;
 mod limits;
 mod values;
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, CommandFactory};
+use clap::Args as ClapArgs;
 use leasehold_core::RetryHint;
 use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::engine;
-use leasehold_server::http;
 use leasehold_server::serve::Settings;
 use leasehold_server::store::history::Bounds;
 
 use crate::duration::DurationArg;
 use backup::BackupArgs;
+use connections::ConnectionArgs;
+use explain::Sources;
+pub(crate) use explain::{explain, located};
+use file::Setting;
 use files::FilesArgs;
 use limits::LimitArgs;
 pub(crate) use values::values;
@@ -99,7 +104,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
-    http: HttpArgs,
+    connections: ConnectionArgs,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -130,42 +135,6 @@ struct EngineArgs {
     retry_max: DurationArg,
 }
 
-#[derive(ClapArgs, Clone, Debug)]
-#[command(next_help_heading = "Connections")]
-struct HttpArgs {
-    /// How many threads serve connections; 0: as many as there are processors.
-    #[arg(long, env = "LEASEHOLD_WORKERS", default_value_t = 0,
-          value_parser = clap::value_parser!(u16).range(..=1024))]
-    workers: u16,
-    /// Most connections at once; more wait until one is free.
-    #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
-    connections_max: usize,
-    /// How long a new connection has to send its first request's head.
-    #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
-    header_timeout: DurationArg,
-    /// How long a connection may stay without a request.
-    #[arg(long, env = "LEASEHOLD_IDLE_TIMEOUT", default_value = "2m")]
-    idle_timeout: DurationArg,
-    /// How long a request's body may take.
-    #[arg(long, env = "LEASEHOLD_BODY_TIMEOUT", default_value = "30s")]
-    body_timeout: DurationArg,
-    /// Largest request body, in bytes.
-    #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
-    body_bytes_max: usize,
-    /// How long a client may take nothing of a long answer.
-    #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
-    answer_timeout: DurationArg,
-    /// Most bytes of long answers that are being sent at once; more are refused with 503.
-    #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
-    answers_bytes_max: usize,
-    /// Most streams of events at once; more are refused with 503.
-    #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
-    event_streams_max: usize,
-    /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed.
-    #[arg(long, env = "LEASEHOLD_TRUSTED_PROXIES", value_delimiter = ',', value_parser = http::parse_network)]
-    trusted_proxies: Vec<http::IpNet>,
-}
-
 impl Args {
     /// Says what is wrong between settings that are each fine.
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -183,6 +152,7 @@ impl Args {
             ));
         }
         self.backup.check(self.ephemeral)?;
+        self.connections.check()?;
         self.files.check(&limits.limits())?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
@@ -221,18 +191,7 @@ impl Args {
                 journal_bytes_max: self.engine.journal_bytes_max,
                 ..engine::Options::default()
             },
-            http: http::Options {
-                workers: self.http.workers.into(),
-                connections_max: self.http.connections_max,
-                header_timeout: self.http.header_timeout.0,
-                idle_timeout: self.http.idle_timeout.0,
-                body_timeout: self.http.body_timeout.0,
-                body_bytes_max: self.http.body_bytes_max,
-                answer_timeout: self.http.answer_timeout.0,
-                answers_bytes_max: self.http.answers_bytes_max,
-                event_streams_max: self.http.event_streams_max,
-                trusted_proxies: self.http.trusted_proxies.as_slice().into(),
-            },
+            http: self.connections.options(),
             retry: RetryHint {
                 min: self.engine.retry_min.span(),
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),
@@ -276,31 +235,74 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     localhost.unwrap_or(text).parse().map_err(|_| "is not an address and port".into())
 }
 
-/// The command line with what the file and the old variable names say put in before it.
-pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> Result<Vec<OsString>, String> {
-    let mut given: Vec<_> = given.collect();
-    // The command itself, not a word of what `run` is to run.
-    let takes_settings = |word: &OsString| word == "serve" || word == "check-config";
-    if !given.get(1).is_some_and(takes_settings) {
-        return Ok(given);
-    }
-    let mut added = aliases();
-    if let Some(file) = config_file(&given[2..]) {
-        added.extend(from_file(&file)?);
-    }
-    given.splice(2..2, added);
-    Ok(given)
+/// The command line, with what a file and the old names of variables say put in before what was typed.
+pub(crate) struct Given {
+    typed: Vec<OsString>,
+    words: Vec<OsString>,
+    /// Where the words that were not typed come from.
+    sources: Sources,
 }
 
-/// `LOCKSERVER_ADDR` and `LOCKSERVER_DB`, unless our own variables say otherwise.
-fn aliases() -> Vec<OsString> {
-    let pairs = [
-        ("LOCKSERVER_ADDR", "LEASEHOLD_LISTEN", "--listen="),
-        ("LOCKSERVER_DB", "LEASEHOLD_DATA", "--data="),
-    ];
-    let ours_is_unset = |ours: &str| std::env::var_os(ours).is_none();
-    let set = pairs.into_iter().filter(|(_, ours, _)| ours_is_unset(ours));
-    set.filter_map(|(theirs, _, flag)| Some(joined(flag, &std::env::var_os(theirs)?))).collect()
+impl Given {
+    pub(crate) fn new(typed: impl Iterator<Item = OsString>) -> Result<Self, String> {
+        let typed: Vec<_> = typed.collect();
+        let mut given = Self { words: typed.clone(), typed, sources: Sources::new() };
+        // The command itself, not a word of what `run` is to run.
+        let takes_settings = |word: &OsString| word == "serve" || word == "check-config";
+        if !given.typed.get(1).is_some_and(takes_settings) {
+            return Ok(given);
+        }
+        let mut added = Vec::new();
+        if let Some(file) = config_file(&given.typed[2..]) {
+            for Setting { name, flag, place } in file::read(&file)? {
+                // A variable wins over the file.
+                if std::env::var_os(variable(&name)).is_none() {
+                    added.push(flag);
+                    given.sources.insert(name, place);
+                }
+            }
+        }
+        for (theirs, name) in ALIASES {
+            // Our own variables win over those.
+            if let Some(value) = std::env::var_os(theirs)
+                && std::env::var_os(variable(name)).is_none()
+            {
+                added.push(joined(&format!("--{name}="), &value));
+                given.sources.insert(name.into(), theirs.into());
+            }
+        }
+        given.words.splice(2..2, added);
+        Ok(given)
+    }
+
+    /// All there is to parse.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &OsString> {
+        self.words.iter()
+    }
+
+    /// Was this setting typed?
+    fn is_flag(&self, name: &str) -> bool {
+        let flag = format!("--{name}");
+        let is_it = |word: &str| word == flag || word.starts_with(&format!("{flag}="));
+        self.typed.iter().any(|word| word.to_str().is_some_and(is_it))
+    }
+
+    fn source(&self, name: &str) -> Option<&str> {
+        self.sources.get(name).map(String::as_str)
+    }
+
+    /// The settings that stand in a file, and where.
+    fn in_file(&self) -> impl Iterator<Item = (&str, &str)> {
+        let said = self.sources.iter().map(|(name, place)| (name.as_str(), place.as_str()));
+        said.filter(|(name, place)| place.contains(':') && !self.is_flag(name))
+    }
+}
+
+/// What other lock servers call two of our settings.
+const ALIASES: [(&str, &str); 2] = [("LOCKSERVER_ADDR", "listen"), ("LOCKSERVER_DB", "data")];
+
+fn variable(name: &str) -> String {
+    format!("LEASEHOLD_{}", name.replace('-', "_").to_uppercase())
 }
 
 fn config_file(given: &[OsString]) -> Option<PathBuf> {
@@ -314,45 +316,6 @@ fn config_file(given: &[OsString]) -> Option<PathBuf> {
         }
     }
     std::env::var_os("LEASEHOLD_CONFIG").map(PathBuf::from)
-}
-
-fn from_file(file: &PathBuf) -> Result<Vec<OsString>, String> {
-    let why = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| why(&error))?;
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| why(&error))?;
-    let known = names();
-    let mut flags = Vec::new();
-    for (key, value) in table {
-        let name = key.replace('_', "-");
-        if !known.contains(&name) || name == "config" {
-            return Err(why(&format!("there is no setting {key:?}")));
-        }
-        let variable = format!("LEASEHOLD_{}", name.replace('-', "_").to_uppercase());
-        if std::env::var_os(variable).is_none() {
-            flags.push(format!("--{name}={}", plain(&key, &value).map_err(|e| why(&e))?).into());
-        }
-    }
-    Ok(flags)
-}
-
-fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
-    match value {
-        toml::Value::String(text) => Ok(text.clone()),
-        toml::Value::Integer(number) => Ok(number.to_string()),
-        toml::Value::Boolean(flag) => Ok(flag.to_string()),
-        toml::Value::Array(values) => {
-            let texts: Result<Vec<_>, _> = values.iter().map(|value| plain(key, value)).collect();
-            texts.map(|texts| texts.join(","))
-        }
-        _ => Err(format!("{key}: must be a text, a number, a flag or a list of texts")),
-    }
-}
-
-/// What every setting is called.
-fn names() -> BTreeSet<String> {
-    let command = Args::augment_args(crate::Cli::command());
-    let longs = command.get_arguments().filter_map(|arg| arg.get_long());
-    longs.map(str::to_owned).collect()
 }
 
 fn joined(flag: &str, value: &OsStr) -> OsString {

@@ -75,7 +75,7 @@ enum Command {
         after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
     )]
     Serve(Box<config::Args>),
-    /// Say what `serve` would do with these settings, or what is wrong with them.
+    /// Print the settings `serve` would use as TOML, with the source of each, or say what is wrong with them.
     #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
     CheckConfig(Box<serve::CheckArgs>),
     /// Copy the data of a server, running or not.
@@ -105,20 +105,21 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match config::arguments(std::env::args_os()) {
-        Ok(arguments) => arguments,
+    let given = match config::Given::new(std::env::args_os()) {
+        Ok(given) => given,
         Err(error) => return Failure::from(error).report(),
     };
+    let words: Vec<_> = given.words().cloned().collect();
     #[cfg(target_os = "linux")]
-    let arguments = run::separated(arguments);
-    let cli = match Cli::try_parse_from(arguments) {
+    let words = run::separated(words);
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => return unparsed(&error),
     };
-    dispatch(cli.command).unwrap_or_else(|failure| failure.report())
+    dispatch(cli.command, &given).unwrap_or_else(|failure| failure.report())
 }
 
-fn dispatch(command: Command) -> Result<ExitCode, Failure> {
+fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure> {
     match command {
         #[cfg(target_os = "linux")]
         Command::Run(args) => return run::run(&args),
@@ -138,8 +139,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Failure> {
         Command::Revoke(args) => revoke::revoke(&args)?,
         Command::Session(args) => session::session(&args)?,
         Command::Load(args) => return load::load(args),
-        Command::Serve(args) => serve::serve(*args)?,
-        Command::CheckConfig(args) => serve::check(&args)?,
+        Command::Serve(args) => serve::serve(*args, given)?,
+        Command::CheckConfig(args) => serve::check(&args, given)?,
         Command::Backup(args) => backup::backup(&args)?,
         Command::Restore(args) => backup::restore(&args)?,
         Command::Verify(args) => backup::verify(&args)?,

@@ -33,7 +33,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(|error| Failure::new(SYSTEM, error))?;
-    print(&text)
+    print(&plain_json(&text))
+}
+
+/// The same JSON without what a terminal would obey. JSON itself only wants the first 32 characters escaped.
+fn plain_json(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return text.into();
+    }
+    // Outside of texts there are none of them, and none of them needs more than four digits.
+    let shown = |c: char| if is_obeyed(c) { format!("\\u{:04x}", c as u32) } else { c.into() };
+    text.chars().map(shown).collect::<String>().into()
 }
 
 /// The text without what a terminal would obey: an owner can call itself anything.
@@ -45,10 +55,9 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     text.chars().map(shown).collect::<String>().into()
 }
 
-/// Control characters, and those that turn the direction of writing.
+/// Control characters, old and new (C1), line separators, and what turns the direction of writing.
 fn is_obeyed(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || c.is_control()
 }
 
@@ -72,6 +81,19 @@ mod tests {
         assert_eq!(plain("worker-1 ü 漢"), "worker-1 ü 漢");
         assert_eq!(plain("a\x1b[2Jb\nc\u{9b}"), r"a\u{1b}[2Jb\nc\u{9b}");
         assert_eq!(plain("gpj\u{202e}.exe"), r"gpj\u{202e}.exe");
+    }
+
+    #[test]
+    fn json_says_the_same_and_cannot_move_the_cursor_either() {
+        for text in
+            ["a\x1b[2J\x7f", "\u{9b}2J", "gpj\u{202e}.exe", "\u{2028}\u{2069}\u{61c}", "漢 ü"]
+        {
+            let json = serde_json::to_string(&[text]).expect("JSON");
+            let shown = plain_json(&json);
+            assert!(!shown.contains(is_obeyed), "{shown:?}");
+            assert_eq!(serde_json::from_str::<[String; 1]>(&shown).expect("JSON"), [text]);
+        }
+        assert_eq!(plain_json(r#"["\u001b","ü"]"#), r#"["\u001b","ü"]"#);
     }
 
     #[test]

@@ -9,15 +9,15 @@ use leasehold_server::serve::Server;
 use serde_json::json;
 
 use crate::ask::told;
-use crate::config::{self, Args};
+use crate::config::{self, Args, Given, explain, located};
 use crate::exit::Failure;
 use crate::log;
 use crate::output::{OutputArgs, print, print_json};
 use crate::rights;
 
 /// Runs the server until a signal ends it.
-pub(crate) fn serve(args: Args) -> Result<(), String> {
-    args.check()?;
+pub(crate) fn serve(args: Args, given: &Given) -> Result<(), String> {
+    args.check().map_err(|why| located(why, given))?;
     rights::private();
     log::init(&args.log)?;
     allow_many_files();
@@ -39,17 +39,17 @@ pub(crate) struct CheckArgs {
 }
 
 /// Says what the settings come to.
-pub(crate) fn check(args: &CheckArgs) -> Result<(), Failure> {
-    told(args.output, checked(args))
+pub(crate) fn check(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
+    told(args.output, checked(args, given))
 }
 
-fn checked(args: &CheckArgs) -> Result<(), Failure> {
-    args.settings.check()?;
+fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
+    args.settings.check().map_err(|why| located(why, given))?;
     if args.output.json {
-        let settings = config::values(std::env::args_os())?;
+        let settings = config::values(given);
         return print_json(&json!({"valid": true, "settings": settings}));
     }
-    print(&format!("{:#?}\nthese settings are fine", args.settings))
+    print(explain(given)?.trim_end())
 }
 
 async fn run(args: Args) -> Result<(), String> {

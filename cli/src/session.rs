@@ -104,7 +104,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
         return print(&exports(&[("LEASEHOLD_SESSION", id), ("LEASEHOLD_OWNER", owner)]));
     }
     let left = glance(Duration::from_millis(opened.expires_in_ms));
-    print(&format!("session  {id}\nowner    {}\nleft     {left}", plain(owner)))
+    print(&format!("session  {}\nowner    {}\nleft     {left}", plain(id), plain(owner)))
 }
 
 async fn keep(args: &KeepArgs) -> Result<(), Failure> {

@@ -145,11 +145,12 @@ async fn every_dialect_is_on_and_the_sticky_lock_has_its_settings() {
 #[test]
 fn every_dialect_is_on_by_default_and_a_ttl_has_bounds_that_make_sense() {
     let said = check_config(&[], &[]);
-    assert!(said.contains("Native") && said.contains("Leases"), "{said}");
-    assert!(said.contains("leases_ttl_seconds_min: 10"), "{said}");
-    assert!(said.contains("leases_ttl_seconds_max: 300"), "{said}");
+    assert!(said.contains("\"locks\"") && said.contains("\"leases\""), "{said}");
+    assert!(said.contains("leases-ttl-seconds-min = 10  # default\n"), "{said}");
+    assert!(said.contains("leases-ttl-seconds-max = 300  # default\n"), "{said}");
     let said = check_config(&[], &[("LEASEHOLD_LEASES_TTL_SECONDS_MIN", "1")]);
-    assert!(said.contains("leases_ttl_seconds_min: 1,"), "{said}");
+    let expected = "leases-ttl-seconds-min = 1  # LEASEHOLD_LEASES_TTL_SECONDS_MIN\n";
+    assert!(said.contains(expected), "{said}");
     assert!(check_config(&["--leases-ttl-seconds-min=0"], &[]).contains("leases-ttl-seconds-min"));
     let said = check_config(&["--leases-ttl-seconds-max=9"], &[]);
     assert!(said.contains("is more than --leases-ttl-seconds-max"), "{said}");
@@ -188,25 +189,34 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_default() {
     std::fs::write(&file, "listen = \"127.0.0.1:1111\"\nttl-max = \"1h\"\nephemeral = true\n")
         .unwrap();
     let config = ["--config", file.to_str().unwrap()];
-    let listens = |args: &[&str], env: &[(&str, &str)], address: &str| {
+    let listens = |args: &[&str], env: &[(&str, &str)], address: &str, source: &str| {
         let said = check_config(args, env);
-        assert!(said.contains(&format!("listen: {address}")), "{said}");
+        assert!(said.contains(&format!("listen = \"{address}\"  # {source}\n")), "{said}");
     };
-    listens(&[], &[], "127.0.0.1:8080");
-    listens(&config, &[], "127.0.0.1:1111");
-    listens(&config, &[("LEASEHOLD_LISTEN", "127.0.0.1:2222")], "127.0.0.1:2222");
+    let in_file = format!("{}:1", config[1]);
+    let variable = ("LEASEHOLD_LISTEN", "127.0.0.1:2222");
+    listens(&[], &[], "127.0.0.1:8080", "default");
+    listens(&config, &[], "127.0.0.1:1111", &in_file);
+    listens(&config, &[variable], "127.0.0.1:2222", "LEASEHOLD_LISTEN");
     let flags = [&config[..], &["--listen", "127.0.0.1:3333"]].concat();
-    listens(&flags, &[("LEASEHOLD_LISTEN", "127.0.0.1:2222")], "127.0.0.1:3333");
-    listens(&[], &[("LEASEHOLD_CONFIG", file.to_str().unwrap())], "127.0.0.1:1111");
-    listens(&[], &[("LOCKSERVER_ADDR", ":4444")], "0.0.0.0:4444");
-    let both = [("LOCKSERVER_ADDR", ":4444"), ("LEASEHOLD_LISTEN", "127.0.0.1:2222")];
-    listens(&[], &both, "127.0.0.1:2222");
+    listens(&flags, &[variable], "127.0.0.1:3333", "--listen");
+    listens(&[], &[("LEASEHOLD_CONFIG", config[1])], "127.0.0.1:1111", &in_file);
+    let theirs = ("LOCKSERVER_ADDR", ":4444");
+    listens(&[], &[theirs], ":4444", "LOCKSERVER_ADDR");
+    listens(&[], &[theirs, variable], "127.0.0.1:2222", "LEASEHOLD_LISTEN");
     let said = check_config(&config, &[("LOCKSERVER_DB", "/somewhere/locks")]);
-    assert!(
-        said.contains("data: \"/somewhere/locks\"") && said.contains("ephemeral: true"),
-        "{said}"
-    );
-    assert!(said.contains("3600s") && said.contains("these settings are fine"), "{said}");
+    assert!(said.contains("data = \"/somewhere/locks\"  # LOCKSERVER_DB\n"), "{said}");
+    assert!(said.contains(&format!("ephemeral = true  # {}:3\n", config[1])), "{said}");
+    assert!(said.contains(&format!("ttl-max = \"1h\"  # {}:2\n", config[1])), "{said}");
+    assert!(said.contains("# port-file is not set\n"), "{said}");
+    // It is a file that says the same.
+    let again = folder.path().join("again.toml");
+    std::fs::write(&again, &said).unwrap();
+    let repeated = check_config(&["--config", again.to_str().unwrap()], &[]);
+    let values = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split("  # ").next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(values(&said), values(&repeated));
 }
 
 #[test]
@@ -217,11 +227,20 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         std::fs::write(&file, text).unwrap();
         check_config(&["--config", file.to_str().unwrap()], &[])
     };
-    assert!(with_file("lisen = \"x\"").contains("there is no setting \"lisen\""));
-    assert!(with_file("listen = \"nowhere\"").contains("--listen"));
-    assert!(with_file("listen = ").contains("leasehold.toml"));
-    assert!(with_file("ttl-max = \"soon\"").contains("--ttl-max"));
-    assert!(with_file("[listen]\nport = 1").contains("must be a text"));
+    for (text, line, why) in [
+        ("# first\nlisen = \"x\"", 2, "there is no setting \"lisen\""),
+        ("listen = \"nowhere\"", 1, "--listen"),
+        ("workers = 1\n\nlisten = ", 3, "string"),
+        ("workers = 1\nttl-max = \"soon\"", 2, "--ttl-max"),
+        ("workers = 2000", 1, "--workers"),
+        ("[listen]\nport = 1", 1, "must be a text"),
+        ("workers = 1\ngrace-max = \"1s\"\ngrace = \"2s\"", 3, "--grace"),
+        ("keepalive-timeout = \"2s\"", 1, "between 3s and 24h"),
+    ] {
+        let said = with_file(text);
+        assert!(said.contains(&format!("leasehold.toml:{line}")), "{text}: {said}");
+        assert!(said.contains(why), "{text}: {said}");
+    }
     assert!(check_config(&["--config", "/nowhere.toml"], &[]).contains("/nowhere.toml"));
     assert!(check_config(&["--queue-max=-1"], &[]).contains("--queue-max"));
     assert!(check_config(&["--workers=1025"], &[]).contains("--workers"));

@@ -41,7 +41,7 @@ fn request() {
             b" ",
             word(0).as_bytes(),
             &rest[..half],
-            b"\ncontent-type: application/json\n\n",
+            b"\nhost: a\ncontent-type: application/json\n\n",
             word(1).as_bytes(),
             &rest[half..],
         ]

@@ -6,26 +6,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router, middleware};
-use hyper::Request;
-use hyper::body::Incoming;
+use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
-use tower::ServiceExt;
 
 use crate::backup::Backups;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content};
-use crate::dialect::{self, Dialect, native};
+use crate::dialect::{self, Dialect};
 use crate::engine::{EngineHandle, Mailbox, Probe};
 use crate::http;
 use crate::http::answers::Answers;
-use crate::http::forwarded::Peer;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use crate::store::history::History;
 
@@ -124,34 +119,8 @@ impl Deref for App {
     }
 }
 
-/// Everything the server answers, on one thread.
-#[derive(Clone)]
-pub(crate) struct Service {
-    app: App,
-    router: Router,
-    speaks_native: bool,
-}
-
-impl Service {
-    pub(crate) fn new(app: App, dialects: &[Dialect]) -> Self {
-        let router = router(app.clone(), dialects);
-        Self { app, router, speaks_native: dialects.contains(&Dialect::Native) }
-    }
-
-    pub(crate) async fn call(self, peer: Peer, mut request: Request<Incoming>) -> Response {
-        if self.speaks_native
-            && let Some(direct) = native::Direct::of(&request)
-        {
-            return direct.answer(self.app, peer, request).await;
-        }
-        request.extensions_mut().insert(peer);
-        let Ok(response) = self.router.oneshot(request.map(Body::new)).await;
-        response
-    }
-}
-
-/// Everything the server answers.
-pub fn router(app: App, dialects: &[Dialect]) -> Router {
+/// The routes of everything the server answers; the door is in front of them.
+pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(healthz))
         .route("/livez", get(livez))
@@ -172,7 +141,6 @@ pub fn router(app: App, dialects: &[Dialect]) -> Router {
             let why = "this path does not know that method";
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, why)
         })
-        .layer(middleware::from_fn(http::echo_request_id))
         .with_state(app)
 }
 
@@ -181,7 +149,7 @@ pub(crate) async fn nothing_here() -> Response {
     failure(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here")
 }
 
-fn failure(status: StatusCode, code: Code, why: &str) -> Response {
+pub(crate) fn failure(status: StatusCode, code: Code, why: &str) -> Response {
     (status, Json(Failure::new(code, why))).into_response()
 }
 

@@ -1,10 +1,12 @@
 //! The engine, the store and the dialects.
 
 pub mod app;
+pub mod auth;
 pub mod backup;
 pub mod clock;
 mod contract;
 pub mod dialect;
+pub mod door;
 pub mod engine;
 pub mod http;
 pub mod metrics;

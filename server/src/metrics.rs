@@ -62,6 +62,20 @@ struct OpLabel {
 /// For what is there once or not at all.
 type NoLabels = [(&'static str, &'static str); 0];
 
+/// Which answers are counted together.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+pub(crate) struct AnswerLabel {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+impl AnswerLabel {
+    pub(crate) fn new(method: &'static str, route: &str, status: u16) -> Self {
+        Self { method, route: route.into(), status }
+    }
+}
+
 /// One of the counters by result, resolved once so that counting is one addition.
 struct Results {
     success: Counter,
@@ -100,6 +114,8 @@ pub struct Metrics {
     pub answers_bytes: Gauge,
     /// Streams of events.
     pub event_streams: Gauge,
+    /// Answers to requests, by route and status.
+    pub(crate) answers: Family<AnswerLabel, Counter>,
 }
 
 impl Metrics {
@@ -151,6 +167,7 @@ impl Metrics {
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
             event_streams: Gauge::default(),
+            answers: Family::default(),
             registry,
         };
         metrics.registered()
@@ -189,6 +206,8 @@ impl Metrics {
         for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
             r.register(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }
+        let answers = self.answers.clone();
+        r.register("leasehold_http_requests", "Requests answered, by route and status", answers);
         self
     }
 

@@ -10,12 +10,14 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::app::{App, Service};
+use crate::app::App;
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
+use crate::door::Door;
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http;
+use crate::http::places::Places;
 use crate::http::worker::{Work, Workers};
 use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
@@ -143,7 +145,7 @@ impl Server {
             let (app, mailbox) = app.for_thread();
             Work {
                 engine: app.engine.clone(),
-                service: Service::new(app, &settings.dialects),
+                door: Door::new(app, &settings.dialects),
                 mailbox,
                 options: http.clone(),
                 metrics: metrics.clone(),
@@ -153,7 +155,8 @@ impl Server {
         });
         let workers = Workers::start(work).map_err(cannot)?;
         let beside = listen_beside(&settings.dialects, &app, &stopping).await?;
-        let accepting = http::accept::serve(listener, http.connections_max, workers, stopping);
+        let places = Places::new(http);
+        let accepting = http::accept::serve(listener, places, workers, stopping);
         let accepting = tokio::spawn(accepting);
         let backups = backups.map(|(backups, every)| {
             let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));

@@ -100,21 +100,6 @@ async fn a_body_that_never_ends_is_given_up() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
-    let mut settings = settings(None);
-    settings.http.connections_max = 2;
-    let local = Local::start(settings).await;
-    let first = TcpStream::connect(local.address).await.expect("accepted");
-    let second = TcpStream::connect(local.address).await.expect("accepted");
-    let client = local.client.clone();
-    let mut third = tokio::spawn(async move { client.get("/healthz").await });
-    let waited = tokio::time::timeout(Duration::from_millis(100), &mut third).await;
-    assert!(waited.is_err(), "there was a third place");
-    drop((first, second));
-    assert_eq!(third.await.expect("no panic").status, 200);
-}
-
-#[tokio::test]
 async fn http2_works_too() {
     let local = Local::ephemeral().await;
     let mut stream = TcpStream::connect(local.address).await.expect("accepted");

@@ -3,23 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use leasehold_server::app::{self, App};
+use leasehold_server::app::App;
 use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect;
+use leasehold_server::door::{Door, Visitor};
 use leasehold_server::engine::Engine;
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::memory::MemoryStore;
-use tower::ServiceExt;
 
 use crate::local::settings;
 
 /// A server of all dialects.
 pub struct Bare {
     runtime: tokio::runtime::Runtime,
-    router: Router,
+    door: Door,
 }
 
 impl Bare {
@@ -35,15 +34,15 @@ impl Bare {
         let app = App::new(engine, metrics, http, retry, settings.dialect, limits);
         let app = app.keep_files(None).expect("a folder");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Self { runtime: runtime.expect("a runtime"), router: app::router(app, dialect::ALL) }
+        Self { runtime: runtime.expect("a runtime"), door: Door::new(app, dialect::ALL) }
     }
 
     /// The status of the answer to a request; `None` if it is none, or waits for something longer than that.
     pub fn ask(&self, text: &[u8], patience: Duration) -> Option<StatusCode> {
         let request = parse(text)?;
-        let answering =
-            async { tokio::time::timeout(patience, self.router.clone().oneshot(request)).await };
-        Some(self.runtime.block_on(answering).ok()?.ok()?.status())
+        let answer = self.door.answer(Visitor::LOCAL, request);
+        let answering = async { tokio::time::timeout(patience, answer).await };
+        Some(self.runtime.block_on(answering).ok()?.status())
     }
 }
 

@@ -192,5 +192,5 @@ fn kill_before(ttl: Duration) -> Duration {
 /// Tells whoever started us, beside what the command says.
 #[expect(clippy::print_stderr, reason = "standard output is the command's")]
 fn say(what: &str) {
-    eprintln!("leasehold: {what}");
+    eprintln!("leasehold: {}", plain(what));
 }

@@ -8,7 +8,8 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use crate::app::App;
-use crate::http::forwarded::{self, Peer};
+use crate::door::{Arrival, Peer};
+use crate::http::forwarded;
 
 /// As the core counts it.
 #[derive(Clone, Copy)]
@@ -22,7 +23,7 @@ impl Counted {
     }
 
     pub(super) fn of(app: &App, parts: &Parts) -> Self {
-        Self::by(app, parts.extensions.get().copied(), &parts.headers)
+        Self::by(app, Some(Arrival::of(parts).peer), &parts.headers)
     }
 }
 

@@ -335,14 +335,7 @@ impl Writer {
         for fact in facts.iter() {
             self.watchers.tell(fact);
             let Fact { what, lock, owner, token, reason, .. } = fact;
-            tracing::debug!(
-                what = word(*what),
-                ?lock,
-                ?owner,
-                ?token,
-                reason = reason.as_deref(),
-                "lease"
-            );
+            tracing::debug!(what = word(*what), ?lock, ?owner, ?token, ?reason, "lease");
             if let What::Ended(how) = what {
                 self.metrics.count_ending(*how);
             }

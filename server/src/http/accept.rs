@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
-use super::forwarded::Peer;
+use super::places::{NoPlace, Places};
 use super::worker::{Accepted, Workers};
+use crate::door::Peer;
 
 /// Accepts until `stop` says so, then waits until the workers are done.
 pub(crate) async fn serve(
     listener: TcpListener,
-    connections_max: usize,
+    places: Arc<Places>,
     workers: Workers,
     mut stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(connections_max));
     for worker in (0..workers.n()).cycle() {
         let accepted = tokio::select! {
             accepted = accept(&listener, &places) => accepted,
@@ -28,18 +28,24 @@ pub(crate) async fn serve(
     workers.finish().await;
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Accepted {
+async fn accept(listener: &TcpListener, places: &Arc<Places>) -> Accepted {
     loop {
-        // The semaphore is never closed.
-        let Ok(place) = places.clone().acquire_owned().await else { continue };
+        places.room().await;
         let accepted = listener.accept().await;
-        match accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address))) {
-            Ok((stream, address)) => return Accepted { stream, peer: Peer(address.ip()), place },
+        let accepted = accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address)));
+        let (stream, peer) = match accepted {
+            Ok((stream, address)) => (stream, Peer(address.ip())),
             Err(error) => {
                 // Out of file descriptors, mostly: it helps to wait a little.
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
             }
+        };
+        match places.enter(peer) {
+            Ok(place) => return Accepted { stream, peer, place },
+            // It is closed without a word: whoever has that many connections has been told on others.
+            Err(NoPlace::ForPeer | NoPlace::Any) => drop(stream),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Request bodies: JSON, of bounded size, in bounded time, with the field named that is wrong.
 
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
@@ -9,9 +11,6 @@ use axum::http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// So much of a body that is too large is read all the same, and thrown away.
-const DISCARDED_MAX: usize = 8 << 20;
-
 /// Why a body could not be used. Each dialect says it in its own shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadBody {
@@ -19,8 +18,10 @@ pub(crate) enum BadBody {
     NotJson(String),
     /// It is too large.
     TooLarge(usize),
-    /// It took too long, or broke off.
-    Incomplete,
+    /// It took too long.
+    Late(Duration),
+    /// It broke off, or is not framed as HTTP says.
+    Malformed,
     /// It is no JSON at all.
     Syntax(String),
     /// This field is missing, ill-typed or unknown.
@@ -33,8 +34,14 @@ impl std::fmt::Display for BadBody {
             BadBody::NotJson(kind) => {
                 write!(f, "Content-Type must be application/json, got {kind}")
             }
-            BadBody::TooLarge(max) => write!(f, "the body is larger than {max} bytes"),
-            BadBody::Incomplete => f.write_str("the body did not arrive in time"),
+            BadBody::TooLarge(max) => {
+                write!(f, "the body is larger than {max} bytes (body-bytes-max)")
+            }
+            BadBody::Late(max) => {
+                let seconds = max.as_secs_f64();
+                write!(f, "the body did not arrive within {seconds} s (body-timeout)")
+            }
+            BadBody::Malformed => f.write_str("the body broke off, or its chunks are malformed"),
             BadBody::Syntax(why) => write!(f, "the body is not JSON: {why}"),
             BadBody::Field(why) => f.write_str(why),
         }
@@ -72,8 +79,18 @@ async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, 
 where
     B: HttpBody<Data = Bytes>,
 {
-    let all = tokio::time::timeout(timeout, collect(body, bytes_max)).await;
-    all.map_err(|_| BadBody::Incomplete)?
+    // Not a byte of what is said to be too large is taken. A client that asks first never sends it; to the others the
+    // connection still listens for a while after the answer.
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(BadBody::TooLarge(bytes_max));
+    }
+    let mut collecting = pin!(collect(body, bytes_max));
+    // What is there already needs no timer.
+    let at_once = poll_fn(|context| Poll::Ready(collecting.as_mut().poll(context))).await;
+    if let Poll::Ready(all) = at_once {
+        return all;
+    }
+    tokio::time::timeout(timeout, collecting).await.map_err(|_| BadBody::Late(timeout))?
 }
 
 async fn collect<B>(body: B, bytes_max: usize) -> Result<Bytes, BadBody>
@@ -83,27 +100,18 @@ where
     let mut body = pin!(body);
     // Nearly always there is one piece, and it is not copied.
     let (mut first, mut rest) = (Bytes::new(), Vec::new());
-    let mut n_bytes = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(piece) = frame.map_err(|_| BadBody::Incomplete)?.into_data() else { continue };
-        n_bytes += piece.len();
-        if n_bytes > bytes_max {
-            // Whoever is still sending when we hang up never gets to read why.
-            (first, rest) = (Bytes::new(), Vec::new());
-            if n_bytes > bytes_max.saturating_add(DISCARDED_MAX) {
-                break;
-            }
-        } else if first.is_empty() {
+        let Ok(piece) = frame.map_err(|_| BadBody::Malformed)?.into_data() else { continue };
+        if first.len() + rest.len() + piece.len() > bytes_max {
+            return Err(BadBody::TooLarge(bytes_max));
+        }
+        if first.is_empty() {
             first = piece;
         } else {
             rest.extend_from_slice(&piece);
         }
     }
-    match n_bytes {
-        _ if n_bytes > bytes_max => Err(BadBody::TooLarge(bytes_max)),
-        _ if rest.is_empty() => Ok(first),
-        _ => Ok([&first[..], &rest].concat().into()),
-    }
+    if rest.is_empty() { Ok(first) } else { Ok([&first[..], &rest].concat().into()) }
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {

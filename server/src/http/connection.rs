@@ -1,53 +1,95 @@
 //! One connection, from its first byte to its last.
 //!
 //! It must begin its first request soon and each later one not too long after the last, whatever bytes it trickles
-//! meanwhile. What is in progress, a long poll or a stream of events, is left alone.
+//! meanwhile. What is in progress, a long poll or a stream of events, is left alone as long as the client is there.
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Options;
-use super::activity::{Activity, Tracked};
-use super::forwarded::Peer;
-use crate::app::Service;
+use super::activity::{Activity, Doing, Tracked};
+use super::aside::Aside;
+use super::places::{Place, Places};
+use super::wire::Wire;
+use crate::door::{Door, Peer, Visitor};
+
+/// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
+const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
+/// Most requests at once on one connection.
+const STREAMS_PER_CONNECTION: u32 = 256;
 
 /// Serves it until it ends, has nothing more to say, or `stop` says so and nothing is in progress.
 pub(super) async fn serve(
-    stream: TcpStream,
+    wire: Wire,
     peer: Peer,
-    service: Service,
+    place: Place,
+    door: Door,
+    options: &Options,
+    stop: watch::Receiver<bool>,
+) {
+    wire.set_nodelay();
+    if let Err(error) = wire.keep_alive(options.keepalive_timeout) {
+        tracing::debug!(%error, "could not have the system look after a connection");
+    }
+    let activity = &place.activity;
+    let is_answered = match talk(&wire, peer, &place, door, options, stop).await {
+        Ended::Done => activity.has_unread(),
+        Ended::Refused => true,
+        Ended::GivenUp => false,
+    };
+    if is_answered {
+        wire.linger().await;
+    }
+}
+
+/// How a connection came to its end.
+enum Ended {
+    /// Everything was said, or the client is gone.
+    Done,
+    /// The client said something that is no request, and was told so.
+    Refused,
+    /// We had enough of it.
+    GivenUp,
+}
+
+async fn talk(
+    wire: &Wire,
+    peer: Peer,
+    place: &Place,
+    door: Door,
     options: &Options,
     mut stop: watch::Receiver<bool>,
-) {
-    let _ = stream.set_nodelay(true);
-    let activity = Activity::new();
-    let seen = activity.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
-        answer(service.clone(), seen.clone(), peer, request)
+) -> Ended {
+    let connection = Arc::new(Connection {
+        door,
+        activity: place.activity.clone(),
+        places: place.places().clone(),
+        visitor: Visitor { peer, is_restricted: place.is_restricted() },
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // We look after silent connections ourselves: one timer for each, not one for each request. And our answers are so
-    // short that copying head and body together takes less than telling the system of two pieces.
-    builder.http1().header_read_timeout(None).writev(false);
-    builder.http2().timer(TokioTimer::new()).max_concurrent_streams(256);
-    let serving = builder.serve_connection(TokioIo::new(stream), service);
+    let service = service_fn(move |request| answer(connection.clone(), request));
+    let builder = builder(options);
+    let serving = builder.serve_connection(TokioIo::new(wire.clone()), service);
     tokio::pin!(serving);
+    let mut ending = Aside::new(ending(wire, place, options));
+    let mut stopping = Aside::new(async move { stop.wait_for(|stop| *stop).await.is_ok() });
     let mut is_stopping = false;
     loop {
         tokio::select! {
-            // An error is the client's doing, and the client is gone.
-            _ = &mut serving => return,
-            () = idle_too_long(&activity, options) => return,
-            _ = stop.wait_for(|stop| *stop), if !is_stopping => {
+            biased;
+            // Before anything is answered: what was just granted to a client that is gone is given back.
+            () = &mut ending => return Ended::GivenUp,
+            served = &mut serving => return if served.is_ok() { Ended::Done } else { Ended::Refused },
+            _ = &mut stopping, if !is_stopping => {
                 is_stopping = true;
                 serving.as_mut().graceful_shutdown();
             }
@@ -55,24 +97,89 @@ pub(super) async fn serve(
     }
 }
 
-async fn answer(
-    service: Service,
+/// Returns when there is no use in going on.
+async fn ending(wire: &Wire, place: &Place, options: &Options) {
+    let activity = &place.activity;
+    tokio::select! {
+        biased;
+        () = gone(wire, activity) => {}
+        () = idle_too_long(activity, options, place.is_restricted()) => {}
+        () = activity.until_shed() => {}
+    }
+}
+
+fn builder(options: &Options) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // We look after silent connections ourselves: one timer for each, not one for each request. We look after those that
+    // were closed by the client, too. And our answers are so short that copying head and body together takes less than
+    // telling the system of two pieces.
+    builder.http1().header_read_timeout(None).half_close(true).writev(false);
+    let half = options.keepalive_timeout / 2;
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(half)
+        .keep_alive_timeout(half)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION);
+    builder
+}
+
+/// What its requests share.
+struct Connection {
+    door: Door,
     activity: Arc<Activity>,
-    peer: Peer,
+    places: Arc<Places>,
+    visitor: Visitor,
+}
+
+async fn answer(
+    connection: Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<Response<Tracked>, Infallible> {
-    let in_progress = activity.begin();
-    let response = service.call(peer, request).await;
-    Ok(response.map(|body| Tracked { body, _request: in_progress }))
+    let Connection { door, activity, places, .. } = &*connection;
+    let mut visitor = connection.visitor;
+    // Only there a connection can have more than one request.
+    let is_shared = request.version() == Version::HTTP_2;
+    let stream = is_shared.then(|| {
+        let (stream, is_one_too_many) = places.add_stream();
+        visitor.is_restricted |= is_one_too_many;
+        stream
+    });
+    let (head, body) = request.into_parts();
+    let (in_progress, body) = activity.begin(body, stream);
+    let request = Request::from_parts(head, body);
+    let mut response = door.answer(visitor, request).await;
+    if !is_shared && activity.has_unread() {
+        // What is left of the request stands where the next one would.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response.map(|body| Tracked::new(body, in_progress)))
+}
+
+/// Returns when the client is gone and waits for something. What it asked a moment ago may still be answered: there are
+/// clients that close their side after their last request.
+async fn gone(wire: &Wire, activity: &Activity) {
+    wire.closed_by_client().await;
+    loop {
+        let next_look = activity.waiting_since().unwrap_or_else(Instant::now) + CLOSED_PATIENCE;
+        if next_look <= Instant::now() {
+            return;
+        }
+        tokio::time::sleep_until(next_look).await;
+    }
 }
 
 /// Returns when the connection has gone without a request for longer than it may.
-async fn idle_too_long(activity: &Activity, options: &Options) {
+async fn idle_too_long(activity: &Activity, options: &Options, is_restricted: bool) {
+    let Options { header_timeout, idle_timeout, restricted_timeout, .. } = *options;
     loop {
-        let next_look = match activity.idle_since() {
-            None => Instant::now() + options.header_timeout,
-            Some((since, false)) => since + options.header_timeout,
-            Some((since, true)) => since + options.idle_timeout,
+        let next_look = match activity.doing() {
+            Doing::New(since) | Doing::Idle(since) | Doing::Sending(since, _) if is_restricted => {
+                since + restricted_timeout
+            }
+            Doing::New(since) => since + header_timeout,
+            Doing::Idle(since) => since + idle_timeout,
+            Doing::Busy | Doing::Sending(..) => Instant::now() + header_timeout.min(idle_timeout),
         };
         if next_look <= Instant::now() {
             return;

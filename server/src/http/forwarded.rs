@@ -9,13 +9,11 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use crate::door::Peer;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-
-/// The other end of the connection a request came by.
-#[derive(Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// `10.0.0.0/8`, or one address.
 pub fn parse_network(text: &str) -> Result<IpNet, String> {
@@ -24,14 +22,20 @@ pub fn parse_network(text: &str) -> Result<IpNet, String> {
     network.map_err(|_| format!("{text:?} is neither an address nor a network such as 10.0.0.0/8"))
 }
 
+/// Is the address in one of these networks? A server that listens on IPv6 sees IPv4 clients by an address of IPv6.
+pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
 /// `https://host:port` as the client knows us; empty if nobody said.
-pub(crate) fn base(parts: &Parts, trusted: &[IpNet]) -> String {
+pub(crate) fn base(parts: &Parts, peer: Peer, trusted: &[IpNet]) -> String {
     let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 names it in the request itself.
     let host =
         named.and_then(authority).or_else(|| parts.uri.authority().cloned().filter(is_plain));
     let seen = Reached { scheme: "http", host };
-    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    let peer = Some(peer.0);
     let said = [forwarded(&parts.headers), x_forwarded(&parts.headers)];
     let mut said = said.into_iter().filter(|hops| !hops.is_empty());
     let mut believed = || Some(seen.clone().through(said.next()?, peer, trusted));
@@ -50,14 +54,14 @@ pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAd
     let named = |hops: Vec<Hop>| {
         let mut from = peer.0;
         for hop in hops.into_iter().rev() {
-            match hop.from.filter(|_| is_trusted(from, trusted)) {
+            match hop.from.filter(|_| is_in(trusted, from)) {
                 Some(before) => from = before,
                 None => break,
             }
         }
         from
     };
-    if !is_trusted(peer.0, trusted) {
+    if !is_in(trusted, peer.0) {
         return peer.0;
     }
     let mut said = [forwarded(headers), x_forwarded(headers)].into_iter();
@@ -66,12 +70,6 @@ pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAd
         (Some(one), Some(other)) if one != other => peer.0,
         (one, _) => one.unwrap_or(peer.0),
     }
-}
-
-/// A server that listens on IPv6 sees IPv4 clients by such an address too.
-fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
-    let address = address.to_canonical();
-    trusted.iter().any(|network| network.contains(&address))
 }
 
 /// How a request came to somebody.
@@ -86,7 +84,7 @@ impl Reached {
     fn through(mut self, hops: Vec<Hop>, peer: Option<IpAddr>, trusted: &[IpNet]) -> Self {
         let mut from = peer;
         for hop in hops.into_iter().rev() {
-            if !from.is_some_and(|from| is_trusted(from, trusted)) {
+            if !from.is_some_and(|from| is_in(trusted, from)) {
                 break;
             }
             self.scheme = hop.scheme.unwrap_or(self.scheme);
@@ -193,13 +191,13 @@ mod tests {
     }
 
     fn base_by(peer: &str, headers: &[(&str, &str)]) -> String {
-        let mut request =
-            Request::builder().header("host", "inside").extension(Peer(peer.parse().unwrap()));
+        let mut request = Request::builder().header("host", "inside");
+        let peer = Peer(peer.parse().unwrap());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let trusted = ["10.0.0.0/8", "::1"].map(|text| parse_network(text).unwrap());
-        base(&request.body(()).unwrap().into_parts().0, &trusted)
+        base(&request.body(()).unwrap().into_parts().0, peer, &trusted)
     }
 
     #[test]

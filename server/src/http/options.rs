@@ -1,5 +1,6 @@
 //! What connections may do.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,21 @@ use ipnet::IpNet;
 pub struct Options {
     /// How many threads serve connections; 0: as many as there are processors.
     pub workers: usize,
-    /// Most connections at once; more wait until one is free.
+    /// Most connections at once. If there are more, idle ones are closed; if none is idle, the new ones are
+    /// restricted.
     pub connections_max: usize,
+    /// Most restricted connections. More wait until there is a place.
+    pub connections_reserved: usize,
+    /// Most connections from one address, or from one IPv6 network of 64 bits.
+    pub connections_per_peer_max: usize,
+    /// Who may have more, beside the trusted proxies.
+    pub connections_per_peer_exempt: Arc<[IpNet]>,
+    /// How long a restricted connection may take to send a request, or stay without one.
+    pub restricted_timeout: Duration,
+    /// Most HTTP/2 requests in progress, over all connections.
+    pub streams_max: usize,
+    /// How long a client may be silent that does not even answer its system's probes.
+    pub keepalive_timeout: Duration,
     /// How long a new connection has to send its first request's head.
     pub header_timeout: Duration,
     /// How long a connection may stay without a request.
@@ -36,6 +50,16 @@ impl Default for Options {
         Self {
             workers: 0,
             connections_max: 10_000,
+            connections_reserved: 100,
+            connections_per_peer_max: 1000,
+            connections_per_peer_exempt: [
+                IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
+                IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST)),
+            ]
+            .into(),
+            restricted_timeout: Duration::from_secs(1),
+            streams_max: 20_000,
+            keepalive_timeout: Duration::from_secs(30),
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),

@@ -10,13 +10,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::runtime;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::Options;
 use super::connection;
-use super::forwarded::Peer;
-use crate::app::Service;
+use super::places::Place;
+use super::wire::Wire;
+use crate::door::{Door, Peer};
 use crate::engine::{EngineHandle, Mailbox};
 use crate::metrics::Metrics;
 
@@ -24,12 +25,12 @@ use crate::metrics::Metrics;
 pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) peer: Peer,
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 /// What one worker needs.
 pub(crate) struct Work {
-    pub(crate) service: Service,
+    pub(crate) door: Door,
     pub(crate) engine: EngineHandle,
     pub(crate) mailbox: Mailbox,
     pub(crate) options: Options,
@@ -75,23 +76,24 @@ impl Workers {
 
 /// One worker's life.
 async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
-    let Work { service, engine, mailbox, options, metrics, stop, patience } = work;
+    let Work { door, engine, mailbox, options, metrics, stop, patience } = work;
     tokio::spawn(mailbox.deliver());
     tokio::spawn(engine.flush());
     tokio::spawn(engine.wake_readers());
     drop(engine);
     let mut connections = JoinSet::new();
     while let Some(Accepted { stream, peer, place }) = accepted.recv().await {
-        let (service, options, stop) = (service.clone(), options.clone(), stop.clone());
+        let (door, options, stop) = (door.clone(), options.clone(), stop.clone());
         let metrics = metrics.clone();
         connections.spawn(async move {
             metrics.connections.inc();
             match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => connection::serve(stream, peer, service, &options, stop).await,
+                Ok(stream) => {
+                    connection::serve(Wire::new(stream), peer, place, door, &options, stop).await;
+                }
                 Err(error) => tracing::warn!(%error, "could not serve a connection"),
             }
             metrics.connections.dec();
-            drop(place);
         });
         while connections.try_join_next().is_some() {}
     }

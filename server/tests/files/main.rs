@@ -2,6 +2,7 @@
 
 mod admin;
 mod folder;
+mod foreign;
 mod lock;
 mod meeting;
 mod path;

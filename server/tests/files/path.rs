@@ -20,7 +20,6 @@ async fn a_path_that_leads_out_or_nowhere_is_refused() {
         "/a/%2e%2e%2f%2e%2e/x",
         "/..%2fx",
         "/./x",
-        "//x",
         "/a//x",
         "/a%00b",
         "/a%0ab",

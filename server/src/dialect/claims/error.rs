@@ -96,8 +96,8 @@ impl From<BadBody> for Refusal {
         let status = match &bad {
             BadBody::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             BadBody::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            BadBody::Incomplete => StatusCode::REQUEST_TIMEOUT,
-            BadBody::Syntax(_) | BadBody::Field(_) => StatusCode::BAD_REQUEST,
+            BadBody::Late(_) => StatusCode::REQUEST_TIMEOUT,
+            BadBody::Malformed | BadBody::Syntax(_) | BadBody::Field(_) => StatusCode::BAD_REQUEST,
         };
         Self::new(status, bad.to_string())
     }

@@ -10,6 +10,7 @@ use super::error::Refusal;
 use super::parameter::Parameters;
 use crate::app::App;
 use crate::dialect::query;
+use crate::door::Arrival;
 use crate::http::{body, forwarded};
 
 /// The claim a path is about. What cannot be the id of a claim is the id of none.
@@ -36,7 +37,7 @@ impl FromRequestParts<App> for Base {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self(forwarded::base(parts, &app.http.trusted_proxies)))
+        Ok(Self(forwarded::base(parts, Arrival::of(parts).peer, &app.http.trusted_proxies)))
     }
 }
 

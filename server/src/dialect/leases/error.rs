@@ -137,9 +137,11 @@ impl From<BadBody> for Refusal {
         let (status, code) = match &bad {
             BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidJson),
             BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest),
-            BadBody::Incomplete => (StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest),
+            BadBody::Late(_) => (StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest),
             BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, Code::InvalidJson),
-            BadBody::Field(_) => (StatusCode::BAD_REQUEST, Code::InvalidRequest),
+            BadBody::Malformed | BadBody::Field(_) => {
+                (StatusCode::BAD_REQUEST, Code::InvalidRequest)
+            }
         };
         Self::new(status, code, bad.to_string())
     }

@@ -34,7 +34,7 @@ pub(super) async fn force_release(
     caller.must_be_admin()?;
     let target = Target::Lock(key.clone());
     let leases = app.engine.ask(Revoke { target, reason: reason.as_str().into() }).await??;
-    tracing::warn!(lock = ?key, reason, n = leases.len(), "released by force");
+    tracing::warn!(lock = ?key, ?reason, n = leases.len(), "released by force");
     Ok(Json(state(&app, key, leases.first(), false).await).into_response())
 }
 

@@ -13,8 +13,7 @@ use super::extract::{Body, Lock, Received};
 use super::lock;
 use crate::app::App;
 use crate::dialect::counted::Counted;
-use crate::http::X_REQUEST_ID;
-use crate::http::forwarded::Peer;
+use crate::door::Arrival;
 
 const PREFIX: &str = "/v1/locks/";
 
@@ -25,17 +24,31 @@ pub(crate) struct Direct {
     name_end: usize,
 }
 
+/// What is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verb {
+pub(crate) enum Verb {
     Acquire,
     Renew,
     Release,
 }
 
+impl Verb {
+    pub(crate) const ALL: [Self; 3] = [Self::Acquire, Self::Renew, Self::Release];
+
+    /// The route the router would have found.
+    pub(crate) fn route(self) -> &'static str {
+        match self {
+            Verb::Acquire => "/v1/locks/{lock}/acquire",
+            Verb::Renew => "/v1/locks/{lock}/renew",
+            Verb::Release => "/v1/locks/{lock}/release",
+        }
+    }
+}
+
 impl Direct {
     /// `None` for everything that is not plainly one of them.
     pub(crate) fn of<B>(request: &Request<B>) -> Option<Self> {
-        if request.method() != Method::POST || request.headers().contains_key(X_REQUEST_ID) {
+        if request.method() != Method::POST {
             return None;
         }
         let (name, verb) = request.uri().path().strip_prefix(PREFIX)?.split_once('/')?;
@@ -50,24 +63,38 @@ impl Direct {
         is_direct.then_some(Self { verb, name_end: PREFIX.len() + name.len() })
     }
 
-    /// As the router would.
-    pub(crate) async fn answer<B>(self, app: App, peer: Peer, request: Request<B>) -> Response
-    where
-        B: HttpBody<Data = Bytes>,
-    {
-        self.call(app, peer, request).await.into_response()
+    pub(crate) fn verb(&self) -> Verb {
+        self.verb
     }
 
-    async fn call<B>(self, app: App, peer: Peer, request: Request<B>) -> Result<Response, Refusal>
+    /// As the router would.
+    pub(crate) async fn answer<B>(
+        self,
+        app: App,
+        arrival: &Arrival,
+        request: Request<B>,
+    ) -> Response
     where
         B: HttpBody<Data = Bytes>,
     {
-        let received = Received(app.engine.now());
+        self.call(app, arrival, request).await.into_response()
+    }
+
+    async fn call<B>(
+        self,
+        app: App,
+        arrival: &Arrival,
+        request: Request<B>,
+    ) -> Result<Response, Refusal>
+    where
+        B: HttpBody<Data = Bytes>,
+    {
+        let received = Received(arrival.received);
         let name = request.uri().path()[PREFIX.len()..self.name_end].into();
         let lock = Lock(LockKey { namespace: app.dialect.native.namespace.clone(), name });
         match self.verb {
             Verb::Acquire => {
-                let counted = Counted::by(&app, Some(peer), request.headers());
+                let counted = Counted::by(&app, Some(arrival.peer), request.headers());
                 let body = Body::read(request, &app).await?;
                 lock::acquire(State(app), received, lock, counted, body).await
             }

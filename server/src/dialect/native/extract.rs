@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::error::Refusal;
 use crate::app::App;
 use crate::dialect::{path, query};
+use crate::door::Arrival;
 use crate::http::body;
 
 /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
@@ -21,8 +22,8 @@ pub(super) struct Received(pub(super) Timestamp);
 impl FromRequestParts<App> for Received {
     type Rejection = Refusal;
 
-    async fn from_request_parts(_: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        Ok(Self(app.engine.now()))
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        Ok(Self(Arrival::of(parts).received))
     }
 }
 
@@ -43,6 +44,11 @@ impl FromRequestParts<App> for Namespace {
         }
         Ok(Self(named.map_or_else(|| app.dialect.native.namespace.clone(), Arc::from)))
     }
+}
+
+/// For paths that say there is a namespace but not which.
+pub(super) async fn empty_namespace() -> Refusal {
+    Refusal::invalid("the namespace in the path is empty")
 }
 
 /// The lock a path is about.

@@ -273,7 +273,7 @@ pub(super) async fn revoke(
     }
     let reason = request.reason.as_str().into();
     let leases = app.engine.ask(Revoke { target: Target::Lock(key.clone()), reason }).await??;
-    tracing::warn!(lock = ?key, by = "anonymous", reason = request.reason, n = leases.len(), "revoked");
+    tracing::warn!(lock = ?key, by = "anonymous", reason = ?request.reason, n = leases.len(), "revoked");
     let revoked = leases.iter().map(|lease| RevokedLease {
         owner_id: lease.owner.instance.to_string(),
         fencing_token: lease.token.get(),

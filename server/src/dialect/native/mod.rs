@@ -20,11 +20,11 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{delete, get, post};
+use axum::routing::{any, delete, get, post};
 
 use super::Listener;
 use crate::app::App;
-pub(crate) use direct::Direct;
+pub(crate) use direct::{Direct, Verb};
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["v1"];
@@ -77,4 +77,5 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/namespaces/{namespace}/events", get(event::watch))
         .route("/v1/history", get(history::of_namespace))
         .route("/v1/namespaces/{namespace}/history", get(history::of_namespace))
+        .route("/v1/namespaces//{*rest}", any(extract::empty_namespace))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -26,6 +26,9 @@ const PUBLISH_TRIES: usize = 3;
 const KIND_ATTRIBUTE: &str = "user.mime_type";
 const KIND_BYTES_MAX: usize = 255;
 
+/// Where drafts are, in our own folder.
+const INCOMING: &str = "incoming";
+
 /// A folder.
 pub(crate) struct Local {
     root: Arc<OwnedFd>,
@@ -39,14 +42,10 @@ pub(crate) struct Local {
 impl Local {
     /// Makes the folder if need be, and removes what an earlier server left unfinished.
     pub(crate) fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
-        let drafts = root.join(OWN_FOLDER).join("incoming");
-        DirBuilder::new().recursive(true).create(&drafts)?;
-        for entry in std::fs::read_dir(&drafts)? {
-            std::fs::remove_file(entry?.path())?;
-        }
+        DirBuilder::new().recursive(true).create(root)?;
         let path = root.to_path_buf();
         let root: Arc<OwnedFd> = Arc::new(File::open(root)?.into());
-        let incoming = Arc::new(File::open(drafts)?.into());
+        let incoming = Arc::new(incoming(&root, &path)?);
         let disk = root.clone();
         let room = Room::new(quota, move || Ok(space(&disk)?));
         let counted = room.clone();
@@ -215,10 +214,39 @@ impl Drop for LocalDraft {
     }
 }
 
+/// The folder of drafts, empty. Never through a link: what it leads to is not ours to clean up.
+fn incoming(root: &OwnedFd, path: &Path) -> std::io::Result<OwnedFd> {
+    let drafts = walk::make(root, [OWN_FOLDER, INCOMING].into_iter());
+    let (incoming, _) = drafts.map_err(|error| match error {
+        Error::NotFolder => {
+            let own = path.join(OWN_FOLDER);
+            let why = format!("{0} or {0}/{INCOMING} is not a folder, or is a link", own.display());
+            std::io::Error::new(ErrorKind::NotADirectory, why)
+        }
+        Error::Broken(error) => error,
+        other => std::io::Error::other(format!("{}: {other:?}", path.display())),
+    })?;
+    remove_all(&incoming)?;
+    Ok(incoming)
+}
+
+fn remove_all(folder: &OwnedFd) -> std::io::Result<()> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            fs::unlinkat(folder, entry.file_name(), AtFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
 fn open(folder: &OwnedFd, name: &str) -> Result<Found, Error> {
     // Opening a pipe would wait for its other end.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(fs::openat(folder, name, flags, Mode::empty())?);
+    let opened = fs::openat(folder, name, flags, Mode::empty());
+    // A socket or a device nobody serves cannot be opened at all.
+    let is_none = matches!(opened, Err(Errno::NXIO | Errno::NODEV));
+    let file = File::from(if is_none { return Err(Error::Missing) } else { opened? });
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Ok(Found::Folder);

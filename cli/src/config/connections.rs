@@ -1,0 +1,96 @@
+//! Settings of connections.
+
+use clap::Args as ClapArgs;
+use leasehold_server::http;
+
+use crate::duration::DurationArg;
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Connections")]
+pub(super) struct ConnectionArgs {
+    /// Threads that serve connections; 0: one per processor.
+    #[arg(long, env = "LEASEHOLD_WORKERS", default_value_t = 0,
+          value_parser = clap::value_parser!(u16).range(..=1024))]
+    workers: u16,
+    /// Most connections. If there are more, idle ones are closed; if none is idle, the new ones are restricted to health
+    /// checks and to what renews or releases a lease.
+    #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
+    connections_max: usize,
+    /// Most restricted connections, in addition to connections-max. More wait until there is a place.
+    #[arg(long, env = "LEASEHOLD_CONNECTIONS_RESERVED", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    connections_reserved: u32,
+    /// Most connections from one IPv4 address or one IPv6 /64 network. More are restricted.
+    #[arg(long, env = "LEASEHOLD_CONNECTIONS_PER_PEER_MAX", default_value_t = 1000)]
+    connections_per_peer_max: usize,
+    /// Addresses or networks without that limit. Trusted proxies have none either.
+    #[arg(long, env = "LEASEHOLD_CONNECTIONS_PER_PEER_EXEMPT", value_delimiter = ',',
+          value_parser = http::parse_network, default_value = "127.0.0.0/8,::1")]
+    connections_per_peer_exempt: Vec<http::IpNet>,
+    /// How long a restricted connection may take to send a request, or stay without one.
+    #[arg(long, env = "LEASEHOLD_RESTRICTED_TIMEOUT", default_value = "1s")]
+    restricted_timeout: DurationArg,
+    /// Most HTTP/2 requests in progress, over all connections. More are restricted.
+    #[arg(long, env = "LEASEHOLD_STREAMS_MAX", default_value_t = 20_000)]
+    streams_max: usize,
+    /// How long a client's host may be unreachable before its connection is closed and its waiters leave their queues.
+    #[arg(long, env = "LEASEHOLD_KEEPALIVE_TIMEOUT", default_value = "30s")]
+    keepalive_timeout: DurationArg,
+    /// How long a new connection has to send its first request's head.
+    #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
+    header_timeout: DurationArg,
+    /// How long a connection may stay without a request.
+    #[arg(long, env = "LEASEHOLD_IDLE_TIMEOUT", default_value = "2m")]
+    idle_timeout: DurationArg,
+    /// How long a request's body may take.
+    #[arg(long, env = "LEASEHOLD_BODY_TIMEOUT", default_value = "30s")]
+    body_timeout: DurationArg,
+    /// Largest request body, in bytes.
+    #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
+    body_bytes_max: usize,
+    /// How long a client may take nothing of a long answer.
+    #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
+    answer_timeout: DurationArg,
+    /// Most bytes of long answers that are being sent at once; more are refused with 503.
+    #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
+    answers_bytes_max: usize,
+    /// Most streams of events at once; more are refused with 503.
+    #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
+    event_streams_max: usize,
+    /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed.
+    #[arg(long, env = "LEASEHOLD_TRUSTED_PROXIES", value_delimiter = ',', value_parser = http::parse_network)]
+    trusted_proxies: Vec<http::IpNet>,
+}
+
+impl ConnectionArgs {
+    pub(super) fn options(&self) -> http::Options {
+        http::Options {
+            workers: self.workers.into(),
+            connections_max: self.connections_max,
+            connections_reserved: self.connections_reserved as usize,
+            connections_per_peer_max: self.connections_per_peer_max,
+            connections_per_peer_exempt: self.connections_per_peer_exempt.as_slice().into(),
+            restricted_timeout: self.restricted_timeout.0,
+            streams_max: self.streams_max,
+            keepalive_timeout: self.keepalive_timeout.0,
+            header_timeout: self.header_timeout.0,
+            idle_timeout: self.idle_timeout.0,
+            body_timeout: self.body_timeout.0,
+            body_bytes_max: self.body_bytes_max,
+            answer_timeout: self.answer_timeout.0,
+            answers_bytes_max: self.answers_bytes_max,
+            event_streams_max: self.event_streams_max,
+            trusted_proxies: self.trusted_proxies.as_slice().into(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        // The system counts probes in seconds, and there are several of them.
+        let allowed = 3..=24 * 3600;
+        if allowed.contains(&self.keepalive_timeout.0.as_secs()) {
+            return Ok(());
+        }
+        let timeout = self.keepalive_timeout;
+        Err(format!("--keepalive-timeout: {timeout} is not between 3s and 24h"))
+    }
+}

@@ -1,0 +1,88 @@
+//! The settings of a TOML file, as flags, and where in the file each stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::builder::Resettable;
+use clap::{Args as _, Command};
+use toml::de::DeTable;
+
+use super::Args;
+
+/// A setting of a file.
+pub(super) struct Setting {
+    pub(super) name: String,
+    /// `--name=value`
+    pub(super) flag: OsString,
+    /// `leasehold.toml:3`
+    pub(super) place: String,
+}
+
+/// What the file says, or what is wrong with it and in which line.
+pub(super) fn read(file: &Path) -> Result<Vec<Setting>, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;
+    let place = |at: usize| format!("{shown}:{}", line(&text, at));
+    let wrong = |error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start);
+        format!("{}: {}", place(at), error.message())
+    };
+    let table: toml::Table = text.parse().map_err(wrong)?;
+    let keys = DeTable::parse(&text).map_err(wrong)?;
+    let places: BTreeMap<_, _> =
+        keys.get_ref().keys().map(|key| (key.get_ref().to_string(), key.span().start)).collect();
+    let known = names();
+    let mut settings = Vec::new();
+    for (key, value) in &table {
+        let place = place(places.get(key).copied().unwrap_or(0));
+        let name = key.replace('_', "-");
+        if !known.contains(&name) || name == "config" {
+            return Err(format!("{place}: there is no setting {key:?}"));
+        }
+        let value = plain(key, value).map_err(|why| format!("{place}: {why}"))?;
+        let flag = OsString::from(format!("--{name}={value}"));
+        check(&flag).map_err(|why| format!("{place}: {why}"))?;
+        settings.push(Setting { name, flag, place });
+    }
+    Ok(settings)
+}
+
+fn line(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Boolean(flag) => Ok(flag.to_string()),
+        toml::Value::Array(values) => {
+            let texts: Result<Vec<_>, _> = values.iter().map(|value| plain(key, value)).collect();
+            texts.map(|texts| texts.join(","))
+        }
+        _ => Err(format!("{key}: must be a text, a number, a flag or a list of texts")),
+    }
+}
+
+/// Would this flag be taken if it were the only one?
+fn check(flag: &OsString) -> Result<(), String> {
+    let command = settings().mut_args(|arg| arg.env(Resettable::Reset));
+    let parsed = command.try_get_matches_from([OsString::from("leasehold"), flag.clone()]);
+    parsed.map(drop).map_err(|error| {
+        let said = error.to_string();
+        let first = said.lines().next().unwrap_or_default();
+        first.strip_prefix("error: ").unwrap_or(first).to_owned()
+    })
+}
+
+/// Every setting, and nothing else.
+pub(super) fn settings() -> Command {
+    Args::augment_args(Command::new("leasehold").no_binary_name(false))
+}
+
+/// What every setting is called.
+fn names() -> BTreeSet<String> {
+    let command = settings();
+    command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+}

@@ -1,0 +1,117 @@
+//! What is known of a request before anybody looks at what it asks.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Request};
+use leasehold_core::Timestamp;
+use tracing::Span;
+
+use crate::app::App;
+use crate::auth::Principal;
+
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// So much of a client's own request id is logged.
+const LOGGED_CHARS_MAX: usize = 128;
+
+/// The other end of the connection a request came by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer(pub IpAddr);
+
+impl Peer {
+    /// Somebody on this machine.
+    pub const LOCAL: Self = Self(IpAddr::V4(Ipv4Addr::LOCALHOST));
+}
+
+/// Who comes through the door.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Visitor {
+    /// From where.
+    pub peer: Peer,
+    /// There is no place for it, so it is only served what cannot wait.
+    pub is_restricted: bool,
+}
+
+impl Visitor {
+    /// Somebody on this machine, welcome to everything.
+    pub const LOCAL: Self = Self { peer: Peer::LOCAL, is_restricted: false };
+}
+
+/// Made once for each request, by the door.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) peer: Peer,
+    /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
+    pub(crate) received: Timestamp,
+    pub(crate) principal: Principal,
+    pub(super) request_id: RequestId,
+}
+
+/// What a request is called in the log.
+#[derive(Clone, Debug)]
+pub(super) enum RequestId {
+    /// By whoever sent it. It comes back with the answer.
+    Given(HeaderValue),
+    /// By us.
+    Made(u64),
+}
+
+impl Arrival {
+    pub(super) fn new<B>(app: &App, ids: &Ids, peer: Peer, request: &Request<B>) -> Self {
+        let given = request.headers().get(X_REQUEST_ID).cloned();
+        let request_id = given.map_or_else(|| RequestId::Made(ids.next()), RequestId::Given);
+        Self { peer, received: app.engine.now(), principal: Principal::anonymous(), request_id }
+    }
+
+    /// As the door noted it.
+    pub(crate) fn of(parts: &Parts) -> &Self {
+        parts.extensions.get().expect("every request comes through the door")
+    }
+
+    /// Whoever names a request wants to find it in the log. The others are there for those who debug.
+    pub(super) fn span(&self) -> Span {
+        match &self.request_id {
+            RequestId::Given(id) => tracing::info_span!("request", id = logged(id)),
+            RequestId::Made(id) => tracing::debug_span!("request", id = format_args!("{id:016x}")),
+        }
+    }
+
+    pub(super) fn is_named(&self) -> bool {
+        matches!(self.request_id, RequestId::Given(_))
+    }
+}
+
+/// The ids one door gives to requests that have none.
+pub(super) struct Ids(AtomicU64);
+
+impl Ids {
+    /// Each door begins somewhere else.
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(u64::from_le_bytes(crate::random::bytes())))
+    }
+
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Relaxed)
+    }
+}
+
+/// Bounded, and with nothing in it that a terminal would obey.
+fn logged(id: &HeaderValue) -> String {
+    let text = String::from_utf8_lossy(id.as_bytes());
+    text.chars().take(LOGGED_CHARS_MAX).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_id_in_the_log_is_short_and_harmless() {
+        let logged = |bytes: &[u8]| logged(&HeaderValue::from_bytes(bytes).expect("a value"));
+        assert_eq!(logged(b"abc-1"), "abc-1");
+        assert_eq!(logged("a\u{9b}2J\u{202e}b".as_bytes()), r"a\u{9b}2J\u{202e}b");
+        assert_eq!(logged(b"a\xff\tb"), "a\u{fffd}\\tb");
+        assert_eq!(logged(&[b'x'; 5000]).len(), LOGGED_CHARS_MAX);
+    }
+}

@@ -1,0 +1,192 @@
+//! The form of a request: whom it is for, and where it ends. What two programs could read in two ways is refused.
+
+use std::net::Ipv6Addr;
+
+use axum::http::header::{HOST, TRANSFER_ENCODING};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderValue, Request, Uri, Version};
+
+/// Clients whose base URL ends with a slash ask for `//v1/...`. Slashes further on may be part of a name.
+pub(super) fn drop_extra_slashes(uri: &mut Uri) {
+    if !uri.path().starts_with("//") {
+        return;
+    }
+    let mut parts = uri.clone().into_parts();
+    let path = parts.path_and_query.as_ref().map_or("/", PathAndQuery::as_str);
+    let path = format!("/{}", path.trim_start_matches('/'));
+    parts.path_and_query = path.parse().ok();
+    if let Ok(shorter) = Uri::from_parts(parts) {
+        *uri = shorter;
+    }
+}
+
+/// What is wrong, in words.
+pub(super) fn check<B>(request: &Request<B>) -> Result<(), String> {
+    check_host(request)?;
+    check_framing(request)
+}
+
+fn check_host<B>(request: &Request<B>) -> Result<(), String> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, is_repeated) = (hosts.next(), hosts.next().is_some());
+    let authority = request.uri().authority();
+    if is_repeated {
+        return Err("there is more than one Host header".into());
+    }
+    match (host, authority) {
+        (None, None) if request.version() == Version::HTTP_10 => Ok(()),
+        (None, None) => Err("the Host header is missing".into()),
+        (None, Some(_)) if request.version() == Version::HTTP_11 => {
+            Err("the Host header is missing".into())
+        }
+        (Some(host), _) if !is_host(host.as_bytes()) => {
+            Err(format!("the Host header is not HOST or HOST:PORT: {}", shown(host)))
+        }
+        (_, Some(authority)) if !is_host(authority.as_str().as_bytes()) => {
+            Err("the request's target is not for HOST or HOST:PORT".into())
+        }
+        (Some(host), Some(authority))
+            if !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) =>
+        {
+            Err(format!(
+                "the Host header, {}, is not the host of the request's target",
+                shown(host)
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn shown(host: &HeaderValue) -> String {
+    let text = String::from_utf8_lossy(host.as_bytes());
+    format!("{:?}", text.chars().take(100).collect::<String>())
+}
+
+/// A name or an address, and perhaps a port. A user's name in front of it is nobody's address.
+fn is_host(text: &[u8]) -> bool {
+    let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
+        Some(at) if !text[at..].contains(&b']') => (&text[..at], &text[at + 1..]),
+        _ => (text, &b""[..]),
+    };
+    let is_port = port.len() <= 5 && port.iter().all(u8::is_ascii_digit);
+    is_port && (is_name(host) || is_ipv6(host))
+}
+
+fn is_name(text: &[u8]) -> bool {
+    let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(byte);
+    !text.is_empty() && text.iter().all(is_known)
+}
+
+fn is_ipv6(text: &[u8]) -> bool {
+    let inside = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]"));
+    let text = inside.and_then(|inside| str::from_utf8(inside).ok());
+    text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
+}
+
+/// `chunked` is the only coding we undo; and a body that is coded in another way as well would be taken for something it
+/// is not. This is the client's mistake (400), not a server's failure (501) that would count against it in a proxy.
+fn check_framing<B>(request: &Request<B>) -> Result<(), String> {
+    let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err("Transfer-Encoding may only be chunked".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes_are_dropped_at_the_start_only() {
+        for (asked, expected) in [
+            ("/v1/claims/", "/v1/claims/"),
+            ("//v1/claims/?a=//b", "/v1/claims/?a=//b"),
+            ("////v1//x//", "/v1//x//"),
+            ("//", "/"),
+            ("/", "/"),
+            ("/?a", "/?a"),
+            ("//?a", "/?a"),
+            ("http://host//v1/x", "http://host/v1/x"),
+        ] {
+            let mut uri: Uri = asked.parse().expect("a target");
+            drop_extra_slashes(&mut uri);
+            assert_eq!(uri.to_string(), expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_and_perhaps_a_port() {
+        for good in [
+            "localhost",
+            "a.example",
+            "a.example:80",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[::1]:8080",
+            "a:",
+        ] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "", ":80", "user@a", "a b", "a/b", "a:80:80", "a:x", "a:123456", "[::1", "::1",
+            "[x]:1", "[]", "a,b/", "a#", "ü", "a\\b", "<a>", "[::1]x",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    fn checked(version: Version, target: &str, headers: &[(&str, &str)]) -> Result<(), String> {
+        let mut request = Request::builder().version(version).uri(target);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        check(&request.body(()).expect("a request"))
+    }
+
+    #[test]
+    fn a_request_says_once_whom_it_is_for() {
+        let (v10, v11, v2) = (Version::HTTP_10, Version::HTTP_11, Version::HTTP_2);
+        let (a, b) = (("host", "a"), ("host", "b"));
+        for (version, target, headers, is_good) in [
+            (v11, "/", &[a][..], true),
+            (v11, "/", &[], false),
+            (v11, "/", &[a, a], false),
+            (v11, "/", &[a, b], false),
+            (v11, "/", &[("host", "")], false),
+            (v11, "http://A/", &[a], true),
+            (v11, "http://b/", &[a], false),
+            (v11, "http://a/", &[], false),
+            (v11, "http://user@a/", &[a], false),
+            (v10, "/", &[], true),
+            (v10, "/", &[a, b], false),
+            (v2, "http://a/", &[], true),
+            (v2, "http://a/", &[a], true),
+            (v2, "http://a/", &[b], false),
+            (v2, "http://user@a/", &[], false),
+            (v2, "/", &[], false),
+        ] {
+            let checked = checked(version, target, headers);
+            assert_eq!(checked.is_ok(), is_good, "{version:?} {target} {headers:?}: {checked:?}");
+        }
+    }
+
+    #[test]
+    fn chunked_is_the_only_coding() {
+        let host = ("host", "a");
+        for (codings, is_good) in [
+            (&["chunked"][..], true),
+            (&["Chunked"], true),
+            (&["gzip, chunked"], false),
+            (&["gzip", "chunked"], false),
+            (&["chunked", "chunked"], false),
+            (&["identity"], false),
+            (&[""], false),
+        ] {
+            let codings = codings.iter().map(|coding| ("transfer-encoding", *coding));
+            let headers: Vec<_> = [host].into_iter().chain(codings).collect();
+            assert_eq!(checked(Version::HTTP_11, "/", &headers).is_ok(), is_good, "{headers:?}");
+        }
+    }
+}

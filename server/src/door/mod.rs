@@ -1,0 +1,133 @@
+//! The front door: the one way in for every request, short way or long, HTTP/1 or HTTP/2, from a socket, a test, a
+//! fuzzer or the simulation.
+//!
+//! It notes who asks and when ([`Arrival`]), checks the form of the request ([`form`]), lets the calls that are nearly
+//! all the traffic go straight to their handlers and the others through the router, and logs and counts the answer
+//! ([`record`]). Nothing a client sends chooses the way a request takes but its method and path.
+
+mod arrival;
+mod form;
+mod record;
+mod vital;
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::MatchedPath;
+use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::{BoxError, Router};
+use leasehold_api::Code;
+use tracing::Instrument;
+
+use crate::app::{self, App};
+use crate::dialect::{Dialect, native};
+
+pub(crate) use arrival::Arrival;
+use arrival::{Ids, RequestId};
+pub use arrival::{Peer, Visitor};
+use record::{Recorder, Route};
+
+/// Everything the server answers. Cheap to clone.
+#[derive(Clone)]
+pub struct Door(Arc<Inner>);
+
+struct Inner {
+    app: App,
+    router: Router,
+    speaks_native: bool,
+    recorder: Recorder,
+    ids: Ids,
+}
+
+impl Door {
+    /// The door of a server that speaks these dialects.
+    pub fn new(app: App, dialects: &[Dialect]) -> Self {
+        // The route is known inside the router only.
+        let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
+        let recorder = Recorder::new(&app.metrics);
+        let speaks_native = dialects.contains(&Dialect::Native);
+        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids: Ids::new() }))
+    }
+
+    /// The answer to one request.
+    pub async fn answer<B>(&self, visitor: Visitor, request: Request<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let Inner { app, recorder, ids, .. } = &*self.0;
+        let arrival = Arrival::new(app, ids, visitor.peer, &request);
+        let (request_id, span) = (arrival.request_id.clone(), arrival.span());
+        let call = recorder.begin(&arrival, request.method());
+        let (route, mut response) =
+            self.0.serve(visitor, arrival, request).instrument(span.clone()).await;
+        span.in_scope(|| recorder.end(call, &route, response.status()));
+        if let RequestId::Given(id) = request_id {
+            response.headers_mut().insert(arrival::X_REQUEST_ID, id);
+        }
+        response
+    }
+}
+
+impl Inner {
+    async fn serve<B>(
+        &self,
+        visitor: Visitor,
+        arrival: Arrival,
+        mut request: Request<B>,
+    ) -> (Route, Response)
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        form::drop_extra_slashes(request.uri_mut());
+        if let Err(why) = form::check(&request) {
+            return (Route::Refused, refused(&why));
+        }
+        if visitor.is_restricted && !vital::is_vital(request.method(), request.uri()) {
+            return (Route::Refused, no_place(&self.app));
+        }
+        if self.speaks_native
+            && let Some(direct) = native::Direct::of(&request)
+        {
+            let route = Route::Direct(direct.verb());
+            return (route, direct.answer(self.app.clone(), &arrival, request).await);
+        }
+        request.extensions_mut().insert(arrival);
+        let router = self.router.clone();
+        let Ok(mut response) = tower::ServiceExt::oneshot(router, request.map(Body::new)).await;
+        let route = response.extensions_mut().remove().unwrap_or(Route::Unmatched);
+        (route, response)
+    }
+}
+
+/// The form of the request is wrong, so what follows on this connection cannot be trusted either.
+fn refused(why: &str) -> Response {
+    let mut response = app::failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why);
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn no_place(app: &App) -> Response {
+    let http = &app.http;
+    let why = format!(
+        "too many connections; nothing was done. Allowed: {} in total (connections-max), {} from one address \
+         (connections-per-peer-max), {} HTTP/2 requests (streams-max). Only health checks and what renews or \
+         releases a lease are answered on this one",
+        http.connections_max, http.connections_per_peer_max, http.streams_max
+    );
+    let mut response = app::failure(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, &why);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+async fn tell_route(request: axum::extract::Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned().map(Route::Matched);
+    let mut response = next.run(request).await;
+    if let Some(route) = route {
+        response.extensions_mut().insert(route);
+    }
+    response
+}

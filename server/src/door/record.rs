@@ -1,0 +1,115 @@
+//! One line in the log and one count for each answer. Both know a request by its route, never by its path: there may be a
+//! secret in it, or anything else.
+
+use std::time::Instant;
+
+use axum::extract::MatchedPath;
+use axum::http::{Method, StatusCode};
+use prometheus_client::metrics::counter::Counter;
+
+use super::Arrival;
+use crate::dialect::native::Verb;
+use crate::metrics::{AnswerLabel, Metrics};
+
+/// Which route a request took.
+#[derive(Clone, Debug)]
+pub(super) enum Route {
+    /// To one of the hot calls.
+    Direct(Verb),
+    /// Found by the router.
+    Matched(MatchedPath),
+    /// Found by nobody: a file's, or nothing.
+    Unmatched,
+    /// Turned away before anybody looked for it.
+    Refused,
+}
+
+impl Route {
+    fn pattern(&self) -> &str {
+        match self {
+            Route::Direct(verb) => verb.route(),
+            // The rest of a path that a group of routes takes as a whole.
+            Route::Matched(path) => path.as_str().split("/{*__private").next().unwrap_or_default(),
+            Route::Unmatched => "/{path}",
+            Route::Refused => "",
+        }
+    }
+}
+
+/// A call that was not answered yet.
+pub(super) struct Call {
+    method: &'static str,
+    is_named: bool,
+    began: Option<(Instant, Arrival)>,
+}
+
+/// Counters are found by their labels, which takes a while; those of the hot calls are kept.
+pub(super) struct Recorder {
+    answers: prometheus_client::metrics::family::Family<AnswerLabel, Counter>,
+    direct: [[Counter; 2]; Verb::ALL.len()],
+}
+
+const USUAL: [StatusCode; 2] = [StatusCode::OK, StatusCode::CONFLICT];
+
+impl Recorder {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        let answers = metrics.answers.clone();
+        let counter = |verb: Verb, status: StatusCode| {
+            answers.get_or_create_owned(&AnswerLabel::new("POST", verb.route(), status.as_u16()))
+        };
+        let direct = Verb::ALL.map(|verb| USUAL.map(|status| counter(verb, status)));
+        Self { answers, direct }
+    }
+
+    pub(super) fn begin(&self, arrival: &Arrival, method: &Method) -> Call {
+        let is_named = arrival.is_named();
+        let is_logged = is_named || tracing::enabled!(tracing::Level::DEBUG);
+        let began = is_logged.then(|| (Instant::now(), arrival.clone()));
+        Call { method: known(method), is_named, began }
+    }
+
+    pub(super) fn end(&self, call: Call, route: &Route, status: StatusCode) {
+        let usual = USUAL.iter().position(|usual| *usual == status);
+        match (route, usual) {
+            (Route::Direct(verb), Some(usual)) => {
+                self.direct[*verb as usize][usual].inc();
+            }
+            _ => {
+                let label = AnswerLabel::new(call.method, route.pattern(), status.as_u16());
+                self.answers.get_or_create(&label).inc();
+            }
+        }
+        let Some((began, arrival)) = call.began else { return };
+        let (method, route, status) = (call.method, route.pattern(), status.as_u16());
+        let (peer, principal) = (arrival.peer.0, arrival.principal.name());
+        let took_us = began.elapsed().as_micros() as u64;
+        if call.is_named {
+            tracing::info!(method, route, status, %peer, principal, took_us, "answered");
+        } else {
+            tracing::debug!(method, route, status, %peer, principal, took_us, "answered");
+        }
+    }
+}
+
+/// A method by its name if it is one that somebody could mean: there are as many others as clients make up.
+fn known(method: &Method) -> &'static str {
+    let known = [
+        "GET",
+        "HEAD",
+        "POST",
+        "PUT",
+        "PATCH",
+        "DELETE",
+        "OPTIONS",
+        "TRACE",
+        "CONNECT",
+        "LOCK",
+        "UNLOCK",
+        "PROPFIND",
+        "PROPPATCH",
+        "MKCOL",
+        "COPY",
+        "MOVE",
+    ];
+    known.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")
+}

@@ -1,0 +1,132 @@
+//! The socket under a connection: read and written by HTTP, watched and closed by us.
+
+use std::io::{self, ErrorKind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+/// So much is discarded at most of what a client still sends after our last word.
+const DISCARDED_BYTES_MAX: usize = 256 * 1024;
+/// And for so long.
+const DISCARDING_MAX: Duration = Duration::from_secs(1);
+/// So many probes may stay unanswered before a silent host counts as gone.
+const N_PROBES: u32 = 4;
+
+/// One end of it. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Wire(Arc<TcpStream>);
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self(Arc::new(stream))
+    }
+
+    /// Has the system ask a silent client whether it is still there, and give it up after `timeout`; likewise if what we
+    /// send is not taken.
+    pub(super) fn keep_alive(&self, timeout: Duration) -> io::Result<()> {
+        let stream = &*self.0;
+        // A third of the time until the first probe, then the rest in equal parts; a second is the least there is.
+        let least = Duration::from_secs(1);
+        sockopt::set_socket_keepalive(stream, true)?;
+        sockopt::set_tcp_keepidle(stream, (timeout / 3).max(least))?;
+        sockopt::set_tcp_keepintvl(stream, (timeout / 6).max(least))?;
+        sockopt::set_tcp_keepcnt(stream, N_PROBES)?;
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        Ok(sockopt::set_tcp_user_timeout(stream, timeout_ms)?)
+    }
+
+    pub(super) fn set_nodelay(&self) {
+        // It is only slower without.
+        let _ = self.0.set_nodelay(true);
+    }
+
+    /// Returns when the client has closed its side or is gone, whatever it sent before and nobody has read yet. HTTP only
+    /// notices once it has read everything, which it does not do while it is busy with a request.
+    pub(super) async fn closed_by_client(&self) {
+        // Being told of priority is being told of the end; being told of an error is, too. What merely comes is neither.
+        let _ = self.0.ready(Interest::PRIORITY | Interest::ERROR).await;
+    }
+
+    /// Says goodbye and listens for a while. A client that is still sending when we hang up would be told of a broken
+    /// connection, and might never read what we answered.
+    pub(super) async fn linger(&self) {
+        let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
+        let _ = tokio::time::timeout(DISCARDING_MAX, self.discard()).await;
+    }
+
+    async fn discard(&self) {
+        let mut bytes = vec![0; 16 * 1024];
+        let mut n_discarded = 0;
+        while n_discarded < DISCARDED_BYTES_MAX && self.0.readable().await.is_ok() {
+            match self.0.try_read(&mut bytes) {
+                Ok(0) => return,
+                Ok(n) => n_discarded += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let stream = &*self.0;
+        loop {
+            ready!(stream.poll_read_ready(context))?;
+            let room = buffer.remaining();
+            match stream.try_read_buf(buffer) {
+                Ok(n) => {
+                    if 0 < n && n < room {
+                        // That was all there is. To know it saves asking the system a second time.
+                        let _ = stream.try_io(Interest::READABLE, nothing_more);
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+fn nothing_more() -> io::Result<()> {
+    Err(ErrorKind::WouldBlock.into())
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(context))?;
+            match self.0.try_write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
+        Poll::Ready(match done {
+            // The client was faster.
+            Err(rustix::io::Errno::NOTCONN) => Ok(()),
+            done => Ok(done?),
+        })
+    }
+}
