@@ -91,7 +91,6 @@ pub enum Mutant {
 
 /// Those the simulation's checker finds.
 pub const ALL: [Mutant; 27] = [
-pub const ALL: [Mutant; 27] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
