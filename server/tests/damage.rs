@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Acquire, Change, Command, Dialect, Limits, LockKey, Machine, Outcome, Owner, Row, Secret, Span,
+    Acquire, Acquired, Change, Command, Dialect, Limits, LockKey, Machine, Owner, Row, Secret, Span,
 };
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, recover, verify};
@@ -63,7 +63,11 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn open(data: &Path, fold_interval: Duration) -> Result<(SqliteStore, Loaded), Error> {
-    let mut store = SqliteStore::open(Options { data: data.into(), fold_interval })?;
+    let mut store = SqliteStore::open(Options {
+        data: data.into(),
+        fold_interval,
+        history: Default::default(),
+    })?;
     let loaded = store.load(Limits::default(), 1)?;
     Ok((store, loaded))
 }
@@ -87,7 +91,7 @@ fn work(store: &mut SqliteStore, machine: &mut Machine, n_steps: usize, random: 
         let mut changes = Vec::new();
         for (n, step) in steps.iter().enumerate() {
             let (now, command) = step.resolve(batch * 3 + n, machine.now(), n_steps as u64);
-            if matches!(command, Command::Restore) {
+            if matches!(command, Command::Restore(_)) {
                 // Only a start does that, and it does not go through the journal.
                 continue;
             }
@@ -233,8 +237,8 @@ fn check_recovery(crashed: &Crashed, data: &Path, what: &str) {
             ttl: Some(Span::from_secs(60)),
             ..Acquire::new(lock.clone(), Owner::new("ann", "new"), Dialect(0), Secret([1; 16]))
         };
-        let applied = machine.apply(machine.now(), Command::Acquire(Box::new(acquire)));
-        let Ok(Outcome::Granted(grant)) = applied.outcome else { panic!("{what}: {applied:?}") };
+        let applied = machine.apply(machine.now(), acquire);
+        let Ok(Acquired::Granted(grant)) = applied.outcome else { panic!("{what}: {applied:?}") };
         assert!(grant.lease.token.get() > *token, "{what}: token {token} of {lock:?} twice");
     }
 }

@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold_core::{Command, Ending, LeaseRecord, Limits, Machine, Phase, Row, invariant};
+use leasehold_core::{
+    Command, Ending, LeaseRecord, Limits, Machine, Phase, Resume, Row, invariant,
+};
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, backup, restore, verify};
 use leasehold_server::store::{Error, Kind, Loaded, Store};
@@ -25,7 +27,11 @@ fn copy(from: &Path, to: &Path) {
 
 fn open(data: &Path) -> Result<(SqliteStore, Loaded), Error> {
     let fold_interval = Duration::from_secs(3600);
-    let mut store = SqliteStore::open(Options { data: data.into(), fold_interval })?;
+    let mut store = SqliteStore::open(Options {
+        data: data.into(),
+        fold_interval,
+        history: Default::default(),
+    })?;
     let loaded = store.load(Limits::default(), 1)?;
     Ok((store, loaded))
 }
@@ -79,7 +85,7 @@ fn every_folder_of_every_earlier_format_is_read_and_goes_on() {
             let (mut store, Loaded { mut machine, .. }) =
                 open(data.path()).unwrap_or_else(|error| panic!("{}: {error}", fixture.display()));
             check_content(&machine, false);
-            append(&mut store, &mut machine, Command::Resume);
+            append(&mut store, &mut machine, Command::Resume(Resume));
             // A crash, then a stop in good order, then a start.
             drop(store);
             let (mut store, Loaded { machine, .. }) = open(data.path()).expect("its own format");

@@ -173,8 +173,14 @@ pub(super) fn write_row(w: &mut Writer, row: &Row) {
                 write_time(w, lapse.grace_until);
             });
         }),
-        Row::Session(record) => tagged(w, 3, |w| write_session_opened(w, record)),
-        Row::Lease(record) => tagged(w, 4, |w| write_lease_added(w, record)),
+        Row::Session(record) => tagged(w, 3, |w| {
+            write_peer(w, record.peer);
+            write_session_opened(w, record);
+        }),
+        Row::Lease(record) => tagged(w, 4, |w| {
+            write_peer(w, record.peer);
+            write_lease_added(w, record);
+        }),
     }
 }
 
