@@ -52,7 +52,10 @@ pub(super) fn load(
     }
     // Before the tables cease to be a backup's, because from then on there must be a mark.
     let mark = Mark::start(data, marked(journal, &state)?)?;
-    schema::set(journal, HAS_MARK, 1).map_err(refused)?;
+    if schema::get::<i64>(journal, HAS_MARK)?.is_none() {
+        schema::set(journal, HAS_MARK, 1).map_err(refused)?;
+        journal.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
+    }
     if is_backup(tables)? {
         restored(journal, tables, &mut state)?;
     }
@@ -119,14 +122,20 @@ fn acknowledged(
     tables: &Connection,
     mark: Found,
 ) -> Result<Option<Place>, Error> {
-    let has_mark = schema::get::<i64>(journal, HAS_MARK)?.is_some();
-    if !has_mark || is_backup(tables)? {
+    if is_backup(tables)? {
         return Ok(None);
     }
+    // That there is a mark may have been said in a log that is lost since, so one that is there counts in any case.
+    let must_be_there = schema::get::<i64>(journal, HAS_MARK)?.is_some();
     let marked = match mark {
-        Found::Missing => return Err(refused("mark is missing beside journal.db")),
-        Found::Damaged => return Err(refused("mark is damaged, both slots of it")),
         Found::Sound(marked) => marked,
+        Found::Missing if must_be_there => {
+            return Err(refused("mark is missing beside journal.db"));
+        }
+        Found::Damaged if must_be_there => {
+            return Err(refused("mark is damaged, both slots of it"));
+        }
+        Found::Missing | Found::Damaged => return Ok(None),
     };
     let generation = schema::get::<i64>(tables, "generation")?.unwrap_or(0) as u64;
     if marked.store_id != store_id(journal)? || marked.generation != generation {
