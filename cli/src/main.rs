@@ -21,6 +21,7 @@ mod man;
 mod output;
 mod owner;
 mod proof;
+mod recover;
 mod release;
 mod renew;
 mod revoke;
@@ -88,6 +89,9 @@ enum Command {
     /// Check a data folder no server uses.
     #[command(after_help = "Example:\n  leasehold verify ./leasehold-data")]
     Verify(backup::VerifyArgs),
+    /// Keep what is sound of damaged data, so that its server starts again.
+    #[command(after_help = "Example:\n  leasehold recover ./leasehold-data --accept-loss")]
+    Recover(recover::RecoverArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
     /// Part of `run`: becomes the command.
@@ -144,6 +148,7 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Backup(args) => backup::backup(&args)?,
         Command::Restore(args) => backup::restore(&args)?,
         Command::Verify(args) => backup::verify(&args)?,
+        Command::Recover(args) => recover::recover(&args)?,
         Command::Completions(args) => completions::completions(&args)?,
         Command::Man(args) => man::man(&args)?,
     }

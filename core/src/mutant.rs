@@ -71,6 +71,12 @@ pub enum Mutant {
     GroupNotStored,
     /// Server: lock time follows the wall clock.
     LockTimeFromWall,
+    /// Server: a record is taken for the next one whatever it says of the one before.
+    ChainNotChecked,
+    /// Server: a journal that ends before the last acknowledged record is taken for whole.
+    MarkIgnored,
+    /// Simulated store: a record is marked as acknowledged before it is durable.
+    MarkBeforeCommit,
     /// Core: a namespace is forgotten and its tokens with it.
     ForgetWithoutRaising,
     /// Engine: a worker's first question wakes nobody.
@@ -84,7 +90,7 @@ pub enum Mutant {
 }
 
 /// Those the simulation's checker finds.
-pub const ALL: [Mutant; 24] = [
+pub const ALL: [Mutant; 27] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -109,6 +115,9 @@ pub const ALL: [Mutant; 24] = [
     Mutant::AskWithoutWaking,
     Mutant::DueWithoutWaking,
     Mutant::CountFromAnswer,
+    Mutant::ChainNotChecked,
+    Mutant::MarkIgnored,
+    Mutant::MarkBeforeCommit,
 ];
 
 /// Those that are found by trying every order in which threads can meet.

@@ -50,13 +50,7 @@ impl Machine {
     /// state however it came about.
     pub fn export(&self) -> Vec<Row> {
         let state = &self.state;
-        let mut rows = vec![Row::Meta {
-            next_lease: state.next_lease,
-            next_session: state.next_session,
-            now: state.now,
-            floor: state.namespaces.floor(),
-            maintenance: state.maintenance,
-        }];
+        let mut rows = vec![self.export_meta()];
         rows.extend(
             state
                 .namespaces
@@ -74,6 +68,18 @@ impl Machine {
         leases.sort_unstable_by_key(|lease| lease.number);
         rows.extend(leases.into_iter().map(Row::Lease));
         rows
+    }
+
+    /// The first row alone.
+    pub fn export_meta(&self) -> Row {
+        let state = &self.state;
+        Row::Meta {
+            next_lease: state.next_lease,
+            next_session: state.next_session,
+            now: state.now,
+            floor: state.namespaces.floor(),
+            maintenance: state.maintenance,
+        }
     }
 
     /// The machine these rows came from, to be completed as [`Importer::finish`] says.

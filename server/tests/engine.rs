@@ -309,3 +309,73 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
         std::thread::sleep(Duration::from_millis(4));
     }
 }
+
+/// Whatever is asked while it is not known what is durable waits, and nothing is told until it is.
+async fn unsettled(world: &World, ttl: Span) -> tokio::task::JoinHandle<Told> {
+    world.faults.unsettled.store(true, Relaxed);
+    let handle = world.handle.clone();
+    let mut asked = acquire("a", NO_WAIT);
+    asked.acquire.ttl = Some(ttl);
+    let told = tokio::spawn(async move { handle.ask(asked).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!told.is_finished(), "it is told before it is durable");
+    told
+}
+
+#[tokio::test]
+async fn an_append_that_is_settled_later_is_told_then() {
+    let world = start(Options::default());
+    let told = unsettled(&world, Span::from_secs(30)).await;
+    world.faults.unsettled.store(false, Relaxed);
+    assert!(is_granted(&told.await.expect("no panic")));
+    assert_eq!(look(&world.handle).await.holders.len(), 1);
+}
+
+#[tokio::test]
+async fn a_lease_that_ran_out_before_it_was_settled_is_not_told_as_granted() {
+    let world = start(Options::default());
+    let told = unsettled(&world, Span::from_secs(5)).await;
+    world.clock.advance(Span::from_secs(6));
+    world.faults.unsettled.store(false, Relaxed);
+    assert_eq!(told.await.expect("no panic").unwrap_err(), Error::Unknown);
+}
+
+#[tokio::test]
+async fn an_append_that_is_never_settled_stops_the_engine() {
+    let world = start(Options::default());
+    let told = unsettled(&world, Span::from_secs(30)).await;
+    world.clock.advance(Span::from_secs(11));
+    assert_eq!(told.await.expect("no panic").unwrap_err(), Error::Unknown);
+    assert!(matches!(world.engine.join(), Err(store::Error::Unknown(_))));
+}
+
+#[tokio::test]
+async fn whoever_was_overtaken_answers_nothing_from_memory() {
+    let world = start(Options::default());
+    world.faults.fenced.store(true, Relaxed);
+    let read = world.handle.ask(ReadLock { key: key(), n_queue_max: 0 }).await;
+    assert_eq!(read.unwrap_err(), Error::Stopping, "it was confirmed by nobody");
+    assert!(matches!(world.engine.join(), Err(store::Error::Fenced(_))));
+    let world = start(Options::default());
+    world.faults.fenced.store(true, Relaxed);
+    let told = world.handle.ask(acquire("a", NO_WAIT)).await;
+    assert_eq!(told.unwrap_err(), Error::Unknown, "it was applied, and may be lost");
+    assert!(matches!(world.engine.join(), Err(store::Error::Fenced(_))));
+}
+
+#[tokio::test]
+async fn a_batch_ends_where_its_record_would_be_long() {
+    let world = start(Options::default());
+    // Not even two acquires fit.
+    world.faults.record_bytes_max.store(300, Relaxed);
+    let calls: Vec<_> = (0..50)
+        .map(|n| {
+            let mut asked = acquire("a", NO_WAIT);
+            asked.acquire.lock = LockKey::new("default", format!("db-{n}"));
+            world.handle.ask(asked)
+        })
+        .collect();
+    for call in calls {
+        assert!(is_granted(&call.await));
+    }
+}

@@ -99,6 +99,10 @@ impl World {
         if !self.is_healed() && self.chance.permille(50) {
             self.node.disk.lock().fate = self.chance.pick(&FAILURES);
         }
+        if self.chance.permille(200) {
+            let unseen = self.node.disk.lock().unseen_damage(&mut self.chance);
+            self.history.unseen.extend(unseen.map(|what| (self.now, what)));
+        }
         let started = self.node.start(self.now, self.plan.options(), self.plan.n_workers);
         if let Some(recovery) = self.node.disk.lock().recovery.take() {
             self.history.recoveries.push((self.now, recovery));

@@ -69,6 +69,8 @@ pub struct History {
     pub writes: Vec<Write>,
     /// Why the server would not start, if ever.
     pub refusals: Vec<(Time, String)>,
+    /// Damage that a start would not have noticed.
+    pub unseen: Vec<(Time, String)>,
     /// How many faults of all kinds there were.
     pub n_faults: u64,
 }
@@ -85,6 +87,7 @@ impl History {
             restores: Vec::new(),
             writes: Vec::new(),
             refusals: Vec::new(),
+            unseen: Vec::new(),
             n_faults: 0,
         }
     }

@@ -9,7 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::{Change, LeaseNumber, Limits, Machine, Phase, Restore, Row, Token, mutant};
 use leasehold_server::clock::Moment;
-use leasehold_server::store::{Chain, Error, JournalSize, Kind, Loaded, Permit, Place, Store};
+use leasehold_server::store::{
+    Chain, Error, Hash, JournalSize, Kind, Loaded, Permit, Place, Record, Store,
+};
+
+use crate::chance::Chance;
 
 /// Journal records deleted with each append.
 const TRIMMED_PER_APPEND: usize = 8;
@@ -36,6 +40,8 @@ pub struct Disk {
     journal: BTreeMap<u64, Vec<u8>>,
     /// Up to the last record.
     chain: Chain,
+    /// The last record that may have been answered for.
+    mark: Option<Place>,
     tables: Tables,
     /// Folded, but lost if the power goes now.
     unsynced: Option<Tables>,
@@ -88,6 +94,7 @@ impl SharedDisk {
         Self(Arc::new(Mutex::new(Disk {
             journal: BTreeMap::new(),
             chain: Chain::default(),
+            mark: None,
             tables: Tables::default(),
             unsynced: None,
             is_backup: false,
@@ -116,7 +123,7 @@ impl Disk {
     /// Folds the whole journal into the tables, without a sync.
     pub fn fold(&mut self) -> Result<(), Error> {
         let from = self.unsynced.take().unwrap_or_else(|| self.tables.clone());
-        let (machine, chain, moment) = self.replay(from, Limits::default())?;
+        let (machine, chain, moment) = self.replay(&self.journal, from, Limits::default())?;
         let through = chain.place();
         self.unsynced = Some(Tables { through, moment, rows: machine.export() });
         Ok(())
@@ -150,27 +157,50 @@ impl Disk {
         self.journal = backup.journal;
         self.tables = backup.tables;
         self.unsynced = None;
+        self.mark = None;
         self.is_backup = true;
     }
 
     fn replay(
         &self,
+        journal: &BTreeMap<u64, Vec<u8>>,
         from: Tables,
         limits: Limits,
     ) -> Result<(Machine, Chain, Option<Moment>), Error> {
         let refused = |why: String| Error::Refused(why);
         let mut machine =
             Machine::import(limits, 7, from.rows).map_err(|error| refused(error.to_string()))?;
-        let (mut chain, mut moment) = (Chain::after(from.through), from.moment);
-        for (seq, bytes) in self.journal.range(from.through.seq + 1..) {
+        let mut chain = Chain::after(from.through).with_acknowledged(self.mark);
+        let mut moment = from.moment;
+        for (seq, bytes) in journal.range(from.through.seq + 1..) {
             let record = chain.read(*seq, bytes).map_err(refused)?;
             machine
                 .absorb(record.moment.lock_time, &record.changes)
                 .map_err(|error| refused(format!("journal record {seq}: {error}")))?;
             moment = Some(record.moment);
         }
+        chain.end().map_err(refused)?;
         machine.absorbed();
         Ok((machine, chain, moment))
+    }
+
+    /// Something happens to the journal that concerns what was answered for. `Some`: a start would not notice.
+    pub fn unseen_damage(&self, chance: &mut Chance) -> Option<String> {
+        let folded = self.tables.through.seq;
+        let marked = self.mark.map(|mark| mark.seq).filter(|marked| *marked > folded)?;
+        let seq = chance.within(folded + 1, marked);
+        let mut journal = self.journal.clone();
+        let what = if chance.permille(500) {
+            journal.retain(|other, _| *other < seq);
+            format!("records from {seq} on are lost")
+        } else {
+            let record = Record::decode(journal.get(&seq)?).ok()?;
+            let moment = Moment { wall_ms: record.moment.wall_ms + 1, ..record.moment };
+            journal.insert(seq, Record::encode(&record.head?, moment, &record.changes));
+            format!("record {seq} is another")
+        };
+        let found = self.replay(&journal, self.tables.clone(), Limits::default());
+        found.is_ok().then(|| format!("{what}, and {marked} is answered for"))
     }
 
     fn append(&mut self, epoch: u64, kind: Kind, moment: Moment, changes: &[Change]) {
@@ -192,12 +222,13 @@ pub struct SimStore(pub SharedDisk);
 impl Store for SimStore {
     fn load(&mut self, limits: Limits, _: u128) -> Result<Loaded, Error> {
         let mut disk = self.0.lock();
-        let (mut machine, chain, last) = disk.replay(disk.tables.clone(), limits)?;
+        let (mut machine, chain, last) = disk.replay(&disk.journal, disk.tables.clone(), limits)?;
         let is_restored = std::mem::take(&mut disk.is_backup);
         if is_restored {
             machine.apply(machine.now(), Restore);
             disk.tables = Tables { through: chain.place(), moment: last, rows: machine.export() };
             disk.journal.clear();
+            disk.mark = None;
             disk.generation += 1;
         }
         disk.epoch = disk.epoch.max(chain.epoch()) + 1;
@@ -222,8 +253,16 @@ impl Store for SimStore {
     ) -> Result<(), Error> {
         let mut disk = self.0.lock();
         let fate = std::mem::replace(&mut disk.fate, Fate::Committed);
+        if mutant!(MarkBeforeCommit) {
+            let bytes = disk.chain.encode(permit.epoch(), kind, "", moment, changes);
+            let place = Place { seq: disk.chain.place().seq + 1, hash: Hash::of(&bytes) };
+            disk.mark = Some(place);
+        }
         if matches!(fate, Fate::Committed | Fate::FailedButApplied | Fate::CrashAfter) {
             disk.append(permit.epoch(), kind, moment, changes);
+        }
+        if fate == Fate::Committed {
+            disk.mark = Some(disk.chain.place());
         }
         disk.has_crashed = matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
         if fate == Fate::Committed { Ok(()) } else { Err(Error::Unknown(format!("{fate:?}"))) }

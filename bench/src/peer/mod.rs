@@ -3,7 +3,6 @@
 mod etcd;
 mod hello;
 mod http;
-mod http2;
 mod leasehold;
 mod naive;
 mod postgres;
@@ -15,7 +14,6 @@ use std::path::Path;
 pub(crate) use etcd::Etcd;
 pub(crate) use hello::Hello;
 pub(crate) use http::Connection;
-pub(crate) use http2::LeaseholdHttp2;
 pub(crate) use leasehold::Leasehold;
 pub(crate) use naive::Naive;
 pub(crate) use postgres::Rows;

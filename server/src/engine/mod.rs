@@ -5,10 +5,10 @@
 //! is durable it stops, and a restart finds out.
 
 mod ask;
+mod commit;
 mod event;
 mod expiry;
 mod handle;
-mod held;
 mod mailbox;
 mod message;
 mod operator;

@@ -11,8 +11,8 @@ use leasehold_core::{
 
 use super::Options;
 use super::ask::{Question, Reply};
+use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
-use super::held::{Held, SETTLE_PAUSE};
 use super::mailbox::{Outbox, Return, Verdict};
 use super::message::{Asked, Error};
 use super::read::Look;
@@ -21,9 +21,9 @@ use super::shared::{Gone, Shared};
 use super::verdict::{Wanted, queued};
 use super::waiters::{Waiter, Waiters};
 use super::watch::Watchers;
-use crate::clock::{LockClock, Moment};
+use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
-use crate::store::{self, Health, Kind, Permit, Store};
+use crate::store::{self, Health, Kind, Store};
 
 /// While another process holds the database, nothing is tried more often than this.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
@@ -40,13 +40,13 @@ pub struct Writer {
     pub(super) clock: LockClock,
     pub(super) shared: Arc<Shared>,
     events: Arc<EventLog>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     waiters: Waiters,
     pub(super) watchers: Watchers,
     outbox: Outbox,
     /// Empty between rounds, with the room that was needed before.
     asks: Vec<Asked>,
-    batch: Batch,
+    pub(super) batch: Batch,
     pub(super) written_at: Timestamp,
     was_busy: bool,
     /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
@@ -56,19 +56,19 @@ pub struct Writer {
 /// What a batch did and whom to tell, held back until it is durable.
 #[derive(Default)]
 pub struct Batch {
-    changes: Vec<Change>,
+    pub(super) changes: Vec<Change>,
     pub(super) answers: Vec<Answer>,
-    wakeups: Vec<LeaseNumber>,
-    facts: Vec<Fact>,
+    pub(super) wakeups: Vec<LeaseNumber>,
+    pub(super) facts: Vec<Fact>,
     /// About how long its record will be.
-    n_bytes: usize,
+    pub(super) n_bytes: usize,
 }
 
 pub(super) struct Answer {
     pub(super) reply: Return,
     pub(super) content: Reply,
-    op: Option<Op>,
-    sent_at: Instant,
+    pub(super) op: Option<Op>,
+    pub(super) sent_at: Instant,
 }
 
 impl Writer {
@@ -284,51 +284,8 @@ impl Writer {
         outcome
     }
 
-    /// Makes a batch durable, then tells everybody.
-    fn commit(&mut self, permit: Permit, kind: Kind, mut batch: Batch) -> Result<(), store::Error> {
-        let moment = self.clock.moment();
-        if mutant!(AnswerBeforeAppend) {
-            for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
-                self.post(reply, Ok(content));
-            }
-            self.send();
-        }
-        let is_empty = batch.changes.is_empty();
-        if is_empty && !self.is_tick_due(moment.lock_time) {
-            return match self.store.confirm(permit) {
-                Ok(()) => Ok(self.publish(batch, moment)),
-                Err(error) => self.unconfirmed(batch, error),
-            };
-        }
-        let kind = if is_empty && kind == Kind::Batch { Kind::Tick } else { kind };
-        let began = Instant::now();
-        match self.store.append(permit, kind, moment, &batch.changes) {
-            Ok(()) => {}
-            Err(error) => return self.not_committed(batch, moment, error),
-        }
-        self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
-        self.written_at = moment.lock_time;
-        Ok(self.publish(batch, moment))
-    }
-
-    /// Tells everybody what is durable.
-    pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
-        self.tell(&mut batch.facts, moment.wall_ms);
-        self.wake(batch.wakeups.drain(..));
-        for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
-            self.metrics.answered(op, content.is_success(), sent_at);
-            self.post(reply, Ok(content));
-        }
-        self.send();
-        batch.changes.clear();
-        batch.n_bytes = 0;
-        self.batch = batch;
-        let n_asked = self.shared.inbox.n_asked();
-        self.metrics.observe(&self.machine.counts(), self.store.journal(), n_asked);
-    }
-
     /// Tells of what the record just made durable says happened.
-    fn tell(&mut self, facts: &mut Vec<Fact>, wall_ms: i64) {
+    pub(super) fn tell(&mut self, facts: &mut Vec<Fact>, wall_ms: i64) {
         if facts.is_empty() {
             return;
         }
@@ -343,7 +300,7 @@ impl Writer {
         self.events.add(self.store.journal(), facts.drain(..), wall_ms);
     }
 
-    fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
+    pub(super) fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
         for lease in leases {
             let waiters = self.waiters.take(lease);
             let mut is_told = waiters.is_empty();
@@ -369,17 +326,17 @@ impl Writer {
     }
 
     /// Has an answer sent with the next [`Self::send`].
-    fn post(&mut self, reply: Return, verdict: Verdict) {
+    pub(super) fn post(&mut self, reply: Return, verdict: Verdict) {
         if let Some(lease) = self.outbox.add(reply, verdict) {
             self.shared.add_gone(Gone::Grant(lease));
         }
     }
 
-    fn send(&mut self) {
+    pub(super) fn send(&mut self) {
         self.outbox.send(&self.shared.desks());
     }
 
-    fn is_tick_due(&self, now: Timestamp) -> bool {
+    pub(super) fn is_tick_due(&self, now: Timestamp) -> bool {
         let since = nanos(now.since(self.written_at));
         since >= self.options.tick && self.machine.next_deadline().is_some()
     }

@@ -3,7 +3,7 @@
 use super::record::{Head, Record};
 use super::{Hash, Kind};
 use crate::clock::Moment;
-use leasehold_core::Change;
+use leasehold_core::{Change, mutant};
 
 /// How far a journal goes: its last record, and what the next one must say of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,12 +21,41 @@ pub struct Chain {
     epoch: u64,
     /// No record of the first format can follow one of a later.
     has_heads: bool,
+    /// A record that was acknowledged: it must be met.
+    acknowledged: Option<Place>,
 }
 
 impl Chain {
     /// After this place.
     pub fn after(place: Place) -> Self {
         Self { place, ..Self::default() }
+    }
+
+    /// It goes at least this far, because this record was acknowledged.
+    pub fn with_acknowledged(self, acknowledged: Option<Place>) -> Self {
+        Self { acknowledged, ..self }
+    }
+
+    /// There are no more records. The error says which are missing.
+    pub fn end(&self) -> Result<(), String> {
+        let last = self.acknowledged.map_or(0, |acknowledged| acknowledged.seq);
+        if last > self.place.seq && !mutant!(MarkIgnored) {
+            let first = self.place.seq + 1;
+            return Err(format!(
+                "journal records {first} to {last} are missing, and were acknowledged"
+            ));
+        }
+        self.check_acknowledged()
+    }
+
+    /// A place before the first record that is read cannot be checked any more.
+    fn check_acknowledged(&self) -> Result<(), String> {
+        let Place { seq, hash } = self.place;
+        let is_another = |place: Place| place.seq == seq && place.hash != hash;
+        if self.acknowledged.is_some_and(is_another) && !mutant!(MarkIgnored) {
+            return Err(format!("journal record {seq} is not the one that was acknowledged"));
+        }
+        Ok(())
     }
 
     /// How far it goes.
@@ -47,11 +76,15 @@ impl Chain {
         }
         let record = Record::decode(bytes)
             .map_err(|why| format!("journal record {seq} is damaged: {why}"))?;
-        self.check(record.head.as_ref())
-            .map_err(|why| format!("journal record {seq} is out of place: {why}"))?;
+        if let Err(why) = self.check(record.head.as_ref())
+            && !mutant!(ChainNotChecked)
+        {
+            return Err(format!("journal record {seq} is out of place: {why}"));
+        }
         self.epoch = record.head.as_ref().map_or(self.epoch, |head| head.epoch);
         self.has_heads |= record.head.is_some();
         self.place = Place { seq, hash: Hash::of(bytes) };
+        self.check_acknowledged()?;
         Ok(record)
     }
 
@@ -133,6 +166,25 @@ mod tests {
             let why = read(records).expect_err(words);
             assert!(why.starts_with(words), "{why:?} does not begin with {words:?}");
         }
+    }
+
+    #[test]
+    fn a_record_that_was_acknowledged_must_be_there() {
+        let three = three();
+        let read = |acknowledged: Place, n: usize| {
+            let mut chain = Chain::default().with_acknowledged(Some(acknowledged));
+            for (seq, bytes) in (1..).zip(&three[..n]) {
+                chain.read(seq, bytes)?;
+            }
+            chain.end()
+        };
+        let acknowledged = Place { seq: 2, hash: Hash::of(&three[1]) };
+        assert_eq!(read(acknowledged, 3), Ok(()));
+        assert_eq!(read(acknowledged, 2), Ok(()));
+        let why = read(acknowledged, 1).expect_err("the second is lost");
+        assert!(why.starts_with("journal records 2 to 2 are missing"), "{why}");
+        let why = read(Place { hash: Hash([1; 16]), ..acknowledged }, 3).expect_err("another");
+        assert!(why.contains("record 2 is not the one"), "{why}");
     }
 
     #[test]

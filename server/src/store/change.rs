@@ -155,6 +155,35 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
     })
 }
 
+/// A row of the state, each kind with a tag of its own.
+pub(super) fn write_row(w: &mut Writer, row: &Row) {
+    match row {
+        Row::Meta { .. } => w.byte(0),
+        Row::Namespace { name, floor } => tagged(w, 1, |w| {
+            w.text(name);
+            w.number(floor.get());
+        }),
+        Row::Lock(record) => tagged(w, 2, |w| {
+            write_key(w, &record.lock);
+            w.number(record.last_token.get());
+            w.option(record.lapse.as_ref(), |w, lapse| {
+                write_owner(w, &lapse.owner);
+                w.byte(lapse.dialect.0);
+                write_time(w, lapse.expired_at);
+                write_time(w, lapse.grace_until);
+            });
+        }),
+        Row::Session(record) => tagged(w, 3, |w| {
+            write_peer(w, record.peer);
+            write_session_opened(w, record);
+        }),
+        Row::Lease(record) => tagged(w, 4, |w| {
+            write_peer(w, record.peer);
+            write_lease_added(w, record);
+        }),
+    }
+}
+
 /// No fewer bytes than a change takes, for a guess that costs nothing.
 pub(crate) fn bytes_at_most(change: &Change) -> usize {
     /// All numbers, tags and secrets of any change at their longest.

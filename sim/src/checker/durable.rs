@@ -9,6 +9,9 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     for (at, why) in &history.refusals {
         found.add("a restart needs no hand", format!("at {at}: {why}"));
     }
+    for (at, what) in &history.unseen {
+        found.add("damage is seen", format!("at {at}: {what}"));
+    }
     for (at, recovery) in &history.recoveries {
         let down_at = history.outages.iter().find(|outage| outage.to == *at);
         let down_at = down_at.map_or(*at, |outage| outage.from);

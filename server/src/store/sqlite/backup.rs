@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
+use super::mark::Found;
 use super::schema::{self, Database};
 use super::source::Source;
 use super::{JOURNAL, NAMES, TABLES, check, journal_path, refused, tables_path, trouble};
@@ -23,17 +24,18 @@ pub struct Copied {
 /// before anybody can take the copy for a backup.
 pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
     let mut source = Source::open(data)?;
-    // Of a store in use there is no moment that could be checked before it is copied.
+    // Of a store in use there is no moment that could be checked before it is copied. Of another, the copy would have no
+    // mark to tell what is missing.
     let is_in_use = source.is_in_use();
     if !is_in_use {
-        check::judge(&source.journal, &mut source.tables)?;
+        source.judge()?;
     }
     let unfinished = Unfinished::begin(target, Making::Backup)?;
     let (journal, mut tables) = copy(&source, &unfinished)?;
     drop(source);
     schema::set(&tables, "is_backup", 1).map_err(|error| trouble(&tables_path(target), error))?;
     if is_in_use {
-        check::judge(&journal, &mut tables)?;
+        check::judge(&journal, &mut tables, Found::Missing)?;
     }
     complete(unfinished, journal, tables, target)
 }
@@ -42,7 +44,7 @@ pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
 /// the backup says is held, and hands out nothing that could have been handed out since.
 pub fn restore(backup: &Path, data: &Path) -> Result<Copied, Error> {
     let mut source = Source::at_rest(backup)?;
-    if !check::judge(&source.journal, &mut source.tables)?.is_backup {
+    if !source.judge()?.is_backup {
         return Err(refused(format!(
             "{0} is a data folder and not a backup. Make a backup of it: leasehold backup TARGET --data {0}",
             backup.display()

@@ -5,8 +5,9 @@ use std::path::Path;
 use leasehold_core::{Counts, Limits, Token, invariant};
 use rusqlite::Connection;
 
+use super::mark::Found;
 use super::source::Source;
-use super::{JOURNAL, TABLES, load, refused, schema};
+use super::{load, refused, schema};
 use crate::store::Error;
 
 /// What was found.
@@ -25,15 +26,16 @@ pub struct Report {
 /// Reads all of a folder no server uses: both files, every record's checksum, the sequence, what it adds up
 /// to, and every invariant of the result. Changes nothing and makes nothing there, so that it can be read-only.
 pub fn verify(data: &Path) -> Result<Report, Error> {
-    let mut source = Source::at_rest(data)?;
-    judge(&source.journal, &mut source.tables)
+    Source::at_rest(data)?.judge()
 }
 
-/// The same, of databases that are open.
-pub(super) fn judge(journal: &Connection, tables: &mut Connection) -> Result<Report, Error> {
-    check_pages(JOURNAL, journal)?;
-    check_pages(TABLES, tables)?;
-    let state = load::read(journal, tables, Limits::default(), 0)?;
+/// The same, of databases that are open. It is what a start goes by, and the invariants of the result.
+pub(super) fn judge(
+    journal: &Connection,
+    tables: &mut Connection,
+    mark: Found,
+) -> Result<Report, Error> {
+    let state = load::read(journal, tables, mark, Limits::default(), 0)?;
     let machine = &state.loaded.machine;
     invariant::check(machine)
         .map_err(|why| refused(format!("the state contradicts itself: {why}")))?;
@@ -53,11 +55,4 @@ pub(super) fn judge(journal: &Connection, tables: &mut Connection) -> Result<Rep
         counts: machine.counts(),
         is_backup: schema::get::<i64>(tables, "is_backup")?.is_some(),
     })
-}
-
-fn check_pages(name: &str, db: &Connection) -> Result<(), Error> {
-    let verdict: String = db
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .map_err(|error| refused(format!("{name}: {error}")))?;
-    if verdict == "ok" { Ok(()) } else { Err(refused(format!("{name}: {verdict}"))) }
 }

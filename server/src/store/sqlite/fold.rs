@@ -18,10 +18,11 @@ use leasehold_core::{
 };
 use rusqlite::{Connection, OpenFlags};
 
+use super::digest::Digest;
 use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
 use crate::engine::Event;
 use crate::store::folder::Identity;
-use crate::store::{Error, Health, Place, Record, history};
+use crate::store::{Chain, Error, Health, Place, Record, history};
 
 /// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
 const CHANGES_PER_CHUNK: usize = 2000;
@@ -199,7 +200,7 @@ type Chunk = Vec<(Place, Record)>;
 
 fn read_chunk(journal: &Connection, after: Place, target: u64) -> Result<Chunk, Error> {
     let (mut chunk, mut n_changes) = (Vec::new(), 0);
-    journal::read(journal, after, |place, record| {
+    journal::read(journal, Chain::after(after), |place, record| {
         n_changes += record.changes.len() + 1;
         chunk.push((place, record));
         let is_enough = place.seq >= target || n_changes >= CHANGES_PER_CHUNK;
@@ -219,12 +220,12 @@ pub(super) fn fold(
     if changes().any(|change| matches!(change, Change::Restored { .. })) {
         return fold_whole(tables, history, chunk);
     }
-    let meta = load::meta(tables)?;
+    let (meta, digest) = (load::meta(tables)?, Digest::get(tables)?);
     let tx = tables.transaction().map_err(refused)?;
     let before = Touched::read(&tx, changes()).map_err(refused)?;
     let (machine, events) = absorb(meta, before.rows.clone(), chunk).map_err(refused)?;
     add_history(history, events, *folded);
-    write_back(&tx, before, &machine.export(), *folded, last).map_err(refused)?;
+    write_back(&tx, digest, before, &machine.export(), *folded, last).map_err(refused)?;
     tx.commit().map_err(refused)
 }
 
@@ -271,13 +272,17 @@ fn add_history(history: Option<&mut history::Writer>, events: Vec<Event>, folded
 
 fn write_back(
     tx: &Connection,
+    digest: Digest,
     before: Touched,
     after: &[Row],
     folded: Place,
     last: &Record,
 ) -> rusqlite::Result<()> {
+    let mut digest = digest;
+    before.rows.iter().for_each(|row| digest.remove(row));
     let mut gone = before;
     for row in after {
+        digest.add(row);
         match row {
             Row::Lock(record) => drop(gone.locks.remove(&record.lock)),
             Row::Session(record) => drop(gone.sessions.remove(&record.number)),
@@ -291,6 +296,7 @@ fn write_back(
     gone.locks.iter().try_for_each(|key| rows::delete_token(tx, key))?;
     gone.sessions.iter().try_for_each(|number| rows::delete_session(tx, *number))?;
     gone.leases.iter().try_for_each(|number| rows::delete_lease(tx, *number))?;
+    digest.put(tx)?;
     load::put_meta(tx, &after[0], folded, Some(last.moment))
 }
 

@@ -7,25 +7,26 @@ use rusqlite::Connection;
 use super::refused;
 use crate::store::{Chain, Error, Place, Record};
 
-/// Calls `each` with every record after a place, until it breaks off. A gap, a damaged record or one that is out of
+/// Calls `each` with every record after those in a chain, until it breaks off. A gap, a damaged record or one that is out of
 /// place is an error: nothing that was acknowledged is skipped. Where it came to is returned.
 pub(super) fn read(
     journal: &Connection,
-    after: Place,
+    start: Chain,
     mut each: impl FnMut(Place, Record) -> Result<ControlFlow<()>, Error>,
 ) -> Result<Chain, Error> {
-    let mut chain = Chain::after(after);
+    let mut chain = start;
     let sql = "SELECT seq, record FROM journal WHERE seq > ?1 ORDER BY seq";
     let mut statement = journal.prepare_cached(sql).map_err(damaged)?;
-    let mut found = statement.query([after.seq as i64]).map_err(damaged)?;
+    let mut found = statement.query([chain.place().seq as i64]).map_err(damaged)?;
     while let Some(row) = found.next().map_err(damaged)? {
         let seq = row.get::<_, i64>(0).map_err(damaged)? as u64;
         let bytes = row.get_ref(1).and_then(|bytes| Ok(bytes.as_blob()?)).map_err(damaged)?;
         let record = chain.read(seq, bytes).map_err(damaged)?;
         if each(chain.place(), record)?.is_break() {
-            break;
+            return Ok(chain);
         }
     }
+    chain.end().map_err(damaged)?;
     Ok(chain)
 }
 
@@ -35,6 +36,15 @@ pub(super) fn n_bytes(journal: &Connection, after: u64, through: u64) -> Result<
     let mut statement = journal.prepare_cached(sql).map_err(damaged)?;
     let n = statement.query_row([after as i64, through as i64], |row| row.get::<_, i64>(0));
     Ok(n.map_err(damaged)? as u64)
+}
+
+/// Refuses a file SQLite would stumble over later, or write into its own pages.
+pub(super) fn check_pages(journal: &Connection) -> Result<(), Error> {
+    let verdict = journal.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    match verdict.map_err(damaged)?.as_str() {
+        "ok" => Ok(()),
+        verdict => Err(damaged(verdict)),
+    }
 }
 
 /// The first record that is still there.

@@ -2,20 +2,26 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
 use leasehold_core::{
     Fact, Incoherent, LeaseNumber, Limits, Machine, Restore, Row, SessionNumber, Timestamp, Token,
 };
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
-use super::{journal, refused, rows, schema};
+use super::digest::Digest;
+use super::mark::{self, Found, Mark, Marked, Unused};
+use super::{JOURNAL, TABLES, journal, refused, rows, schema};
 use crate::clock::Moment;
 use crate::engine::{Event, EventId};
 use crate::store::{Chain, Error, Hash, Head, Loaded, Place, Record};
 
 /// No more events than these are made known by a start: more than readers are told of.
 pub(super) const TOLD_MAX: usize = 20_000;
+/// In the `meta` of the journal: there is a mark, and the journal goes at least as far as it says.
+const HAS_MARK: &str = "has_mark";
 
 /// What was found.
 pub(super) struct State {
@@ -26,40 +32,58 @@ pub(super) struct State {
     pub(super) trimmed_through: u64,
 }
 
-/// Reads both files. Everything an earlier process may have left half written to disk is completed first,
-/// so that nothing can be answered from what only the page cache has.
+/// Reads the files and takes them into use. Everything an earlier process may have left half written to disk is
+/// completed once it is known to be sound, so that nothing can be answered from what only the page cache has.
 pub(super) fn load(
     journal: &Connection,
     tables: &mut Connection,
+    data: &Path,
     limits: Limits,
     hash_seed: u128,
-) -> Result<State, Error> {
+) -> Result<(State, Mark), Error> {
+    let mut state = read(journal, tables, mark::find(data)?, limits, hash_seed)?;
     for db in [journal, &*tables] {
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(refused)?;
     }
-    let mut state = read(journal, tables, limits, hash_seed)?;
-    if schema::get::<i64>(tables, "is_backup")?.is_some() {
-        restore(journal, tables, &mut state)?;
+    if is_backup(tables)? {
+        state.loaded.generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
+        state.loaded.machine.apply(state.loaded.machine.now(), Restore);
+    }
+    // Before the tables cease to be a backup's, because from then on there must be a mark.
+    let mark = Mark::start(data, marked(journal, &state)?)?;
+    if schema::get::<i64>(journal, HAS_MARK)?.is_none() {
+        schema::set(journal, HAS_MARK, 1).map_err(refused)?;
+        journal.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
+    }
+    if is_backup(tables)? {
+        restored(journal, tables, &mut state)?;
     }
     let n_starts = schema::get::<i64>(tables, "n_starts")?.unwrap_or(0) as u64;
     let epoch = n_starts.max(state.chain.epoch()) + 1;
     schema::set(tables, "n_starts", epoch as i64).map_err(refused)?;
     state.loaded.epoch = epoch;
-    Ok(state)
+    Ok((state, mark))
 }
 
-/// Reads both files and changes nothing.
+/// Reads everything, judges it and changes nothing: what `serve` and `verify` both go by.
 pub(super) fn read(
     journal: &Connection,
     tables: &mut Connection,
+    mark: Found,
     limits: Limits,
     hash_seed: u128,
 ) -> Result<State, Error> {
-    let folded = place(tables)?;
-    let mut last = moment(tables)?;
-    let mut machine = import(tables, limits, hash_seed)?;
+    journal::check_pages(journal)?;
+    schema::check_seal(JOURNAL, journal)?;
+    schema::check_seal(TABLES, tables)?;
+    let acknowledged = acknowledged(journal, tables, mark)?;
+    let named = |error| in_file(TABLES, error);
+    let (folded, mut last) = (place(tables).map_err(named)?, moment(tables).map_err(named)?);
+    let mut machine = import(tables, limits, hash_seed).map_err(named)?;
+    let start = Chain::after(folded).with_acknowledged(acknowledged);
     let (mut told, mut facts) = (VecDeque::new(), Vec::new());
-    let chain = journal::read(journal, folded, |place, record| {
+    let chain = journal::read(journal, start, |place, record| {
         let absorbed =
             machine.absorb_and_tell(record.moment.lock_time, &record.changes, &mut facts);
         absorbed.map_err(|error| {
@@ -92,9 +116,71 @@ pub(super) fn events(
     facts.enumerate().map(event)
 }
 
+/// How far the journal must go at least. Stores that were never marked, and backups, do not say.
+fn acknowledged(
+    journal: &Connection,
+    tables: &Connection,
+    mark: Found,
+) -> Result<Option<Place>, Error> {
+    if is_backup(tables)? {
+        return Ok(None);
+    }
+    // That there is a mark may have been said in a log that is lost since, so one that is there counts in any case.
+    let must_be_there = schema::get::<i64>(journal, HAS_MARK)?.is_some();
+    let marked = match mark {
+        Found::Sound(marked) => marked,
+        Found::Missing if must_be_there => {
+            return Err(refused("mark is missing beside journal.db"));
+        }
+        Found::Damaged if must_be_there => {
+            return Err(refused("mark is damaged, both slots of it"));
+        }
+        Found::Missing | Found::Damaged => return Ok(None),
+    };
+    let generation = schema::get::<i64>(tables, "generation")?.unwrap_or(0) as u64;
+    if marked.store_id != store_id(journal)? || marked.generation != generation {
+        return Err(refused(
+            "mark belongs to another store, or to this one before it was restored",
+        ));
+    }
+    Ok(Some(marked.place))
+}
+
+fn marked(journal: &Connection, state: &State) -> Result<Marked, Error> {
+    let unused = Unused::of(&state.loaded.machine);
+    Ok(Marked {
+        store_id: store_id(journal)?,
+        generation: state.loaded.generation,
+        place: state.chain.place(),
+        unused,
+    })
+}
+
+pub(super) fn store_id(journal: &Connection) -> Result<[u8; 16], Error> {
+    let id: Option<String> = schema::get(journal, "store_id")?;
+    let id = id.and_then(|id| u128::from_str_radix(&id, 16).ok());
+    Ok(id.ok_or_else(|| refused("journal.db: its store id is no store id"))?.to_be_bytes())
+}
+
+/// Says which file it is about, unless it does.
+fn in_file(file: &str, error: Error) -> Error {
+    match error {
+        Error::Refused(why) if !why.contains(file) => refused(format!("{file}: {why}")),
+        error => error,
+    }
+}
+
+fn is_backup(tables: &Connection) -> Result<bool, Error> {
+    Ok(schema::get::<i64>(tables, "is_backup")?.is_some())
+}
+
 /// The machine that is in the tables. Reading rows and putting them together take about as long, so each
 /// gets a thread.
-fn import(tables: &mut Connection, limits: Limits, hash_seed: u128) -> Result<Machine, Error> {
+pub(super) fn import(
+    tables: &mut Connection,
+    limits: Limits,
+    hash_seed: u128,
+) -> Result<Machine, Error> {
     /// Rows handed over at once, and how many such lots may be under way.
     const LOT: usize = 1024;
     const LOTS: usize = 8;
@@ -104,8 +190,10 @@ fn import(tables: &mut Connection, limits: Limits, hash_seed: u128) -> Result<Ma
     let (sender, receiver) = sync_channel::<Vec<Row>>(LOTS);
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
+            let mut digest = Digest::default();
             let mut lot = Vec::with_capacity(LOT);
             rows::for_each(tables, |row| {
+                digest.add(&row);
                 lot.push(row);
                 if lot.len() < LOT {
                     return Ok(());
@@ -113,15 +201,15 @@ fn import(tables: &mut Connection, limits: Limits, hash_seed: u128) -> Result<Ma
                 // Nobody takes it: the import has failed, and says why itself.
                 let full = std::mem::replace(&mut lot, Vec::with_capacity(LOT));
                 sender.send(full).map_err(|_| rusqlite::Error::QueryReturnedNoRows)
-            })?;
+            })
+            .map_err(|error| refused(format!("tables.db: {error}")))?;
             let _ = sender.send(lot);
-            Ok(())
+            digest.check(tables)
         });
         for row in receiver.into_iter().flatten() {
             importer.add(row).map_err(incoherent)?;
         }
-        let read = reading.join().unwrap_or(Err(rusqlite::Error::InvalidQuery));
-        read.map_err(|error: rusqlite::Error| refused(format!("tables.db: {error}")))
+        reading.join().unwrap_or_else(|_| Err(refused("a thread that reads rows panicked")))
     })?;
     Ok(importer.finish())
 }
@@ -133,20 +221,18 @@ fn count(tables: &Connection, table: &str) -> Result<usize, Error> {
 }
 
 /// The state comes from a backup: whatever was handed out since must not be handed out again.
-fn restore(journal: &Connection, tables: &mut Connection, state: &mut State) -> Result<(), Error> {
-    let machine = &mut state.loaded.machine;
-    machine.apply(machine.now(), Restore);
-    let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
-    rewrite(tables, machine, state.chain.place(), state.loaded.last, |tx| {
-        schema::set(tx, "generation", generation as i64)?;
-        tx.execute("DELETE FROM meta WHERE key = 'is_backup'", []).map(drop)
+fn restored(journal: &Connection, tables: &mut Connection, state: &mut State) -> Result<(), Error> {
+    let Loaded { machine, last, generation, is_restored, .. } = &mut state.loaded;
+    rewrite(tables, machine, state.chain.place(), *last, |tx| {
+        schema::put(tx, "generation", *generation as i64)?;
+        tx.execute("DELETE FROM meta WHERE key = 'is_backup'", [])?;
+        schema::seal(tx)
     })
     .map_err(refused)?;
     journal.execute("DELETE FROM journal", []).map_err(refused)?;
+    *is_restored = true;
     state.folded = state.chain.place();
     state.trimmed_through = state.folded.seq;
-    state.loaded.generation = generation;
-    state.loaded.is_restored = true;
     Ok(())
 }
 
@@ -160,8 +246,12 @@ pub(super) fn rewrite(
 ) -> rusqlite::Result<()> {
     let tx = tables.transaction()?;
     rows::delete_all(&tx)?;
-    let all = machine.export();
-    all.iter().try_for_each(|row| rows::put(&tx, row))?;
+    let (all, mut digest) = (machine.export(), Digest::default());
+    for row in &all {
+        rows::put(&tx, row)?;
+        digest.add(row);
+    }
+    digest.put(&tx)?;
     put_meta(&tx, &all[0], folded, last)?;
     also(&tx)?;
     tx.commit()
@@ -205,15 +295,16 @@ pub(super) fn put_meta(
     let Row::Meta { next_lease, next_session, now, floor, maintenance } = row else {
         return Ok(());
     };
-    schema::set(tables, "next_lease", next_lease.0 as i64)?;
-    schema::set(tables, "next_session", next_session.0 as i64)?;
-    schema::set(tables, "lock_time", now.as_nanos() as i64)?;
-    schema::set(tables, "floor", floor.get() as i64)?;
-    schema::set(tables, "maintenance", maintenance)?;
-    schema::set(tables, "folded_through", folded.seq as i64)?;
-    schema::set(tables, "folded_hash", folded.hash.0)?;
+    schema::put(tables, "next_lease", next_lease.0 as i64)?;
+    schema::put(tables, "next_session", next_session.0 as i64)?;
+    schema::put(tables, "lock_time", now.as_nanos() as i64)?;
+    schema::put(tables, "floor", floor.get() as i64)?;
+    schema::put(tables, "maintenance", maintenance)?;
+    schema::put(tables, "folded_through", folded.seq as i64)?;
+    schema::put(tables, "folded_hash", folded.hash.0)?;
     let moment = |last| Record::encode(&Head::default(), last, &[]);
-    last.map_or(Ok(()), |last| schema::set(tables, "moment", moment(last)))
+    last.map_or(Ok(()), |last| schema::put(tables, "moment", moment(last)))?;
+    schema::seal(tables)
 }
 
 fn incoherent(error: Incoherent) -> Error {

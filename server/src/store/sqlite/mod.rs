@@ -7,9 +7,12 @@
 mod backup;
 mod cell;
 mod check;
+mod digest;
 mod fold;
 mod journal;
 mod load;
+mod mark;
+mod recover;
 mod rows;
 mod schema;
 mod source;
@@ -23,6 +26,7 @@ use rusqlite::{Connection, ErrorCode, params};
 
 pub use backup::{Copied, backup, restore};
 pub use check::{Report, verify};
+pub use recover::{Recovered, recover};
 
 use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
 use super::history::{self, History};
@@ -30,6 +34,7 @@ use super::{Chain, Error, Health, JournalSize, Kind, Loaded, Permit, Place, Stor
 use crate::clock::Moment;
 use crate::engine::Event;
 use fold::{FoldThread, Folded};
+use mark::{MARK, Mark};
 
 /// Journal rows deleted with each commit: few, because deleting many at once holds up whoever waits.
 const TRIMMED_PER_COMMIT: u64 = 8;
@@ -64,6 +69,8 @@ pub struct SqliteStore {
     health: Arc<Health>,
     /// The journal's files, which must stay what their paths lead to.
     files: Vec<Identity>,
+    /// Not before the load.
+    mark: Option<Mark>,
     /// Nobody else may use the folder as long as this lives. The last to go: see there.
     _dir_lock: DirLock,
 }
@@ -94,6 +101,7 @@ impl SqliteStore {
             progress: Arc::default(),
             health: Arc::default(),
             files: Vec::new(),
+            mark: None,
             _dir_lock: dir_lock,
         })
     }
@@ -143,7 +151,9 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error> {
         let mut tables = schema::open_tables(&self.options.data, &self.journal)?;
-        let state = load::load(&self.journal, &mut tables, limits, hash_seed)?;
+        let data = &self.options.data;
+        let (state, mark) = load::load(&self.journal, &mut tables, data, limits, hash_seed)?;
+        self.mark = Some(mark);
         self.epoch = state.loaded.epoch;
         self.trimmed_through = state.trimmed_through;
         let (place, seq) = (state.folded, state.chain.place().seq);
@@ -179,6 +189,7 @@ impl Store for SqliteStore {
         let bytes = self.chain.encode(permit.epoch(), kind, NODE, moment, changes);
         self.insert(self.chain.place().seq + 1, &bytes).map_err(unknown)?;
         self.chain.wrote(permit.epoch(), &bytes);
+        self.mark.as_mut().map_or(Ok(()), |mark| mark.write(self.chain.place()))?;
         self.n_bytes_written += bytes.len() as u64;
         self.health.appended(bytes.len());
         self.progress.appended(self.chain.place().seq);
@@ -234,7 +245,7 @@ const NAMES: [&str; 2] = [TABLES, JOURNAL];
 /// Makes a store nothing has happened in.
 fn make(data: &Path) -> Result<(), Error> {
     let unfinished = Unfinished::begin(data, Making::Store)?;
-    schema::create(&unfinished.part(JOURNAL)?, &unfinished.part(TABLES)?)?;
+    schema::create(crate::random::bytes(), &unfinished.part(JOURNAL)?, &unfinished.part(TABLES)?)?;
     unfinished.complete(&NAMES)
 }
 
@@ -245,6 +256,9 @@ fn is_there(data: &Path) -> Result<bool, Error> {
         .map(|path| (path.metadata().is_ok_and(|file| file.len() > 0), path));
     match (journal, tables) {
         ((true, _), (true, _)) => Ok(true),
+        ((false, journal), (false, _)) if data.join(MARK).exists() => {
+            Err(refused(format!("{} is missing or empty beside mark", journal.display())))
+        }
         ((false, _), (false, _)) => Ok(false),
         ((false, missing), (true, other)) | ((true, other), (false, missing)) => {
             let [missing, other] = [missing, other].map(|path| path.display().to_string());

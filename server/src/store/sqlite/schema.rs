@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
 
+use super::digest::Digest;
 use super::{journal_path, refused, rows, tables_path, trouble};
-use crate::store::Error;
+use crate::store::{Error, Hash};
 
 /// Marks a file as ours: "LEAS".
 const APPLICATION_ID: i64 = 0x4C45_4153;
@@ -28,26 +31,32 @@ impl Database {
     }
 
     /// The step that leads from layout n to n + 1 stands at n - 1.
-    fn steps(self) -> [&'static str; SCHEMA_VERSION as usize - 1] {
+    fn steps(self) -> [Step; SCHEMA_VERSION as usize - 1] {
         match self {
-            Self::Journal => [""],
-            Self::Tables => [rows::ADDED_IN_LAYOUT_2],
+            Self::Journal => [|_| Ok(())],
+            Self::Tables => [tables_to_layout_2],
         }
     }
 }
 
+/// Leads from one layout to the next.
+type Step = fn(&Connection) -> rusqlite::Result<()>;
+
 const JOURNAL: &str = "CREATE TABLE journal (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);";
+/// The key of the hash of everything else in `meta`.
+const SEAL: &str = "seal";
+
 const META: &str = "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;";
 
 /// Fills two empty files: a store nothing has happened in yet.
-pub(super) fn create(journal: &Path, tables: &Path) -> Result<(), Error> {
-    let id = u128::from_be_bytes(crate::random::bytes());
-    let id = format!("{id:032x}");
+pub(super) fn create(id: [u8; 16], journal: &Path, tables: &Path) -> Result<(), Error> {
+    let id = format!("{:032x}", u128::from_be_bytes(id));
     let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
     fill(journal, Database::Journal, |db| set(db, "store_id", &id))?;
     fill(tables, Database::Tables, |db| {
-        set(db, "folded_through", 0)?;
-        set(db, "generation", generation as i64)?;
+        Digest::default().put(db)?;
+        put(db, "folded_through", 0)?;
+        put(db, "generation", generation as i64)?;
         set(db, "store_id", &id)
     })
 }
@@ -105,7 +114,8 @@ pub(super) fn check_same(
     tables: &Connection,
 ) -> Result<(), Error> {
     let [ours, theirs] = [journal, tables].map(|db| get::<String>(db, "store_id"));
-    match (ours?, theirs?) {
+    let named = |error: Error| refused(format!("{}: {error}", path.display()));
+    match (ours.map_err(named)?, theirs.map_err(named)?) {
         (Some(ours), Some(theirs)) if ours == theirs => Ok(()),
         _ => Err(refused(format!("{} belongs to another store", path.display()))),
     }
@@ -115,6 +125,8 @@ fn open(path: &Path, database: Database) -> Result<Connection, Error> {
     let why = |error| trouble(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(why)?;
+    // What a crash left is completed once it is known to be sound.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(why)?;
     db.busy_timeout(std::time::Duration::from_secs(5)).map_err(why)?;
     bring_forward(path, &db, database)?;
     db.pragma_update(None, "journal_mode", "WAL").map_err(why)?;
@@ -150,12 +162,27 @@ fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
 /// Brings an older layout forward, a step at a time, each in one transaction.
 pub(super) fn bring_forward(path: &Path, db: &Connection, database: Database) -> Result<(), Error> {
     let from = check_version(path, db)?;
-    for (n, step) in database.steps().iter().enumerate().skip(from as usize - 1) {
-        let to = n + 2;
-        let script = format!("BEGIN IMMEDIATE; {step} PRAGMA user_version = {to}; COMMIT;");
-        db.execute_batch(&script).map_err(|error| trouble(path, error))?;
+    let take = |n: usize, step: Step| {
+        let tx = db.unchecked_transaction()?;
+        step(&tx)?;
+        tx.pragma_update(None, "user_version", n as i64 + 2)?;
+        seal(&tx)?;
+        tx.commit()
+    };
+    for (n, step) in database.steps().into_iter().enumerate().skip(from as usize - 1) {
+        take(n, step).map_err(|error| trouble(path, error))?;
     }
     Ok(())
+}
+
+fn tables_to_layout_2(tables: &Connection) -> rusqlite::Result<()> {
+    tables.execute_batch(rows::ADDED_IN_LAYOUT_2)?;
+    let mut digest = Digest::default();
+    rows::for_each(tables, |row| {
+        digest.add(&row);
+        Ok::<_, rusqlite::Error>(())
+    })?;
+    digest.put(tables)
 }
 
 pub(super) fn get<T: rusqlite::types::FromSql>(
@@ -166,8 +193,51 @@ pub(super) fn get<T: rusqlite::types::FromSql>(
     db.query_row(sql, [key], |row: &Row<'_>| row.get(0)).optional().map_err(refused)
 }
 
+/// Says this and seals it.
 pub(super) fn set(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Result<()> {
+    put(db, key, value)?;
+    seal(db)
+}
+
+/// The same if more is to be said before it is sealed.
+pub(super) fn put(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
     db.prepare_cached(sql)?.execute(params![key, value])?;
     Ok(())
+}
+
+/// What a file says of itself is all there and as it was written, as long as the seal fits.
+pub(super) fn seal(db: &Connection) -> rusqlite::Result<()> {
+    put(db, SEAL, meta_hash(db)?.0)
+}
+
+pub(super) fn check_seal(file: &str, db: &Connection) -> Result<(), Error> {
+    let hash = meta_hash(db).map_err(|error| refused(format!("{file}: {error}")))?;
+    let sealed = get::<[u8; Hash::BYTES]>(db, SEAL);
+    match sealed.map_err(|error| refused(format!("{file}: {error}")))? {
+        Some(sealed) if sealed == hash.0 => Ok(()),
+        _ => Err(refused(format!("{file}: its table meta was changed, or a row of it is lost"))),
+    }
+}
+
+fn meta_hash(db: &Connection) -> rusqlite::Result<Hash> {
+    let mut bytes = Vec::new();
+    let mut statement =
+        db.prepare_cached("SELECT key, value FROM meta WHERE key <> ?1 ORDER BY key")?;
+    let mut found = statement.query([SEAL])?;
+    while let Some(row) = found.next()? {
+        for column in 0..2 {
+            let (tag, value): (u8, &[u8]) = match row.get_ref(column)? {
+                ValueRef::Null => (0, &[]),
+                ValueRef::Integer(n) => (1, &n.to_le_bytes()),
+                ValueRef::Real(n) => (2, &n.to_le_bytes()),
+                ValueRef::Text(text) => (3, text),
+                ValueRef::Blob(blob) => (4, blob),
+            };
+            bytes.push(tag);
+            bytes.extend((value.len() as u64).to_le_bytes());
+            bytes.extend(value);
+        }
+    }
+    Ok(Hash::of(&bytes))
 }

@@ -13,6 +13,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
+use super::check::{self, Report};
+use super::mark::{self, Found};
 use super::schema::{self, Database};
 use super::{JOURNAL, TABLES, beside, journal_path, refused, tables_path, trouble};
 use crate::store::Error;
@@ -27,6 +29,7 @@ const MEANING: AsciiSet = CONTROLS.add(b'%').add(b'?').add(b'#');
 pub(super) struct Source {
     pub(super) journal: Connection,
     pub(super) tables: Connection,
+    mark: Found,
     /// As users know it.
     pub(super) data: PathBuf,
     /// The copies, if there are any. They go after the connections.
@@ -93,7 +96,13 @@ impl Source {
         hold: Option<Hold>,
     ) -> Result<Self, Error> {
         schema::check_same(&data.join(TABLES), &journal, &tables)?;
-        Ok(Self { journal, tables, data: data.into(), _copy: copy, hold })
+        let mark = mark::find(data)?;
+        Ok(Self { journal, tables, mark, data: data.into(), _copy: copy, hold })
+    }
+
+    /// As a start would judge it.
+    pub(super) fn judge(&mut self) -> Result<Report, Error> {
+        check::judge(&self.journal, &mut self.tables, self.mark)
     }
 }
 

@@ -1,6 +1,7 @@
-//! When a batch is not simply durable: it may become known later, or never, or somebody else may have taken over.
+//! A batch becomes durable, and everybody is told. Or it is not simply durable: that may become known later, or never, or
+//! somebody else may have taken over.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_core::{Acquired, AcquiredAll, LeaseView, Outcome, Span, Timestamp, mutant};
 
@@ -8,7 +9,7 @@ use super::ask::Reply;
 use super::message::Error;
 use super::writer::{Answer, Batch, Writer};
 use crate::clock::Moment;
-use crate::store;
+use crate::store::{self, Kind, Permit};
 
 /// How often a store is asked what became of an append.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
@@ -30,6 +31,54 @@ impl Batch {
 }
 
 impl Writer {
+    /// Makes a batch durable, then tells everybody.
+    pub(super) fn commit(
+        &mut self,
+        permit: Permit,
+        kind: Kind,
+        mut batch: Batch,
+    ) -> Result<(), store::Error> {
+        let moment = self.clock.moment();
+        if mutant!(AnswerBeforeAppend) {
+            for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
+                self.post(reply, Ok(content));
+            }
+            self.send();
+        }
+        let is_empty = batch.changes.is_empty();
+        if is_empty && !self.is_tick_due(moment.lock_time) {
+            return match self.store.confirm(permit) {
+                Ok(()) => Ok(self.publish(batch, moment)),
+                Err(error) => self.unconfirmed(batch, error),
+            };
+        }
+        let kind = if is_empty && kind == Kind::Batch { Kind::Tick } else { kind };
+        let began = Instant::now();
+        match self.store.append(permit, kind, moment, &batch.changes) {
+            Ok(()) => {}
+            Err(error) => return self.not_committed(batch, moment, error),
+        }
+        self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
+        self.written_at = moment.lock_time;
+        Ok(self.publish(batch, moment))
+    }
+
+    /// Tells everybody what is durable.
+    pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
+        self.tell(&mut batch.facts, moment.wall_ms);
+        self.wake(batch.wakeups.drain(..));
+        for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
+            self.metrics.answered(op, content.is_success(), sent_at);
+            self.post(reply, Ok(content));
+        }
+        self.send();
+        batch.changes.clear();
+        batch.n_bytes = 0;
+        self.batch = batch;
+        let n_asked = self.shared.inbox.n_asked();
+        self.metrics.observe(&self.machine.counts(), self.store.journal(), n_asked);
+    }
+
     /// Nothing was changed, so nothing can be lost: whoever asked may ask again, or ask somebody else.
     pub(super) fn unconfirmed(
         &mut self,
