@@ -33,7 +33,6 @@ async fn a_wrong_proof_proves_nothing() {
     let flipped = if secret.starts_with('0') { "1" } else { "0" };
     let cases = [
         ("another owner", json!({"owner_id": "b"})),
-        ("no owner", json!({"owner_id": ""})),
         ("a token before", json!({"fencing_token": 0})),
         ("a token after", json!({"fencing_token": 2})),
         ("a token there is none of", json!({"fencing_token": 1_u64 << 53})),
@@ -55,6 +54,24 @@ async fn a_wrong_proof_proves_nothing() {
     }
     for path in ["/v1/locks/mine", "/v1/locks/none", "/v1/namespaces/other/locks/job"] {
         check(&scene, path, path, scene.proof(json!({})), "NOT_OWNER").await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_cannot_be_one_is_a_mistake_in_every_call() {
+    let scene = Scene::new().await;
+    for owner in [String::new(), "x".repeat(257)] {
+        for (call, more) in [("renew", json!({"extend_by_ms": 5000})), ("release", json!({}))] {
+            let mut proof = scene.proof(json!({"owner_id": owner}));
+            proof
+                .as_object_mut()
+                .expect("an object")
+                .extend(more.as_object().expect("one").clone());
+            let path = format!("/v1/locks/job/{call}");
+            let refused = scene.local.client.post(&path, proof).await.expect("an answer");
+            assert_eq!(refused.status, 400, "{}", refused.text);
+            assert!(refused.text_of("error").contains("owner_id"), "{}", refused.text);
+        }
     }
 }
 
