@@ -48,7 +48,7 @@ fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
     let id = arg.get_id().as_str();
     let mut values = matches.get_raw(id)?;
     if matches!(arg.get_action(), ArgAction::Append) {
-        let texts = values.flat_map(|text| split(text)).map(|text| quoted(&text));
+        let texts = values.flat_map(split).map(|text| quoted(&text));
         return Some(format!("[{}]", texts.collect::<Vec<_>>().join(", ")));
     }
     let text = values.next_back()?.to_string_lossy();

@@ -16,8 +16,11 @@ pub struct Listener {
     /// Where it listens, if it was told to.
     pub address: fn(&Options) -> Option<SocketAddr>,
     /// Serves one connection to its end.
-    pub serve: fn(App, TcpStream) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    pub serve: fn(App, TcpStream) -> Serving,
 }
+
+/// A connection being served.
+pub(super) type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Listener {
     /// Accepts until `stop` says so. A connection that is open then ends with the server.

@@ -48,7 +48,10 @@ impl Writer {
         let is_empty = batch.changes.is_empty();
         if is_empty && !self.is_tick_due(moment.lock_time) {
             return match self.store.confirm(permit) {
-                Ok(()) => Ok(self.publish(batch, moment)),
+                Ok(()) => {
+                    self.publish(batch, moment);
+                    Ok(())
+                }
                 Err(error) => self.unconfirmed(batch, error),
             };
         }
@@ -60,7 +63,8 @@ impl Writer {
         }
         self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
         self.written_at = moment.lock_time;
-        Ok(self.publish(batch, moment))
+        self.publish(batch, moment);
+        Ok(())
     }
 
     /// Tells everybody what is durable.

@@ -138,13 +138,16 @@ impl Wake for Unpark {
     }
 }
 
+/// An engine that nobody drives yet.
+type Idle = (Arc<Lead<Writer>>, EngineHandle, Arc<Shared>);
+
 /// Loads the store and makes durable that there was a start.
 fn load(
     options: Options,
     mut store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-) -> Result<(Arc<Lead<Writer>>, EngineHandle, Arc<Shared>), store::Error> {
+) -> Result<Idle, store::Error> {
     let seed = u128::from_le_bytes(crate::random::bytes());
     let loaded = store.load(options.limits.clone(), seed)?;
     if loaded.is_restored {

@@ -67,8 +67,11 @@ fn it_stops_meanwhile(plan: Plan) {
     engine.join().expect("no panic");
 }
 
+/// What it is called, its bounds, and what it runs.
+type Model = (&'static str, Plan, fn(Plan));
+
 /// The models, and the plans each is tried with.
-const ALL: [(&str, Plan, fn(Plan)); 11] = {
+const ALL: [Model; 11] = {
     let crowded = Plan { n_crowd: 2, ..BUSY };
     let sliced = Plan { batch_max: 1, n_rounds_max: 2, ..QUIET };
     let quiet_soon = Plan { n_quiet_rounds_min: 2, ..QUIET };
