@@ -1,5 +1,5 @@
-//! A batch becomes durable, and everybody is told. Or it is not simply durable: that may become known later, or never, or
-//! somebody else may have taken over.
+//! A batch becomes durable, and everybody is told. Or it is not simply durable: that may become known later, or
+//! never, or somebody else may have taken over.
 
 use std::time::{Duration, Instant};
 

@@ -72,17 +72,9 @@ pub(super) fn write(w: &mut Writer, change: &Change) {
         Change::SessionForgotten { session } => tagged(w, 15, |w| w.number(session.0)),
         Change::Restored { raise } => tagged(w, 16, |w| w.number(*raise)),
         Change::NamespaceForgotten { namespace } => tagged(w, 19, |w| w.text(namespace)),
-        Change::Asked { asker, n_changes } => tagged(w, 20, |w| {
-            let Asker { principal, credential, rule, peer } = &**asker;
-            [principal, credential, rule, peer].into_iter().for_each(|text| w.text(text));
-            w.number((*n_changes).into());
-        }),
+        Change::Asked { asker, n_changes } => tagged(w, 20, |w| write_asked(w, asker, *n_changes)),
         Change::Maintenance { on } => tagged(w, 21, |w| w.flag(*on)),
-        Change::Noted { lease, what, at } => tagged(w, 22, |w| {
-            w.number(lease.0);
-            w.byte(note_tag(*what));
-            w.number(at.as_nanos());
-        }),
+        Change::Noted { lease, what, at } => tagged(w, 22, |w| write_noted(w, *lease, *what, *at)),
     }
 }
 
@@ -251,6 +243,18 @@ fn read_of_peer(r: &mut Reader<'_>) -> Result<Change, Damaged> {
         }
         _ => Err(MISPLACED),
     }
+}
+
+fn write_asked(w: &mut Writer, asker: &Asker, n_changes: u32) {
+    let Asker { principal, credential, rule, peer } = asker;
+    [principal, credential, rule, peer].into_iter().for_each(|text| w.text(text));
+    w.number(n_changes.into());
+}
+
+fn write_noted(w: &mut Writer, lease: LeaseNumber, what: Note, at: Timestamp) {
+    w.number(lease.0);
+    w.byte(note_tag(what));
+    w.number(at.as_nanos());
 }
 
 /// Most leases are alone.

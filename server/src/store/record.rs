@@ -144,18 +144,42 @@ mod tests {
     use super::*;
     use leasehold_core::*;
 
+    fn session_opened() -> SessionRecord {
+        let at = Timestamp::from_nanos(12_345_678_901);
+        SessionRecord {
+            number: SessionNumber(9),
+            digest: SessionDigest([8; 32]),
+            owner: Owner::new("ann", "laptop"),
+            dialect: Dialect(1),
+            ttl: Span::from_secs(60),
+            opened_at: at,
+            deadline: at,
+            ended: Some(Ending::Expired),
+            credential: None,
+            peer: None,
+        }
+    }
+
+    fn asker() -> Asker {
+        Asker {
+            principal: "ann".into(),
+            credential: "key-1".into(),
+            rule: "rule 3".into(),
+            peer: "192.0.2.7".into(),
+        }
+    }
+
     fn changes() -> Vec<Change> {
         let request =
             Request { operation: Operation::Renew, id: "r-1".into(), fingerprint: u64::MAX };
         let lock = LockKey::new("default", "döner/lock");
         let (lease, session) = (LeaseNumber(7), SessionNumber(9));
         let at = Timestamp::from_nanos(12_345_678_901);
-        let owner = Owner::new("ann", "laptop");
         let added = LeaseRecord {
             number: lease,
             secret: Secret([3; 16]),
             lock: lock.clone(),
-            owner: owner.clone(),
+            owner: Owner::new("ann", "laptop"),
             session: Some(session),
             dialect: Dialect(4),
             mode: Mode::Counted(5),
@@ -176,18 +200,7 @@ mod tests {
             group: None,
             peer: None,
         };
-        let opened = SessionRecord {
-            number: session,
-            digest: SessionDigest([8; 32]),
-            owner,
-            dialect: Dialect(1),
-            ttl: Span::from_secs(60),
-            opened_at: at,
-            deadline: at,
-            ended: Some(Ending::Expired),
-            credential: None,
-            peer: None,
-        };
+        let opened = session_opened();
         let grouped =
             LeaseRecord { group: Some(Group { first: LeaseNumber(6), size: 3 }), ..added.clone() };
         let anonymous = LeaseRecord { peer: Some(Peer(u64::MAX)), ..grouped.clone() };
@@ -195,12 +208,6 @@ mod tests {
             Credential { id: "key-1".into(), groups: vec!["a".into(), "b".into()], not_after: at };
         let proven = SessionRecord { credential: Some(Arc::new(credential)), ..opened.clone() };
         let of_peer = SessionRecord { peer: Some(Peer(0)), ..proven.clone() };
-        let asker = Asker {
-            principal: "ann".into(),
-            credential: "key-1".into(),
-            rule: "rule 3".into(),
-            peer: "192.0.2.7".into(),
-        };
         let (how, reason) = (Ending::Expired, Some("why".into()));
         vec![
             Change::LeaseAdded(Box::new(added)),
@@ -225,7 +232,7 @@ mod tests {
             Change::SessionOpened(Box::new(proven)),
             Change::NamespaceForgotten { namespace: "shop".into() },
             Change::Maintenance { on: true },
-            Change::Asked { asker: Arc::new(asker), n_changes: 3 },
+            Change::Asked { asker: Arc::new(asker()), n_changes: 3 },
             Change::Noted { lease, what: Note::DeadlockSuspected, at },
         ]
     }

@@ -24,8 +24,8 @@ pub struct Copied {
 /// before anybody can take the copy for a backup.
 pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
     let mut source = Source::open(data)?;
-    // Of a store in use there is no moment that could be checked before it is copied. Of another, the copy would have no
-    // mark to tell what is missing.
+    // Of a store in use there is no moment that could be checked before it is copied. Of another, the copy would
+    // have no mark to tell what is missing.
     let is_in_use = source.is_in_use();
     if !is_in_use {
         source.judge()?;

@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use super::refused;
 use crate::store::{Chain, Error, Place, Record};
 
-/// Calls `each` with every record after those in a chain, until it breaks off. A gap, a damaged record or one that is out of
-/// place is an error: nothing that was acknowledged is skipped. Where it came to is returned.
+/// Calls `each` with every record after those in a chain, until it breaks off. A gap, a damaged record or one that is
+/// out of place is an error: nothing that was acknowledged is skipped. Where it came to is returned.
 pub(super) fn read(
     journal: &Connection,
     start: Chain,
