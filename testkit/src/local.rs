@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leasehold_core::{RetryHint, Span};
 use leasehold_server::clock::FakeClock;
+use leasehold_server::dialect::files;
 use leasehold_server::serve::{Server, Settings};
 use leasehold_server::{dialect, engine, http};
 
@@ -26,6 +27,8 @@ pub struct Local {
 
 /// What `leasehold serve` does, on any free port, with its data in `data` or in memory.
 pub fn settings(data: Option<&Path>) -> Settings {
+    // However full the disk is that the tests run on.
+    let files = files::Options { free_space_min: Some(0), ..files::Options::default() };
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         data: data.map(Into::into),
@@ -37,7 +40,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         engine: engine::Options::default(),
         http: http::Options::default(),
         retry: RetryHint::default(),
-        dialect: dialect::Options::default(),
+        dialect: dialect::Options { files, ..dialect::Options::default() },
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -33,6 +33,8 @@ impl Process {
         let mut command = Command::new(binary);
         command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data").arg(data);
         command.arg("--port-file").arg(&port_file).args(flags);
+        // However full the disk is that the tests run on.
+        command.env("LEASEHOLD_FREE_SPACE_MIN", "0");
         let mut child = spawn(command.stderr(Stdio::piped()));
         let port = wait_for_port(&mut child, &port_file)?;
         // Nobody reads it from here on; a full pipe must not stop the server.

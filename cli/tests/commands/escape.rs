@@ -35,7 +35,7 @@ fn no_command_shows_what_a_terminal_would_obey() {
         let proof = ["release", NASTY, "--owner", NASTY, "--lease-id", "1.0", "--token", "1"];
         leasehold(&[&proof[..], json].concat());
     }
-    leasehold(&["run", NASTY, "--owner", "other", "--", "true"]);
+    leasehold(&["run", "-n", NASTY, "--owner", "other", "--", "true"]);
     let revoked = leasehold(&["revoke", NASTY, "--reason", NASTY, "--json"]);
     assert_eq!(revoked.json()["revoked"][0]["owner_id"], NASTY, "JSON says the same");
     let opened = leasehold(&["session", "open", "--owner", NASTY]);

@@ -24,6 +24,8 @@ struct State {
     next_reader: u64,
     /// Readers that have read everything, by the bell of their worker.
     asleep: HashMap<usize, HashMap<u64, Waker>>,
+    /// Those there is news for, until their worker wakes them.
+    called: HashMap<usize, Vec<(u64, Waker)>>,
 }
 
 /// What a reader finds at its position.
@@ -64,11 +66,13 @@ impl Topic {
             state.n_dropped += 1;
         }
         state.events.push_back(event.clone());
-        for (bell, asleep) in &state.asleep {
+        for (bell, asleep) in std::mem::take(&mut state.asleep) {
             if !asleep.is_empty() {
-                bells.add_topic(*bell, self);
+                state.called.entry(bell).or_default().extend(asleep);
+                bells.add_topic(bell, self);
             }
         }
+        state.n_asleep = 0;
     }
 
     /// What is at `position`; if nothing is there yet, `waker` is woken when something is.
@@ -97,15 +101,15 @@ impl Topic {
         let mut state = self.state();
         let asleep = state.asleep.get_mut(&bell).and_then(|asleep| asleep.remove(&reader));
         state.n_asleep -= usize::from(asleep.is_some());
+        if let Some(called) = state.called.get_mut(&bell) {
+            called.retain(|(called, _)| *called != reader);
+        }
     }
 
     /// Wakes all who sleep by this bell.
     pub(super) fn wake(&self, bell: usize) {
-        let mut state = self.state();
-        let asleep = state.asleep.remove(&bell).unwrap_or_default();
-        state.n_asleep -= asleep.len();
-        drop(state);
-        asleep.into_values().for_each(Waker::wake);
+        let called = self.state().called.remove(&bell).unwrap_or_default();
+        called.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

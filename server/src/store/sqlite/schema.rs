@@ -193,10 +193,13 @@ pub(super) fn get<T: rusqlite::types::FromSql>(
     db.query_row(sql, [key], |row: &Row<'_>| row.get(0)).optional().map_err(refused)
 }
 
-/// Says this and seals it.
+/// Says this and seals it, both or neither: on its own or as a part of the transaction under way.
 pub(super) fn set(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Result<()> {
-    put(db, key, value)?;
-    seal(db)
+    db.execute_batch("SAVEPOINT saying")?;
+    let said = put(db, key, value).and_then(|()| seal(db));
+    let end = if said.is_ok() { "RELEASE saying" } else { "ROLLBACK TO saying; RELEASE saying" };
+    let ended = db.execute_batch(end);
+    said.and(ended)
 }
 
 /// The same if more is to be said before it is sealed.
