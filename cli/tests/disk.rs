@@ -194,7 +194,8 @@ async fn uploads_end_before_the_disk_of_the_journal_is_full() {
     std::fs::create_dir(&data).unwrap();
     let script = format!("mount -t tmpfs -o size=300m none {} && exec \"$@\"", data.display());
     let before = format!("exec {} sh -c '{script}' sh", mount_namespace());
-    let server = Process::start(&wrapped(folder.path(), &before, BINARY), &data, &[]);
+    let wrapped = wrapped(folder.path(), &before, BINARY);
+    let server = Process::start(&wrapped, &data, &["--free-space-min=268435456"]);
     let opened = server.client.post("/auth/session", json!({})).await.unwrap();
     let session = format!("Bearer {}", opened.text_of("sessionId"));
     let headers = [("authorization", session.as_str())];

@@ -122,12 +122,23 @@ fn the_waiters_of_a_host_that_vanishes_leave_their_queues() {
     let _waiters: Vec<_> = ["--http1.1", "--http2-prior-knowledge"]
         .into_iter()
         .map(|version| {
-            let arguments = [version, "--silent", "--no-keepalive", "--data", &body, &address];
+            let kind = "Content-Type: application/json";
+            let arguments = [
+                version,
+                "--silent",
+                "--no-keepalive",
+                "--header",
+                kind,
+                "--data",
+                &body,
+                &address,
+            ];
             let mut curl = network.command(&network.there, "curl", &arguments);
             Ending(curl.stdout(Stdio::null()).spawn().unwrap())
         })
         .collect();
-    let n_waiting = || network.json(&url, &["status", "db"])["n_waiting"].as_u64().unwrap_or(0);
+    let n_waiting =
+        || network.json(&url, &["status", "db"])["queue"].as_array().map_or(0, Vec::len);
     until("two wait", || n_waiting() == 2);
     let mut cut = network.command(&network.there, "ip", &["link", "set", "there", "down"]);
     assert!(cut.status().unwrap().success());

@@ -143,7 +143,9 @@ async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<He
         locks => several(client, args, locks)?.acquire().await.map(Held::several),
     };
     asked.map_err(|error| match &error {
-        Error::NotAcquired(no) => args.refused(&format!("{}: {error}", no.lock_name)),
+        Error::NotAcquired(no) => {
+            args.refused(&format!("{}: {}", plain(&no.lock_name), plain(&error.to_string())))
+        }
         _ => error.into(),
     })
 }

@@ -184,7 +184,7 @@ async fn no_secret_is_seen_and_no_name_writes_on_a_terminal() {
 async fn events(local: &Local) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(local.address).await.unwrap();
-    let ask = "GET /v1/events?since=0-0 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let ask = "GET /v1/events?since=0-0-0 HTTP/1.1\r\nHost: a\r\n\r\n";
     stream.write_all(ask.as_bytes()).await.unwrap();
     let mut seen = Vec::new();
     let reading = async { while stream.read_buf(&mut seen).await.unwrap_or(0) > 0 {} };

@@ -123,7 +123,7 @@ async fn another_content_type_is_415_and_none_is_json() {
 #[tokio::test]
 async fn a_body_over_the_limit_is_413() {
     let scene = Scene::start().await;
-    let answer = scene.send(Method::POST, "/v1/claims/", &" ".repeat(4 << 20)).await;
+    let answer = scene.send(Method::POST, "/v1/claims/", &" ".repeat(100 << 10)).await;
     assert_eq!(answer.status, 413);
     assert!(!answer.text_of("message").is_empty());
 }
