@@ -186,7 +186,8 @@ fn mount_namespace() -> &'static str {
     }
 }
 
-/// A file system in memory with room for a few files beside what must be left free. Uploads used to end with the server.
+/// A file system in memory with room for a few files beside what must be left free. Uploads used to end with the
+/// server.
 #[tokio::test]
 async fn uploads_end_before_the_disk_of_the_journal_is_full() {
     let folder = folder();

@@ -70,7 +70,8 @@ impl Acquire {
 /// Take several locks of one namespace or none, or queue for all of them. One alone is an [`Acquire`].
 #[derive(Clone, Debug)]
 pub struct AcquireAll {
-    /// The first of them, with what holds for all: owner, dialect, ttl, grace, wait, session, metadata, request id. Groups
+    /// The first of them, with what holds for all: owner, dialect, ttl, grace, wait, session, metadata, request id.
+    /// Groups
     /// are neither sticky nor have they an owner per lease.
     pub first: Acquire,
     /// The others.

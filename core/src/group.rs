@@ -15,7 +15,8 @@ use crate::state::State;
 use crate::time::Timestamp;
 use crate::transition::{End, Transition};
 
-/// Leases that were asked for together, several locks or none: their numbers follow each other. While they wait they are
+/// Leases that were asked for together, several locks or none: their numbers follow each other. While they wait they
+/// are
 /// one; once they are granted, each is a lease like any other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {

@@ -17,7 +17,8 @@ pub enum Whose {
 }
 
 impl Machine {
-    /// The leases of somebody that are active or waiting, among `n_seen_max` from the `from`th place on; and where to go
+    /// The leases of somebody that are active or waiting, among `n_seen_max` from the `from`th place on; and where to
+    /// go
     /// on. In an order as [`Machine::locks`] is in.
     pub fn leases_of(
         &self,

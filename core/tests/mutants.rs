@@ -1,4 +1,5 @@
-//! The reference model must be able to fail: each deliberate bug in what is asked for together is found within a bounded
+//! The reference model must be able to fail: each deliberate bug in what is asked for together is found within a
+//! bounded
 //! number of seeds.
 
 #![allow(clippy::print_stdout, reason = "what was found is worth seeing")]

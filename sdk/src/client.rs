@@ -142,7 +142,8 @@ impl ClientBuilder {
     }
 
     /// Speak HTTP/2 from the first byte, all requests over one connection: less work for both sides where many are
-    /// asked at once, and fewer connections where many wait. The server understands it on every port; a proxy in between
+    /// asked at once, and fewer connections where many wait. The server understands it on every port; a proxy in
+    /// between
     /// may not, so it is off unless given.
     pub fn http2(mut self, http2: bool) -> Self {
         self.http2 = http2;

@@ -12,7 +12,8 @@ pub(super) struct ConnectionArgs {
     #[arg(long, env = "LEASEHOLD_WORKERS", default_value_t = 0,
           value_parser = clap::value_parser!(u16).range(..=1024))]
     workers: u16,
-    /// Most connections. If there are more, idle ones are closed; if none is idle, the new ones are restricted to health
+    /// Most connections. If there are more, idle ones are closed; if none is idle, the new ones are restricted to
+    /// health
     /// checks and to what renews or releases a lease.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
     connections_max: usize,

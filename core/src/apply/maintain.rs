@@ -1,4 +1,5 @@
-//! Maintenance: nothing new is granted to whoever asks from now on. What is held can be renewed and released, and whoever
+//! Maintenance: nothing new is granted to whoever asks from now on. What is held can be renewed and released, and
+//! whoever
 //! waits already keeps its place and its turn.
 
 use crate::change::Change;

@@ -115,7 +115,8 @@ impl Model {
         )
     }
 
-    /// The lease an earlier request had its effect on, on a settled lock: one of the same owner, in the same dialect and
+    /// The lease an earlier request had its effect on, on a settled lock: one of the same owner, in the same dialect
+    /// and
     /// namespace as what was asked for.
     pub(super) fn replay(
         &mut self,

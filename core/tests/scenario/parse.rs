@@ -147,6 +147,13 @@ impl<'a> Line<'a> {
             "close" => {
                 Command::CloseSession(CloseSession { session: digest(self.target()?), dialect })
             }
+            _ => self.operators(machine, dialect)?,
+        })
+    }
+
+    /// What an operator does, what the server does by itself, and what proves nothing but itself.
+    fn operators(&self, machine: &Machine, dialect: Dialect) -> Result<Command, String> {
+        Ok(match self.verb {
             "settle" => Command::Settle(Settle(self.key()?)),
             "sweep" => {
                 let n_changes_max = self.number("n")?.unwrap_or(1000) as usize;
@@ -154,13 +161,6 @@ impl<'a> Line<'a> {
             }
             "resume" => Command::Resume(Resume),
             "restore" => Command::Restore(Restore),
-            _ => self.operators(machine, dialect)?,
-        })
-    }
-
-    /// What an operator does, and what proves nothing but itself.
-    fn operators(&self, machine: &Machine, dialect: Dialect) -> Result<Command, String> {
-        Ok(match self.verb {
             "end-session" => Command::EndSession(EndSession {
                 number: SessionNumber(number_of(self.target()?)?),
             }),

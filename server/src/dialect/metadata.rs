@@ -1,4 +1,5 @@
-//! What clients attach to their leases: any JSON, but not nested without end. Whoever reads it later may not be able to.
+//! What clients attach to their leases: any JSON, but not nested without end. Whoever reads it later may not be able
+//! to.
 
 /// How deep JSON is nested: a number is 0, `[]` is 1.
 pub(super) fn depth(json: &[u8]) -> usize {

@@ -83,7 +83,8 @@ fn is_ipv6(text: &[u8]) -> bool {
     text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// `chunked` is the only coding we undo; and a body that is coded in another way as well would be taken for something it
+/// `chunked` is the only coding we undo; and a body that is coded in another way as well would be taken for something
+/// it
 /// is not. This is the client's mistake (400), not a server's failure (501) that would count against it in a proxy.
 fn check_framing<B>(request: &Request<B>) -> Result<(), String> {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();

@@ -1,4 +1,5 @@
-//! One line in the log and one count for each answer. Both know a request by its route, never by its path: there may be a
+//! One line in the log and one count for each answer. Both know a request by its route, never by its path: there may
+//! be a
 //! secret in it, or anything else.
 
 use std::time::Instant;

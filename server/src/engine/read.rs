@@ -97,7 +97,8 @@ pub struct ReadLease {
     pub dialect: Dialect,
 }
 
-/// These leases of a dialect: as many as fit a page. The page goes on at the place in the list of the first that does not.
+/// These leases of a dialect: as many as fit a page. The page goes on at the place in the list of the first that does
+/// not.
 #[derive(Clone, Debug)]
 pub struct ReadLeases {
     /// Which leases.

@@ -31,7 +31,8 @@ impl Stepped {
         Ok((Self { lead, shared }, handle))
     }
 
-    /// A turn of the thread: it does what there is to do. How long it would sleep then if nobody woke it; `None`: the end
+    /// A turn of the thread: it does what there is to do. How long it would sleep then if nobody woke it; `None`: the
+    /// end
     /// has come.
     pub fn turn(&self) -> Option<Duration> {
         self.lead.turn()

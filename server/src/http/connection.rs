@@ -110,7 +110,8 @@ async fn ending(wire: &Wire, place: &Place, options: &Options) {
 
 fn builder(options: &Options) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // We look after silent connections ourselves: one timer for each, not one for each request. We look after those that
+    // We look after silent connections ourselves: one timer for each, not one for each request. We look after those
+    // that
     // were closed by the client, too. And our answers are so short that copying head and body together takes less than
     // telling the system of two pieces.
     builder.http1().header_read_timeout(None).half_close(true).writev(false);

@@ -49,7 +49,8 @@ pub(crate) fn base(parts: &Parts, peer: Peer, trusted: &[IpNet]) -> String {
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
-/// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them names.
+/// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them
+/// names.
 pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
     let named = |hops: Vec<Hop>| {
         let mut from = peer.0;

@@ -1,6 +1,7 @@
 //! How many connections there may be, from where, and who has to go if there are too many.
 //!
-//! There are so many places. If they are taken, a connection that does nothing gives its place up. If there is none, the
+//! There are so many places. If they are taken, a connection that does nothing gives its place up. If there is none,
+//! the
 //! new one is let in all the same, as long as there are reserved places left, but is only served what keeps locks
 //! from being lost and what tells whether the server is well: otherwise those who wait for a lock could keep its holder
 //! from giving it back.

@@ -26,7 +26,8 @@ impl Wire {
         Self(Arc::new(stream))
     }
 
-    /// Has the system ask a silent client whether it is still there, and give it up after `timeout`; likewise if what we
+    /// Has the system ask a silent client whether it is still there, and give it up after `timeout`; likewise if what
+    /// we
     /// send is not taken.
     pub(super) fn keep_alive(&self, timeout: Duration) -> io::Result<()> {
         let stream = &*self.0;
@@ -45,10 +46,12 @@ impl Wire {
         let _ = self.0.set_nodelay(true);
     }
 
-    /// Returns when the client has closed its side or is gone, whatever it sent before and nobody has read yet. HTTP only
+    /// Returns when the client has closed its side or is gone, whatever it sent before and nobody has read yet. HTTP
+    /// only
     /// notices once it has read everything, which it does not do while it is busy with a request.
     pub(super) async fn closed_by_client(&self) {
-        // Being told of priority is being told of the end; being told of an error is, too. What merely comes is neither.
+        // Being told of priority is being told of the end; being told of an error is, too. What merely comes is
+        // neither.
         let _ = self.0.ready(Interest::PRIORITY | Interest::ERROR).await;
     }
 

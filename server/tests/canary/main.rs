@@ -132,7 +132,7 @@ fn body_of_canaries() -> Value {
     json!({
         "owner_id": NASTY, "ttl_ms": 1000, "lease_id": CANARY, "session_id": CANARY, "fencing_token": 1,
         "request_id": NASTY, "reason": NASTY, "tenant_id": NASTY, "lock_key": NASTY, "ttl_seconds": 30,
-        "resource": NASTY, "timeout": 1, "lock_name": NASTY, "extend_by_ms": 1000, CANARY: CANARY,
+        "resource": NASTY, "timeout": 1, "lock_name": NASTY, "extend_by_ms": 1000, "unknown": CANARY,
     })
 }
 
@@ -149,7 +149,7 @@ async fn no_secret_is_seen_and_no_name_writes_on_a_terminal() {
     };
     tell_a_story(&mut caller).await;
     let (bearer, cookie) = (format!("Bearer {CANARY}"), format!("hengdang_session={CANARY}"));
-    let query = format!("?token={CANARY}&{CANARY}={NASTY_ENCODED}");
+    let query = format!("?token={CANARY}&unknown={NASTY_ENCODED}");
     for (method, path) in operations(&local.client).await {
         let path = filled(&path);
         for body in [body_of_canaries(), json!({"lease_id": CANARY}), Value::Null] {

@@ -1,4 +1,5 @@
-//! After the faults everybody is served or told, whoever has patience is served, and whoever does not wait is told soon.
+//! After the faults everybody is served or told, whoever has patience is served, and whoever does not wait is told
+//! soon.
 
 use super::Found;
 use crate::client::PATIENT_MS;

@@ -1,7 +1,9 @@
-//! The engine's rounds (`server/src/engine/rounds`), compiled again with loom's atomics and mutexes: every order in which
+//! The engine's rounds (`server/src/engine/rounds`), compiled again with loom's atomics and mutexes: every order in
+//! which
 //! its threads can meet is tried, and nobody's sleep has a timeout, so a lost wake-up is a deadlock that loom reports.
 //!
-//! The bounds: three or four threads, one or two questions each, at most [`PREEMPTIONS_MAX`] switches to another thread where
+//! The bounds: three or four threads, one or two questions each, at most [`PREEMPTIONS_MAX`] switches to another
+//! thread where
 //! none had to be.
 
 #![allow(dead_code, reason = "not everything is needed here")]

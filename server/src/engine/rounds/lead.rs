@@ -44,7 +44,8 @@ pub(crate) enum Round<E> {
 pub(crate) struct Habits {
     /// Rounds are so short, as a rule, that a worker may do any.
     pub(crate) is_near: bool,
-    /// A round with so few requests is a quiet one: a single client, or one that gives a lock back and one that wants it.
+    /// A round with so few requests is a quiet one: a single client, or one that gives a lock back and one that wants
+    /// it.
     pub(crate) n_quiet_asks_max: usize,
     /// After so many quiet rounds the next one is taken for a quiet one too.
     pub(crate) n_quiet_rounds_min: u32,

@@ -1,6 +1,7 @@
 //! Many facts as few bytes: one block of history.
 //!
-//! Names come back again and again, so each is written once; the rest is numbers, mostly small; and what is still alike is
+//! Names come back again and again, so each is written once; the rest is numbers, mostly small; and what is still
+//! alike is
 //! left to the compressor.
 
 use std::collections::HashMap;

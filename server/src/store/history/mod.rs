@@ -1,7 +1,8 @@
 //! What happened, for as long as somebody may ask: the facts of the journal, kept after its records are gone.
 //!
 //! History is told, never relied on: no lock is granted or refused because of it. So a file that cannot be read is put
-//! aside and a new one begun, and the server starts all the same. It is written by the fold, one block for each chunk of
+//! aside and a new one begun, and the server starts all the same. It is written by the fold, one block for each chunk
+//! of
 //! records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
 
 mod block;
