@@ -21,7 +21,8 @@ impl LockKey {
 
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
+        // Logs show it, and names may have anything in them that a terminal would obey.
+        write!(f, "{}/{}", self.namespace.escape_debug(), self.name.escape_debug())
     }
 }
 
@@ -44,7 +45,7 @@ impl Owner {
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.principal, self.instance)
+        write!(f, "{}:{}", self.principal.escape_debug(), self.instance.escape_debug())
     }
 }
 
