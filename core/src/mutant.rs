@@ -121,7 +121,7 @@ pub const ALL: [Mutant; 27] = [
 ];
 
 /// Those that are found by trying every order in which threads can meet.
-pub const OF_ROUNDS: [Mutant; 24] =
+pub const OF_ROUNDS: [Mutant; 3] =
     [Mutant::AskWithoutWaking, Mutant::DueWithoutWaking, Mutant::SleepWithoutLooking];
 
 /// Those in what is asked for together: the reference model must notice them.
