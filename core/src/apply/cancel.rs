@@ -11,6 +11,7 @@ use crate::transition::{End, Transition};
 /// Whoever waits is over at once, with all it waits together with. A lease that was granted meanwhile stays.
 pub(crate) fn cancel(t: &mut Transition<'_>, cancel: &Cancel) -> Result<bool, Rejection> {
     t.limits.check_request_id(Some(&cancel.request_id))?;
+    t.limits.check_owner(&cancel.owner)?;
     let scope = Scope {
         namespace: &cancel.namespace,
         owner: &cancel.owner,

@@ -36,6 +36,11 @@ pub(super) async fn revoke(
     if request.reason.is_empty() {
         return Err(Refusal::invalid("reason must say why"));
     }
+    let (n_bytes, n_max) = (request.reason.len(), app.limits.reason_bytes_max);
+    if n_bytes > n_max {
+        let why = format!("reason has {n_bytes} bytes, {n_max} allowed (reason-bytes-max)");
+        return Err(Refusal::invalid(why));
+    }
     let (mut n_revoked, mut revoked, mut from) = (0, Vec::new(), Some(0));
     while let Some(place) = from {
         let page = app.engine.ask(ListHoldings { whose: whose.clone(), from: place }).await?;
