@@ -3,6 +3,7 @@
 use super::replay;
 use crate::command::Cancel;
 use crate::lease::Ending;
+use crate::name::LockKey;
 use crate::outcome::Rejection;
 use crate::request::Operation;
 use crate::state::Scope;
@@ -12,6 +13,9 @@ use crate::transition::{End, Transition};
 pub(crate) fn cancel(t: &mut Transition<'_>, cancel: &Cancel) -> Result<bool, Rejection> {
     t.limits.check_request_id(Some(&cancel.request_id))?;
     t.limits.check_owner(&cancel.owner)?;
+    if let Some(name) = &cancel.lock {
+        t.limits.check_key(&LockKey::new(cancel.namespace.clone(), &**name))?;
+    }
     let scope = Scope {
         namespace: &cancel.namespace,
         owner: &cancel.owner,
