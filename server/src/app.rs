@@ -138,7 +138,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     };
     router
         .method_not_allowed_fallback(async || {
-            let why = "this path does not know that method";
+            let why = "method not allowed for this path; see the Allow header";
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, why)
         })
         .with_state(app)

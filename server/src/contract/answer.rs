@@ -107,7 +107,7 @@ pub(super) fn meaning(status: u16) -> &'static str {
         413 => "The body is too large.",
         415 => "The Content-Type is not application/json.",
         416 => "There is no such part.",
-        429 => "A bound was met: too many of something.",
+        429 => "A limit was reached; the error names it and its setting.",
         500 => "A mistake of the server.",
         507 => "There is no room left. Nothing was done.",
         503 => "Not now: the database is busy, there is too much to do, or the server is stopping.",

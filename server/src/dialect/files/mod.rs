@@ -239,7 +239,7 @@ async fn read(
 }
 
 async fn wrong_method() -> Refusal {
-    let message = "this path does not know that method";
+    let message = "method not allowed for this path; see the Allow header";
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", message)
 }
 

@@ -128,7 +128,7 @@ pub(super) async fn nothing_here() -> Refusal {
 }
 
 pub(super) async fn wrong_method() -> Refusal {
-    let why = "this path does not know that method";
+    let why = "method not allowed for this path; see the Allow header";
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, why)
 }
 
