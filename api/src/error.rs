@@ -47,6 +47,14 @@ pub enum Code {
     UnsupportedMediaType,
     /// The body is larger than allowed.
     BodyTooLarge,
+    /// No credential was sent, or one that is not valid.
+    Unauthenticated,
+    /// No rule lets this principal do what the request asks.
+    Forbidden,
+    /// The Host header is not a name this server answers to (`--hosts`).
+    HostNotAllowed,
+    /// The request comes from a web page of another origin.
+    OriginNotAllowed,
     /// There is nothing at this path.
     NotFound,
     /// The method is not allowed for this path.

@@ -14,6 +14,7 @@ use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 
+use crate::auth::Caller;
 use crate::backup::Backups;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content};
@@ -165,8 +166,8 @@ async fn livez(State(app): State<App>) -> Response {
 }
 
 /// Could something be made durable right now, and will that last?
-async fn readyz(State(app): State<App>) -> Response {
-    if app.engine.is_stopping() || app.engine.ask(Probe).await.is_err() {
+async fn readyz(State(app): State<App>, caller: Caller) -> Response {
+    if app.engine.is_stopping() || app.engine.ask(caller.own(Probe)).await.is_err() {
         return verdict(false, "nothing can be made durable right now");
     }
     match app.engine.health().trouble() {

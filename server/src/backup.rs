@@ -37,6 +37,9 @@ pub struct Taken {
     pub n_bytes: u64,
 }
 
+/// A backup is asked for by somebody.
+pub(crate) struct TakeBackup;
+
 /// Why there is none.
 #[derive(Debug)]
 pub enum Error {

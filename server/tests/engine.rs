@@ -59,7 +59,11 @@ fn is_granted(told: &Told) -> bool {
 }
 
 async fn look(handle: &EngineHandle) -> LockView {
-    *handle.ask(ReadLock { key: key(), n_queue_max: 0 }).await.expect("an answer").expect("a lock")
+    *handle
+        .ask_unchecked(ReadLock { key: key(), n_queue_max: 0 })
+        .await
+        .expect("an answer")
+        .expect("a lock")
 }
 
 async fn n_waiting(handle: &EngineHandle) -> usize {
@@ -68,9 +72,9 @@ async fn n_waiting(handle: &EngineHandle) -> usize {
 
 /// Somebody holds the lock, and somebody waits for it.
 async fn held_and_waited_for(world: &World, wait: Span) -> tokio::task::JoinHandle<Told> {
-    assert!(is_granted(&world.handle.ask(acquire("a", NO_WAIT)).await));
+    assert!(is_granted(&world.handle.ask_unchecked(acquire("a", NO_WAIT)).await));
     let handle = world.handle.clone();
-    let waiter = tokio::spawn(async move { handle.ask(acquire("b", wait)).await });
+    let waiter = tokio::spawn(async move { handle.ask_unchecked(acquire("b", wait)).await });
     while n_waiting(&world.handle).await == 0 {
         tokio::task::yield_now().await;
     }
@@ -81,10 +85,10 @@ async fn held_and_waited_for(world: &World, wait: Span) -> tokio::task::JoinHand
 async fn busy_means_that_nothing_was_done() {
     let world = start(Options::default());
     world.faults.busy.store(true, Relaxed);
-    assert_eq!(world.handle.ask(acquire("a", NO_WAIT)).await.unwrap_err(), Error::Busy);
-    assert_eq!(world.handle.ask(Probe).await.unwrap_err(), Error::Busy);
+    assert_eq!(world.handle.ask_unchecked(acquire("a", NO_WAIT)).await.unwrap_err(), Error::Busy);
+    assert_eq!(world.handle.ask_unchecked(Probe).await.unwrap_err(), Error::Busy);
     world.faults.busy.store(false, Relaxed);
-    assert!(is_granted(&world.handle.ask(acquire("b", NO_WAIT)).await), "a never had it");
+    assert!(is_granted(&world.handle.ask_unchecked(acquire("b", NO_WAIT)).await), "a never had it");
     let metrics = world.metrics.render();
     assert!(metrics.contains("lock_db_busy_total{op=\"acquire\"} 1"), "{metrics}");
     assert!(metrics.contains("lock_acquire_total{result=\"busy\"} 1"), "{metrics}");
@@ -96,18 +100,22 @@ async fn an_append_whose_outcome_is_unknown_stops_the_engine_and_claims_nothing(
     let waiter = held_and_waited_for(&world, LONG_WAIT).await;
     world.faults.unknown.store(true, Relaxed);
     let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
-    let told = world.handle.ask(revoke).await;
+    let told = world.handle.ask_unchecked(revoke).await;
     assert_eq!(told.unwrap_err(), Error::Unknown);
     assert_eq!(waiter.await.expect("no panic").unwrap_err(), Error::Unknown);
     world.handle.stopped().await;
-    assert!(world.handle.ask(acquire("c", NO_WAIT)).await.is_err(), "it answers nobody any more");
+    assert!(
+        world.handle.ask_unchecked(acquire("c", NO_WAIT)).await.is_err(),
+        "it answers nobody any more"
+    );
     assert!(world.engine.join().is_err(), "and says that it ended badly");
 }
 
 #[tokio::test]
 async fn a_full_channel_refuses_instead_of_growing() {
     let world = start(Options { queue_max: 4, ..Options::default() });
-    let calls: Vec<_> = (0..5000).map(|_| world.handle.ask(acquire("a", NO_WAIT))).collect();
+    let calls: Vec<_> =
+        (0..5000).map(|_| world.handle.ask_unchecked(acquire("a", NO_WAIT))).collect();
     let (mut n_granted, mut n_overloaded) = (0, 0);
     for call in calls {
         match call.await {
@@ -134,11 +142,11 @@ async fn a_grant_nobody_was_told_of_is_given_back() {
     let world = start(Options::default());
     for n in 0..200 {
         // Dropped at any stage: in the channel, applied, answered but not looked at.
-        let call = world.handle.ask(acquire("a", NO_WAIT));
+        let call = world.handle.ask_unchecked(acquire("a", NO_WAIT));
         tokio::time::sleep(Duration::from_micros(n % 20)).await;
         drop(call);
     }
-    while !is_granted(&world.handle.ask(acquire("b", NO_WAIT)).await) {
+    while !is_granted(&world.handle.ask_unchecked(acquire("b", NO_WAIT)).await) {
         tokio::task::yield_now().await;
     }
 }
@@ -154,15 +162,16 @@ async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
     let is_held = async || !look(&world.handle).await.holders.is_empty();
     // Granted, but nobody has looked at the answer; the client asks again, is told, and then its first
     // connection breaks.
-    let first = world.handle.ask(named("r"));
-    assert!(is_granted(&world.handle.ask(named("r")).await));
+    let first = world.handle.ask_unchecked(named("r"));
+    assert!(is_granted(&world.handle.ask_unchecked(named("r")).await));
     drop(first);
     assert!(is_held().await && is_held().await, "the second connection was told that it holds");
     // The same if both waited.
     let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
-    assert!(world.handle.ask(revoke).await.is_ok());
-    assert!(is_granted(&world.handle.ask(acquire("b", NO_WAIT)).await));
-    let (first, second) = (world.handle.ask(named("r2")), world.handle.ask(named("r2")));
+    assert!(world.handle.ask_unchecked(revoke).await.is_ok());
+    assert!(is_granted(&world.handle.ask_unchecked(acquire("b", NO_WAIT)).await));
+    let (first, second) =
+        (world.handle.ask_unchecked(named("r2")), world.handle.ask_unchecked(named("r2")));
     while n_waiting(&world.handle).await == 0 {
         tokio::task::yield_now().await;
     }
@@ -189,7 +198,10 @@ async fn stopping_answers_those_who_wait_and_ends_well() {
     assert_eq!(waiter.await.expect("no panic").unwrap_err(), Error::Stopping);
     world.handle.stopped().await;
     world.engine.join().expect("a good end");
-    assert_eq!(world.handle.ask(acquire("c", NO_WAIT)).await.unwrap_err(), Error::Stopping);
+    assert_eq!(
+        world.handle.ask_unchecked(acquire("c", NO_WAIT)).await.unwrap_err(),
+        Error::Stopping
+    );
 }
 
 /// A worker's thread: it asks, and then its flusher's turn comes.
@@ -209,7 +221,7 @@ impl Worker {
         let mut worker = Self::new(handle);
         // The engine's thread may be at it a few times before it has nothing more to do.
         for _ in 0..1000 {
-            let call = worker.handle.ask(Probe);
+            let call = worker.handle.ask_unchecked(Probe);
             if worker.at_once(call).is_some() {
                 return worker;
             }
@@ -235,7 +247,7 @@ fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
     let mut worker = Worker::quiet(&world.handle);
     world.faults.unknown.store(true, Relaxed);
     let told = loop {
-        let call = worker.handle.ask(acquire("a", NO_WAIT));
+        let call = worker.handle.ask_unchecked(acquire("a", NO_WAIT));
         if let Some(told) = worker.at_once(call) {
             break told;
         }
@@ -243,7 +255,7 @@ fn a_failure_in_place_of_the_engine_stops_it_all_the_same() {
     // Unless the engine's thread was quicker, and has stopped.
     assert!(matches!(told, Err(Error::Unknown | Error::Stopping)), "{told:?}");
     assert!(world.engine.join().is_err());
-    let call = worker.handle.ask(Probe);
+    let call = worker.handle.ask_unchecked(Probe);
     assert!(matches!(worker.at_once(call), Some(Err(Error::Stopping))));
 }
 
@@ -304,7 +316,7 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
         Engine::start(Options::default(), store, clock, metrics).expect("a start");
     let mut worker = Worker::new(&handle);
     for _ in 0..50 {
-        let call = worker.handle.ask(Probe);
+        let call = worker.handle.ask_unchecked(Probe);
         assert!(worker.at_once(call).is_none(), "it was held up");
         std::thread::sleep(Duration::from_millis(4));
     }
@@ -316,7 +328,7 @@ async fn unsettled(world: &World, ttl: Span) -> tokio::task::JoinHandle<Told> {
     let handle = world.handle.clone();
     let mut asked = acquire("a", NO_WAIT);
     asked.acquire.ttl = Some(ttl);
-    let told = tokio::spawn(async move { handle.ask(asked).await });
+    let told = tokio::spawn(async move { handle.ask_unchecked(asked).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!told.is_finished(), "it is told before it is durable");
     told
@@ -353,12 +365,12 @@ async fn an_append_that_is_never_settled_stops_the_engine() {
 async fn whoever_was_overtaken_answers_nothing_from_memory() {
     let world = start(Options::default());
     world.faults.fenced.store(true, Relaxed);
-    let read = world.handle.ask(ReadLock { key: key(), n_queue_max: 0 }).await;
+    let read = world.handle.ask_unchecked(ReadLock { key: key(), n_queue_max: 0 }).await;
     assert_eq!(read.unwrap_err(), Error::Stopping, "it was confirmed by nobody");
     assert!(matches!(world.engine.join(), Err(store::Error::Fenced(_))));
     let world = start(Options::default());
     world.faults.fenced.store(true, Relaxed);
-    let told = world.handle.ask(acquire("a", NO_WAIT)).await;
+    let told = world.handle.ask_unchecked(acquire("a", NO_WAIT)).await;
     assert_eq!(told.unwrap_err(), Error::Unknown, "it was applied, and may be lost");
     assert!(matches!(world.engine.join(), Err(store::Error::Fenced(_))));
 }
@@ -372,7 +384,7 @@ async fn a_batch_ends_where_its_record_would_be_long() {
         .map(|n| {
             let mut asked = acquire("a", NO_WAIT);
             asked.acquire.lock = LockKey::new("default", format!("db-{n}"));
-            world.handle.ask(asked)
+            world.handle.ask_unchecked(asked)
         })
         .collect();
     for call in calls {

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use leasehold_server::auth::Permitted;
 use leasehold_server::engine::{Interest, Next};
 use leasehold_server::serve::Settings;
 use leasehold_testkit::{Local, json, settings};
@@ -183,7 +184,7 @@ async fn one_lock_can_be_watched_alone() {
 async fn a_reader_that_is_too_slow_is_told_of_a_gap() {
     let local = Local::ephemeral().await;
     let namespace = Interest::Namespace("default".into());
-    let mut reader = local.server.engine().follow(namespace, None);
+    let mut reader = local.server.engine().follow(Permitted::unchecked(namespace), None);
     for _ in 0..2_200 {
         let held = local.client.acquire("db", "a", 1_000, json!({})).await;
         local.client.release(&held, json!({})).await;

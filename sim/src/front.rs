@@ -135,7 +135,7 @@ impl Front {
         A: Ask<Answer = Result<T, Rejection>> + 'static,
     {
         // It is asked now; only the answer is waited for later.
-        let call = self.handle.ask(ask);
+        let call = self.handle.ask_unchecked(ask);
         Box::pin(async move {
             match call.await {
                 Ok(Ok(answer)) => done(answer),

@@ -1,17 +1,15 @@
-//! Who asks.
+//! Who asks, and what they may.
+//!
+//! The engine and the files take nothing but what is [`Permitted`], and only this module makes it so: a handler that
+//! forgets to ask what its caller may does not compile. What each question needs stands in one place, [`need`].
 
-/// Whoever made a request. Nobody has to say who they are yet, so everybody is `anonymous`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Principal(());
+mod caller;
+mod need;
+mod permitted;
+mod principal;
+mod right;
 
-impl Principal {
-    /// Somebody who showed no credential.
-    pub const fn anonymous() -> Self {
-        Self(())
-    }
-
-    /// The name that goes into logs.
-    pub fn name(&self) -> &str {
-        "anonymous"
-    }
-}
+pub(crate) use caller::{Caller, Denied};
+pub use permitted::Permitted;
+pub use principal::Principal;
+pub use right::Right;

@@ -1,11 +1,10 @@
-//! Who asks.
+//! The owner a request speaks for.
 
 use leasehold_core::Owner;
 
-/// Without authentication everybody is this one.
-const ANONYMOUS: &str = "anonymous";
+use crate::auth::Caller;
 
-/// The owner a request that proves nothing speaks for.
-pub(super) fn anonymous(owner_id: &str) -> Owner {
-    Owner::new(ANONYMOUS, owner_id)
+/// Who they are for sure, and which of their programs or machines they say it is.
+pub(super) fn of(caller: &Caller, instance: &str) -> Owner {
+    Owner { principal: caller.principal().name().clone(), instance: instance.into() }
 }

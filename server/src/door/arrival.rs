@@ -9,7 +9,7 @@ use leasehold_core::Timestamp;
 use tracing::Span;
 
 use crate::app::App;
-use crate::auth::Principal;
+use crate::auth::Caller;
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// So much of a client's own request id is logged.
@@ -44,7 +44,7 @@ pub(crate) struct Arrival {
     pub(crate) peer: Peer,
     /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
     pub(crate) received: Timestamp,
-    pub(crate) principal: Principal,
+    pub(crate) caller: Caller,
     pub(super) request_id: RequestId,
 }
 
@@ -58,10 +58,16 @@ pub(super) enum RequestId {
 }
 
 impl Arrival {
-    pub(super) fn new<B>(app: &App, ids: &Ids, peer: Peer, request: &Request<B>) -> Self {
+    pub(super) fn new<B>(
+        app: &App,
+        ids: &Ids,
+        peer: Peer,
+        caller: Caller,
+        request: &Request<B>,
+    ) -> Self {
         let given = request.headers().get(X_REQUEST_ID).cloned();
         let request_id = given.map_or_else(|| RequestId::Made(ids.next()), RequestId::Given);
-        Self { peer, received: app.engine.now(), principal: Principal::anonymous(), request_id }
+        Self { peer, received: app.engine.now(), caller, request_id }
     }
 
     /// As the door noted it.

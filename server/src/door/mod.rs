@@ -22,6 +22,7 @@ use leasehold_api::Code;
 use tracing::Instrument;
 
 use crate::app::{self, App};
+use crate::auth::{Caller, Principal};
 use crate::dialect::{Dialect, native};
 
 pub(crate) use arrival::Arrival;
@@ -39,6 +40,8 @@ struct Inner {
     speaks_native: bool,
     recorder: Recorder,
     ids: Ids,
+    /// Whoever shows no credential. Each door has its own, so that no two threads count the same references.
+    anonymous: Caller,
 }
 
 impl Door {
@@ -47,8 +50,9 @@ impl Door {
         // The route is known inside the router only.
         let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
         let recorder = Recorder::new(&app.metrics);
+        let anonymous = Caller::new(Principal::anonymous());
         let speaks_native = dialects.contains(&Dialect::Native);
-        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids: Ids::new() }))
+        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids: Ids::new(), anonymous }))
     }
 
     /// The answer to one request.
@@ -56,8 +60,8 @@ impl Door {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let Inner { app, recorder, ids, .. } = &*self.0;
-        let arrival = Arrival::new(app, ids, visitor.peer, &request);
+        let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
+        let arrival = Arrival::new(app, ids, visitor.peer, anonymous.clone(), &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
         let (route, mut response) =

@@ -12,15 +12,17 @@ use leasehold_core::Timestamp;
 use tokio::sync::oneshot;
 
 use super::ask::{Ask, Reply};
-use super::event::{Bell, Cursor, EventLog, Interest, Reader};
+use super::event::{Bell, Cursor, Event, EventId, EventLog, Interest, Reader};
 use super::mailbox::{Desk, Mailbox, Return, Verdict, new_grant};
-use super::message::{Asked, Error, Ticket};
+use super::message::{self, Error, Ticket};
 use super::rounds::{Lead, Refused};
 use super::shared::{Gone, Shared};
 use super::writer::Writer;
+use crate::auth::Permitted;
 use crate::clock::LockClock;
 use crate::metrics::{Metrics, Op};
 use crate::store::Health;
+use crate::store::history::Asked;
 
 /// Cheap to clone; hides how the engine is reached.
 #[derive(Clone)]
@@ -121,14 +123,24 @@ impl EngineHandle {
         self.0.clock.wall_ms_of(at)
     }
 
-    /// What happens, as it happens.
-    pub fn events(&self) -> &EventLog {
-        &self.0.events
+    /// Differs between a store and one restored from its backup.
+    pub fn generation(&self) -> u64 {
+        self.0.events.generation()
+    }
+
+    /// The latest events that are asked for and older than `before`: see [`EventLog::recent`].
+    pub(crate) fn recent(
+        &self,
+        asked: &Permitted<Asked>,
+        before: Option<EventId>,
+        n_max: usize,
+    ) -> (Vec<Arc<Event>>, EventId) {
+        self.0.events.recent(before, n_max, |event| asked.wants(event))
     }
 
     /// Everything after `since` that `interest` covers, as it happens; without `since`, only what is to come.
-    pub fn follow(&self, interest: Interest, since: Option<Cursor>) -> Reader {
-        self.0.events.follow(interest, since, self.0.bell.as_ref())
+    pub fn follow(&self, interest: Permitted<Interest>, since: Option<Cursor>) -> Reader {
+        self.0.events.follow(interest.into_inner(), since, self.0.bell.as_ref())
     }
 
     /// Wakes those who follow something on the worker's thread when it happens, for ever. To be run on that thread.
@@ -164,8 +176,8 @@ impl EngineHandle {
     }
 
     /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
-    pub fn ask<A: Ask>(&self, ask: A) -> Call<A> {
-        let question = ask.into_question();
+    pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
+        let question = ask.into_inner().into_question();
         let (op, ticket) = (Op::of(&question), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let (worker, flusher) = match &self.0.worker {
@@ -173,7 +185,7 @@ impl EngineHandle {
             None => (None, None),
         };
         let reply = Return { sender, worker };
-        let asked = Asked { question, ticket, reply, sent_at: Instant::now() };
+        let asked = message::Asked { question, ticket, reply, sent_at: Instant::now() };
         let refused = match self.0.shared.inbox.ask(asked, flusher) {
             Ok(()) => None,
             Err(Refused::Full) => {
@@ -184,6 +196,12 @@ impl EngineHandle {
         };
         let handle = self.clone();
         Call { receiver, ticket, refused, handle, is_done: false, answer: PhantomData }
+    }
+
+    /// The same on nobody's word but the process's own: for tests and the simulation.
+    #[doc(hidden)]
+    pub fn ask_unchecked<A: Ask>(&self, ask: A) -> Call<A> {
+        self.ask(Permitted::unchecked(ask))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The queue: what the server does by itself.
 
 use leasehold_core::{Ending, Span, What};
+use leasehold_server::auth::Permitted;
 use leasehold_server::engine::{Interest, Next};
 use leasehold_testkit::{Local, json, settings};
 
@@ -49,7 +50,7 @@ async fn when_a_claim_loses_its_active_status_the_next_one_becomes_active() {
 async fn the_server_itself_expires_and_promotes_also_claims_whose_client_has_died() {
     let scene = Scene::start().await;
     let namespace = Interest::Namespace("default".into());
-    let mut events = scene.local.server.engine().follow(namespace, None);
+    let mut events = scene.local.server.engine().follow(Permitted::unchecked(namespace), None);
     let mut next = async || {
         let Next::Event(event) = events.next().await else { panic!("a gap") };
         (event.fact.owner.instance.to_string(), event.fact.what)

@@ -7,6 +7,7 @@ mod database;
 mod manifest;
 mod markdown;
 mod modules;
+mod permitted;
 mod scripts;
 mod shared;
 mod size;

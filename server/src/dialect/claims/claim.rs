@@ -14,6 +14,7 @@ use super::extract::{Base, Body, Id, Pairs};
 use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
 use crate::engine::{Enqueue, Interest, Next, ReadLease};
@@ -27,6 +28,7 @@ pub(super) async fn create(
     State(app): State<App>,
     Base(base): Base,
     Counted(peer): Counted,
+    caller: Caller,
     Body(parameters): Body,
 ) -> Answer {
     let now = app.engine.now();
@@ -39,14 +41,14 @@ pub(super) async fn create(
         keep: true,
         metadata: metadata.clone(),
         peer,
-        ..Acquire::new(lock.clone(), wire::owner(), Dialect::Claims.number(), secret)
+        ..Acquire::new(lock.clone(), wire::owner(&caller), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
-    let claim = match app.engine.ask(Enqueue { acquire, wait }).await?? {
+    let claim = match app.engine.ask(caller.permit(Enqueue { acquire, wait })?).await?? {
         Acquired::Granted(grant) => Claim::of(lock, grant.lease),
         Acquired::Queued(number) => {
             // It is in the queue now, whatever else goes wrong: its client must be told its id.
-            let read = read(&app, number).await;
+            let read = read(&app, &caller, number).await;
             read.unwrap_or_else(|_| Claim::queued(number, lock, now, timeout, metadata))
         }
     };
@@ -64,11 +66,12 @@ pub(super) async fn look(
     State(app): State<App>,
     Base(base): Base,
     Id(number): Id,
+    caller: Caller,
     Pairs(pairs): Pairs,
 ) -> Answer {
     let claim = match patience(&pairs, wait_max(&app.limits))? {
-        None => read(&app, number).await?,
-        Some(patience) => wait(&app, number, patience).await?,
+        None => read(&app, &caller, number).await?,
+        Some(patience) => wait(&app, &caller, number, patience).await?,
     };
     Ok(shown(&app, &base, &claim))
 }
@@ -78,8 +81,13 @@ pub(super) fn shown(app: &App, base: &str, claim: &Claim) -> Response {
 }
 
 /// A claim as it durably is.
-pub(super) async fn read(app: &App, number: LeaseNumber) -> Result<Claim, Refusal> {
-    let record = app.engine.ask(ReadLease { number, dialect: Dialect::Claims.number() }).await?;
+pub(super) async fn read(
+    app: &App,
+    caller: &Caller,
+    number: LeaseNumber,
+) -> Result<Claim, Refusal> {
+    let read = ReadLease { number, dialect: Dialect::Claims.number() };
+    let record = app.engine.ask(caller.own(read)).await?;
     record.map(|record| Claim::from(*record)).ok_or_else(Refusal::no_such_claim)
 }
 
@@ -108,13 +116,18 @@ fn patience(pairs: &[(String, String)], max: Span) -> Result<Option<Duration>, R
 }
 
 /// Returns when the claim does not wait any more, or when the time is over.
-async fn wait(app: &App, number: LeaseNumber, patience: Duration) -> Result<Claim, Refusal> {
+async fn wait(
+    app: &App,
+    caller: &Caller,
+    number: LeaseNumber,
+    patience: Duration,
+) -> Result<Claim, Refusal> {
     let over_at = Instant::now() + patience;
-    let lock = read(app, number).await?.lock;
+    let lock = read(app, caller, number).await?.lock;
     // Before the look that counts, so that nothing can happen between the two unseen.
-    let mut events = app.engine.follow(Interest::Lock(lock), None);
+    let mut events = app.engine.follow(caller.permit(Interest::Lock(lock))?, None);
     loop {
-        let claim = read(app, number).await?;
+        let claim = read(app, caller, number).await?;
         if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
         }

@@ -9,6 +9,7 @@ use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::auth::Denied;
 use crate::dialect::Dialect;
 use crate::dialect::limit::{self, Met};
 use crate::engine;
@@ -100,6 +101,16 @@ impl From<BadBody> for Refusal {
             BadBody::Malformed | BadBody::Syntax(_) | BadBody::Field(_) => StatusCode::BAD_REQUEST,
         };
         Self::new(status, bad.to_string())
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let status = match denied {
+            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+        };
+        Self::new(status, denied.to_string())
     }
 }
 

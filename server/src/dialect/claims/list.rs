@@ -12,6 +12,7 @@ use super::extract::{Base, Pairs};
 use super::filter::Filter;
 use super::wire::{Claim, ClaimBody};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::engine::{LeasePage, ListLeases, ReadLeases};
 use crate::http::pieces::{BrokenOff, Pieces};
@@ -19,16 +20,17 @@ use crate::http::pieces::{BrokenOff, Pieces};
 pub(super) async fn list(
     State(app): State<App>,
     Base(base): Base,
+    caller: Caller,
     Pairs(pairs): Pairs,
     RawQuery(query): RawQuery,
 ) -> Answer {
     let filter = Filter::parse(&pairs)?;
     let now = app.engine.now();
-    let numbers = find(&app, &filter, now).await?;
+    let numbers = find(&app, &caller, &filter, now).await?;
     let end = filter.offset.saturating_add(filter.limit);
     let has_more = numbers.len() > end;
     let wanted: Vec<_> = numbers.into_iter().skip(filter.offset).take(filter.limit).collect();
-    let mut list = Listing { app, base, now, filter, left: wanted };
+    let mut list = Listing { app, caller, base, now, filter, left: wanted };
     let first = list.next().await?;
     let link = has_more
         .then(|| next_link(&list.base, query.as_deref().unwrap_or_default(), end))
@@ -46,13 +48,18 @@ pub(super) async fn list(
 }
 
 /// The numbers of all claims that are asked for, in order.
-async fn find(app: &App, filter: &Filter, now: Timestamp) -> Result<Vec<LeaseNumber>, Refusal> {
+async fn find(
+    app: &App,
+    caller: &Caller,
+    filter: &Filter,
+    now: Timestamp,
+) -> Result<Vec<LeaseNumber>, Refusal> {
     let mut numbers = Vec::new();
     let mut from = Some(0);
     while let Some(place) = from {
         // One turn of the engine looks at a bounded number of leases, so a list can take several.
         let read = ListLeases { dialect: Dialect::Claims.number(), from: place };
-        let LeasePage { leases, next } = app.engine.ask(read).await?;
+        let LeasePage { leases, next } = app.engine.ask(caller.permit(read)?).await?;
         let found = leases.into_iter().map(Claim::from);
         let found = found.filter(|claim| filter.admits(app, claim, now));
         numbers.extend(found.map(|claim| claim.number));
@@ -67,6 +74,7 @@ async fn find(app: &App, filter: &Filter, now: Timestamp) -> Result<Vec<LeaseNum
 /// A list on its way.
 struct Listing {
     app: App,
+    caller: Caller,
     base: String,
     now: Timestamp,
     filter: Filter,
@@ -78,8 +86,8 @@ impl Listing {
     /// Some more of it. What has changed meanwhile is shown only if it still is what was asked for.
     async fn next(&mut self) -> Result<Vec<Claim>, Refusal> {
         let (numbers, dialect) = (self.left.clone(), Dialect::Claims.number());
-        let LeasePage { leases, next } =
-            self.app.engine.ask(ReadLeases { numbers, dialect }).await?;
+        let read = self.caller.permit(ReadLeases { numbers, dialect })?;
+        let LeasePage { leases, next } = self.app.engine.ask(read).await?;
         self.left.drain(..next.unwrap_or(self.left.len()));
         let claims = leases.into_iter().map(Claim::from);
         Ok(claims.filter(|claim| self.filter.admits(&self.app, claim, self.now)).collect())

@@ -11,14 +11,15 @@ use serde_json::value::RawValue;
 
 use super::date;
 use crate::app::App;
+use crate::auth::Caller;
 
 /// Every status a claim can have.
 pub(super) const STATUSES: [&str; 7] =
     ["waiting", "active", "released", "expired", "revoked", "aborted", "withdrawn"];
 
 /// The owner of a claim; its number completes it.
-pub(super) fn owner() -> Owner {
-    crate::dialect::owner::anonymous("claim:")
+pub(super) fn owner(caller: &Caller) -> Owner {
+    crate::dialect::owner::of(caller, "claim:")
 }
 
 pub(super) fn seconds(span: Span) -> f64 {

@@ -10,6 +10,7 @@ use super::error::Refusal;
 use super::path::FilePath;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
+use crate::auth::{Caller, Right};
 use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
@@ -22,7 +23,7 @@ struct Params {
     cursor: Option<String>,
 }
 
-pub(super) async fn list(State(files): State<Files>, uri: Uri) -> Answer {
+pub(super) async fn list(State(files): State<Files>, caller: Caller, uri: Uri) -> Answer {
     let Query(Params { limit, cursor }) = Query::try_from_uri(&uri)
         .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
     let limit = folder::page(limit.as_deref())?;
@@ -38,7 +39,9 @@ pub(super) async fn list(State(files): State<Files>, uri: Uri) -> Answer {
         && n_bytes < PIECE_BYTES
     {
         let filter = filter(&files, limit - locks.len(), place);
-        let page = files.app.engine.ask(ListLocks(filter)).await?;
+        // Whoever sees this list is about to take something away.
+        let list = caller.permit_list(Right::Revoke, ListLocks(filter))?;
+        let page = files.app.engine.ask(list).await?;
         n_bytes += page.n_bytes;
         locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
         from = page.next;
@@ -67,12 +70,12 @@ fn shown(files: &Files, key: &LockKey, view: &LockView) -> Option<LockShown> {
     Some(LockShown::new(&files.app, whole.unwrap_or(&key.name), lease))
 }
 
-pub(super) async fn revoke(State(files): State<Files>, uri: Uri) -> Answer {
+pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri) -> Answer {
     let raw = uri.path().strip_prefix("/admin/locks").unwrap_or_default();
     let path = FilePath::parse(raw)?;
     let target = Target::Lock(path.lock(&files.app));
     let revoke = Revoke { target, reason: "taken away by an admin".into() };
-    if files.app.engine.ask(revoke).await??.is_empty() {
+    if files.app.engine.ask(caller.permit(revoke)?).await??.is_empty() {
         return Err(Refusal::no_lock());
     }
     let body = Done { message: "Lock revoked", path: path.as_str() };

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::content;
 use super::path::NoPath;
 use super::wire::Locked;
+use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::engine;
 
@@ -116,6 +117,16 @@ impl From<NoPath> for Refusal {
             }
             NoPath::Bad(message) => Self::invalid(message),
         }
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let (status, error) = match denied {
+            Denied::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "Authentication required"),
+            Denied::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
+        };
+        Self::new(status, error, denied.to_string())
     }
 }
 

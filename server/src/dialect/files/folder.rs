@@ -6,9 +6,10 @@ use axum::response::Response;
 use super::Files;
 use super::content::Entry;
 use super::error::Refusal;
-use super::path::FilePath;
+use super::path::{FilePath, ToRead, ToWrite};
 use super::session::Session;
 use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
+use crate::auth::Permitted;
 
 /// Most on one page, and the default.
 const PAGE_MAX: usize = 1000;
@@ -26,12 +27,12 @@ pub(super) fn page(limit: Option<&str>) -> Result<usize, Refusal> {
 
 pub(super) async fn list(
     files: &Files,
-    folder: FilePath,
+    folder: Permitted<ToRead>,
     limit: usize,
     cursor: Option<String>,
 ) -> Answer {
-    let folder = folder.into_folder();
     let asked = folder.clone();
+    let folder = folder.into_inner().0.into_folder();
     let mut listing =
         files.blocking(move |content| content.list(&asked, cursor.as_deref(), limit)).await?;
     // A page that is full ends here, whatever was asked for: the cursor leads on.
@@ -75,7 +76,7 @@ fn shown(folder: &FilePath, entry: Entry) -> EntryShown {
 
 pub(super) async fn make(files: &Files, session: &Session, folder: FilePath) -> Answer {
     session.look(files).await?;
-    let asked = folder.clone();
+    let asked = session.caller.permit(ToWrite(folder.clone()))?;
     let created = files.blocking(move |content| content.make_folder(&asked)).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(wire::answer(status, FolderMade { path: folder.as_str(), created }))

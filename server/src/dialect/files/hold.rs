@@ -7,10 +7,11 @@ use leasehold_core::{
 
 use super::Files;
 use super::error::Refusal;
-use super::path::FilePath;
+use super::path::{FilePath, ToWrite};
 use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
+use crate::auth::{Caller, Permitted, Right};
 use crate::dialect::Dialect;
 use crate::engine::{ReadLock, Take};
 
@@ -22,6 +23,7 @@ pub(super) struct Hold {
     files: Files,
     lock: LockKey,
     lease: LeaseView,
+    caller: Caller,
     /// This write took it, so this write gives it back however it ends.
     is_ours: bool,
 }
@@ -31,11 +33,12 @@ impl Hold {
     pub(super) async fn take(
         files: &Files,
         session: &Session,
-        path: &FilePath,
+        path: &Permitted<ToWrite>,
     ) -> Result<Self, Refusal> {
         let Grant { lease, kind, .. } = acquire(files, session, path).await?;
         let is_ours = kind == GrantKind::New;
-        Ok(Self { files: files.clone(), lock: path.lock(&files.app), lease, is_ours })
+        let (lock, caller) = (path.lock(&files.app), session.caller.clone());
+        Ok(Self { files: files.clone(), lock, lease, caller, is_ours })
     }
 
     /// Makes sure that the lock lasts long enough to publish what was written. If it was lost meanwhile,
@@ -47,6 +50,7 @@ impl Hold {
             extend: Extend::AtLeast(PUBLISH_TIME),
             request_id: None,
         };
+        let renew = self.caller.permit_on(Right::FilesWrite, [&self.lock], renew)?;
         match self.files.app.engine.ask(renew).await? {
             Ok(lease) => {
                 self.lease = *lease;
@@ -66,7 +70,7 @@ impl Hold {
     pub(super) async fn lost(&mut self) -> Refusal {
         self.is_ours = false;
         let app = &self.files.app;
-        match look(&self.files, self.lock.clone()).await {
+        match look(&self.files, &self.caller, self.lock.clone()).await {
             Ok(view) => match holder(app, &view) {
                 Some(locked) => Refusal::Locked(Box::new(locked)),
                 None => {
@@ -83,7 +87,7 @@ impl Hold {
     pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
         self.is_ours = false;
         // If it was refused: whoever took the lock away meanwhile was later than the write.
-        let _ = self.files.app.engine.ask(self.release()).await?;
+        let _ = self.files.app.engine.ask(self.caller.own(self.release())).await?;
         Ok(())
     }
 
@@ -109,7 +113,7 @@ impl Drop for Hold {
         if !self.is_ours {
             return;
         }
-        let call = self.files.app.engine.ask(self.release());
+        let call = self.files.app.engine.ask(self.caller.own(self.release()));
         // Without a runtime the server is ending, and the lock expires.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(call);
@@ -135,7 +139,7 @@ pub(super) async fn acquire(
         metadata,
         ..Acquire::new(lock, session.owner(), Dialect::Files.number(), secret)
     });
-    let taken = app.engine.ask(take).await?;
+    let taken = app.engine.ask(session.caller.permit(take)?).await?;
     taken.map(|grant| *grant).map_err(|rejection| refused(app, rejection))
 }
 
@@ -157,8 +161,13 @@ fn in_grace(app: &App, owner: &str, expired_at: Timestamp, grace_until: Timestam
 }
 
 /// A lock as it durably is.
-pub(super) async fn look(files: &Files, key: LockKey) -> Result<LockView, Refusal> {
-    Ok(*files.app.engine.ask(ReadLock { key, n_queue_max: 0 }).await??)
+pub(super) async fn look(
+    files: &Files,
+    caller: &Caller,
+    key: LockKey,
+) -> Result<LockView, Refusal> {
+    let read = caller.permit(ReadLock { key, n_queue_max: 0 })?;
+    Ok(*files.app.engine.ask(read).await??)
 }
 
 /// Who is in the way, if anybody.

@@ -7,7 +7,7 @@ use leasehold_core::{Extend, Proof, Rejection, Release, Renew};
 use super::Files;
 use super::error::Refusal;
 use super::hold::{self, holder};
-use super::path::FilePath;
+use super::path::{FilePath, ToRead};
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
 use crate::dialect::Dialect;
@@ -43,7 +43,14 @@ pub(super) async fn operate(
 ) -> Answer {
     // Even of what cannot be locked, only those are told who may ask.
     session.look(files).await?;
-    if files.is_folder(path).await? {
+    // Whoever may not look can still give back what they have.
+    let looked = session.caller.permit(ToRead(path.clone()));
+    if operation == Operation::Status || operation == Operation::Acquire {
+        looked.as_ref().map_err(Clone::clone)?;
+    }
+    if let Ok(path) = looked
+        && files.is_folder(&path).await?
+    {
         return Err(Refusal::invalid("locks apply to individual files, not to folders"));
     }
     match operation {
@@ -63,10 +70,10 @@ async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
 
 async fn release(files: &Files, session: &Session, path: &FilePath) -> Answer {
     let proof = proof(files, session, path);
-    let dialect = Dialect::Files.number();
-    match files.app.engine.ask(Release { proof, dialect, request_id: None }).await? {
+    let release = Release { proof, dialect: Dialect::Files.number(), request_id: None };
+    match files.app.engine.ask(session.caller.own(release)).await? {
         Ok(_) => Ok(done("Lock released", path)),
-        Err(rejection) => Err(not_ours(files, path, rejection).await),
+        Err(rejection) => Err(not_ours(files, session, path, rejection).await),
     }
 }
 
@@ -77,14 +84,14 @@ async fn refresh(files: &Files, session: &Session, path: &FilePath) -> Answer {
         extend: Extend::Exactly(files.app.dialect.files.lock_ttl),
         request_id: None,
     };
-    match files.app.engine.ask(renew).await? {
+    match files.app.engine.ask(session.caller.permit(renew)?).await? {
         Ok(_) => Ok(done("Lock refreshed", path)),
-        Err(rejection) => Err(not_ours(files, path, rejection).await),
+        Err(rejection) => Err(not_ours(files, session, path, rejection).await),
     }
 }
 
 async fn status(files: &Files, session: &Session, path: &FilePath) -> Answer {
-    let view = hold::look(files, path.lock(&files.app)).await?;
+    let view = hold::look(files, &session.caller, path.lock(&files.app)).await?;
     let lease = view.holders.first();
     let owned_by_this_session = lease.is_some_and(|lease| {
         lease.owner == session.owner() && lease.dialect == Dialect::Files.number()
@@ -103,11 +110,16 @@ fn done(message: &'static str, path: &FilePath) -> Response {
 }
 
 /// Nothing of this session's is there: somebody else's, or nothing at all.
-async fn not_ours(files: &Files, path: &FilePath, rejection: Rejection) -> Refusal {
+async fn not_ours(
+    files: &Files,
+    session: &Session,
+    path: &FilePath,
+    rejection: Rejection,
+) -> Refusal {
     if rejection != Rejection::NotOwner {
         return rejection.into();
     }
-    match hold::look(files, path.lock(&files.app)).await {
+    match hold::look(files, &session.caller, path.lock(&files.app)).await {
         Ok(view) => match holder(&files.app, &view) {
             Some(locked) => Refusal::Locked(Box::new(locked)),
             None => Refusal::no_lock(),

@@ -33,11 +33,14 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::Listener;
 use crate::app::{self, App};
+use crate::auth::{Caller, Permitted};
+use crate::door::Arrival;
 use crate::engine;
 use content::{Content, Found};
 use error::Refusal;
 use lock::Operation;
 use path::{FilePath, NoPath};
+pub(crate) use path::{ToRead, ToWrite};
 use session::Session;
 use turn::Turns;
 
@@ -143,13 +146,13 @@ impl Files {
         }
     }
 
-    async fn find(&self, path: &FilePath) -> Result<Option<Found>, Refusal> {
+    async fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Refusal> {
         let path = path.clone();
         self.blocking(move |content| content.find(&path)).await
     }
 
     /// Does it say so, or is it one?
-    async fn is_folder(&self, path: &FilePath) -> Result<bool, Refusal> {
+    async fn is_folder(&self, path: &Permitted<ToRead>) -> Result<bool, Refusal> {
         Ok(path.is_folder() || matches!(self.find(path).await?, Some(Found::Folder)))
     }
 
@@ -183,12 +186,13 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     let Query(params) = Query::<Params>::try_from_uri(request.uri())
         .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
     let (parts, body) = request.into_parts();
+    let caller = Arrival::of(&parts).caller.clone().of_files();
     let (method, headers) = (parts.method, parts.headers);
     let is_read = method == Method::GET || method == Method::HEAD;
     if !is_read && (params.limit.is_some() || params.cursor.is_some()) {
         return Err(Refusal::invalid("limit and cursor are for reading a folder"));
     }
-    let session = Session::of(&headers)?;
+    let session = Session::of(&headers, &caller)?;
     if let Some(operation) = &params.lock {
         if method != Method::GET && method != Method::POST {
             return Err(Refusal::invalid("lock: only with GET or POST"));
@@ -198,6 +202,7 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
         return lock::operate(files, &session, &path, operation).await;
     }
     if is_read {
+        let path = (caller, path);
         return read(files, session, path, params, &headers, method == Method::HEAD).await;
     }
     if ![Method::PUT, Method::DELETE, Method::POST].contains(&method) {
@@ -215,7 +220,7 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
 async fn read(
     files: &Files,
     session: Option<Session>,
-    path: FilePath,
+    (caller, path): (Caller, FilePath),
     params: Params,
     headers: &HeaderMap,
     is_head: bool,
@@ -228,6 +233,7 @@ async fn read(
         None => return Err(Refusal::no_session()),
     }
     let limit = folder::page(params.limit.as_deref())?;
+    let path = caller.permit(ToRead(path))?;
     match files.find(&path).await?.ok_or_else(Refusal::missing)? {
         Found::Folder => folder::list(files, path, limit, params.cursor).await,
         Found::File(..) if path.is_folder() => Err(Refusal::missing()),

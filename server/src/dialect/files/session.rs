@@ -12,8 +12,10 @@ use sha2::{Digest, Sha256};
 use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
+use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
+use crate::door::Arrival;
 use crate::engine::ReadSession;
 
 const COOKIE: &str = "hengdang_session";
@@ -32,28 +34,31 @@ pub(super) struct Session {
     pub(super) digest: SessionDigest,
     /// The part of the id others may see: it names the owner.
     pub(super) shown: String,
+    /// Who comes with it.
+    pub(super) caller: Caller,
 }
 
 impl Session {
     /// What a request says. An `Authorization` header is meant; a cookie may be a leftover.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
+    pub(super) fn of(headers: &HeaderMap, caller: &Caller) -> Result<Option<Self>, Refusal> {
         let id = match headers.get(header::AUTHORIZATION) {
             Some(value) => Some(bearer(value).ok_or_else(Refusal::bad_session)?),
             None => headers.get_all(header::COOKIE).iter().find_map(cookie),
         };
-        id.map(|id| Self::parse(id).ok_or_else(Refusal::bad_session)).transpose()
+        id.map(|id| Self::parse(id, caller).ok_or_else(Refusal::bad_session)).transpose()
     }
 
-    fn parse(id: &str) -> Option<Self> {
+    fn parse(id: &str, caller: &Caller) -> Option<Self> {
         let is_id = id.len() == 2 * (SHOWN_BYTES + SECRET_BYTES)
             && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let digest = SessionDigest(Sha256::digest(id).into());
-        is_id.then(|| Self { digest, shown: id[..2 * SHOWN_BYTES].into() })
+        let caller = caller.clone();
+        is_id.then(|| Self { digest, shown: id[..2 * SHOWN_BYTES].into(), caller })
     }
 
     /// Whose locks it takes. Every session is an owner of its own.
     pub(super) fn owner(&self) -> Owner {
-        owner::anonymous(&self.shown)
+        owner::of(&self.caller, &self.shown)
     }
 
     /// Its id as others see it.
@@ -64,7 +69,8 @@ impl Session {
     /// All that is known of it, if it is still there.
     pub(super) async fn look(&self, files: &Files) -> Result<SessionRecord, Refusal> {
         let (digest, dialect) = (self.digest, Dialect::Files.number());
-        let record = files.app.engine.ask(ReadSession { digest, dialect }).await?;
+        let read = self.caller.own(ReadSession { digest, dialect });
+        let record = files.app.engine.ask(read).await?;
         record.map(|record| *record).ok_or_else(Refusal::bad_session)
     }
 }
@@ -73,7 +79,8 @@ impl FromRequestParts<Files> for Session {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &Files) -> Result<Self, Refusal> {
-        Self::of(&parts.headers)?.ok_or_else(Refusal::no_session)
+        let caller = Arrival::of(parts).caller.clone().of_files();
+        Self::of(&parts.headers, &caller)?.ok_or_else(Refusal::no_session)
     }
 }
 
@@ -92,7 +99,8 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
     let now = files.app.engine.now();
     let id = new_id();
     let ttl = files.app.dialect.files.session_ttl;
-    let Some(session) = Session::parse(&id) else { return Err(Refusal::bad_session()) };
+    let caller = Arrival::of(&parts).caller.clone().of_files();
+    let Some(session) = Session::parse(&id, &caller) else { return Err(Refusal::bad_session()) };
     let open = OpenSession {
         digest: session.digest,
         owner: session.owner(),
@@ -100,7 +108,7 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
         ttl,
         peer,
     };
-    files.app.engine.ask(open).await??;
+    files.app.engine.ask(caller.permit(open)?).await??;
     let cookie = set_cookie(&id, ttl.as_millis() / 1000);
     let body = shown(&files, id, now + ttl);
     let answer = wire::answer(StatusCode::CREATED, body);
@@ -122,7 +130,8 @@ pub(super) async fn list(State(files): State<Files>, session: Session) -> Answer
 
 pub(super) async fn close(State(files): State<Files>, session: Session) -> Answer {
     let dialect = Dialect::Files.number();
-    files.app.engine.ask(CloseSession { session: session.digest, dialect }).await??;
+    let close = CloseSession { session: session.digest, dialect };
+    files.app.engine.ask(session.caller.own(close)).await??;
     let headers =
         [(header::SET_COOKIE, set_cookie("", 0)), (header::CACHE_CONTROL, "no-store".into())];
     Ok((StatusCode::NO_CONTENT, headers).into_response())

@@ -8,11 +8,12 @@ use super::condition::{self, Precondition};
 use super::content::{self, Content, Found};
 use super::error::Refusal;
 use super::hold::Hold;
-use super::path::FilePath;
+use super::path::{FilePath, ToWrite};
 use super::session::Session;
 use super::upload::{self, Upload};
 use super::wire::{self, Written};
 use super::{Files, to_completion};
+use crate::auth::Permitted;
 
 type Answer = Result<Response, Refusal>;
 
@@ -29,6 +30,7 @@ pub(super) async fn put(
     if headers.contains_key(header::CONTENT_RANGE) {
         return Err(Refusal::invalid("Content-Range: a file is written as a whole"));
     }
+    let path = session.caller.permit(ToWrite(path))?;
     let kind = upload::kind(&headers)?;
     upload::check_size(files, body.size_hint().lower()).await?;
     let hold = Hold::take(files, session, &path).await?;
@@ -43,7 +45,7 @@ pub(super) async fn put(
 
 async fn receive(
     files: &Files,
-    path: &FilePath,
+    path: &Permitted<ToWrite>,
     headers: &HeaderMap,
     body: Body,
     kind: Option<String>,
@@ -57,7 +59,7 @@ async fn receive(
 async fn publish(
     files: Files,
     mut hold: Hold,
-    path: FilePath,
+    path: Permitted<ToWrite>,
     headers: HeaderMap,
     upload: Upload,
 ) -> Answer {
@@ -97,7 +99,8 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Answer {
     session.look(files).await?;
-    if files.is_folder(&path).await? {
+    let path = session.caller.permit(ToWrite(path))?;
+    if files.is_folder(&path.to_read()).await? {
         files.blocking(move |content| content.remove(&path)).await?;
         return Ok(removed());
     }
@@ -105,7 +108,12 @@ pub(super) async fn delete(
     to_completion(remove(files.clone(), hold, path, headers)).await
 }
 
-async fn remove(files: Files, mut hold: Hold, path: FilePath, headers: HeaderMap) -> Answer {
+async fn remove(
+    files: Files,
+    mut hold: Hold,
+    path: Permitted<ToWrite>,
+    headers: HeaderMap,
+) -> Answer {
     let target = path.clone();
     let gone =
         under_lock(&files, &mut hold, &path, &headers, move |content| content.remove(&target));
@@ -118,7 +126,7 @@ async fn remove(files: Files, mut hold: Hold, path: FilePath, headers: HeaderMap
 async fn under_lock<T: Send + 'static>(
     files: &Files,
     hold: &mut Hold,
-    path: &FilePath,
+    path: &Permitted<ToWrite>,
     headers: &HeaderMap,
     change: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -140,8 +148,12 @@ fn removed() -> Response {
 }
 
 /// Is what is at the path as the request says, and no folder?
-async fn check(files: &Files, path: &FilePath, headers: &HeaderMap) -> Result<(), Refusal> {
-    let facts = match files.find(path).await? {
+async fn check(
+    files: &Files,
+    path: &Permitted<ToWrite>,
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
+    let facts = match files.find(&path.to_read()).await? {
         Some(Found::File(facts, _)) => Some(facts),
         Some(Found::Folder) => return Err(content::Error::IsFolder.into()),
         None => None,

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::wire;
 use crate::app::App;
+use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::engine;
 use crate::http::body::BadBody;
@@ -42,6 +43,8 @@ pub(super) enum Code {
     InvalidTtl,
     /// The body is no JSON, or said to be something else.
     InvalidJson,
+    /// No credential was sent, or none that is known.
+    OwnerTokenRequired,
     /// `owner_id` is not who asks.
     OwnerTokenMismatch,
     /// Only an admin may do this.
@@ -144,6 +147,16 @@ impl From<BadBody> for Refusal {
             }
         };
         Self::new(status, code, bad.to_string())
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let (status, code) = match denied {
+            Denied::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, Code::OwnerTokenRequired),
+            Denied::Forbidden(_) => (StatusCode::FORBIDDEN, Code::Forbidden),
+        };
+        Self::new(status, code, denied.to_string())
     }
 }
 

@@ -39,10 +39,10 @@ async fn name(parts: &mut Parts, app: &App, which: &str) -> Result<String, Refus
     Ok(names.remove(which).unwrap_or_default())
 }
 
-/// Who asks, as far as the headers say. Without authentication they stand in for a credential.
-pub(super) struct Caller(HeaderMap);
+/// Who asks and what they are, as far as the headers say. Without authentication they stand in for a credential.
+pub(super) struct Claimed(HeaderMap);
 
-impl FromRequestParts<App> for Caller {
+impl FromRequestParts<App> for Claimed {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
@@ -50,7 +50,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-impl Caller {
+impl Claimed {
     /// Whoever says who they are can only speak for themselves.
     pub(super) fn must_be(&self, owner_id: &str) -> Result<(), Refusal> {
         let mut named = self.0.get_all("x-owner-id").iter();

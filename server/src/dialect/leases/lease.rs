@@ -9,9 +9,10 @@ use leasehold_core::{
 };
 
 use super::error::Refusal;
-use super::extract::{Body, Caller, Lease};
+use super::extract::{Body, Claimed, Lease};
 use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
+use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{ReadLease, Take};
@@ -20,6 +21,7 @@ pub(super) type Answer = Result<Response, Refusal>;
 
 pub(super) async fn acquire(
     State(app): State<App>,
+    claimed: Claimed,
     caller: Caller,
     Counted(peer): Counted,
     Body(request): Body<AcquireRequest>,
@@ -27,8 +29,8 @@ pub(super) async fn acquire(
     let key = wire::key(&app, &request.tenant_id, &request.lock_key)?;
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
-    caller.must_be(&request.owner_id)?;
-    let (owner, secret) = (owner::anonymous(&request.owner_id), Secret(crate::random::bytes()));
+    claimed.must_be(&request.owner_id)?;
+    let (owner, secret) = (owner::of(&caller, &request.owner_id), Secret(crate::random::bytes()));
     let take = Take(Acquire {
         ttl: Some(ttl),
         // Terminal states are answered with 409, so they have to be known for a while.
@@ -37,7 +39,7 @@ pub(super) async fn acquire(
         peer,
         ..Acquire::new(key.clone(), owner, Dialect::Leases.number(), secret)
     });
-    let grant = app.engine.ask(take).await?.map_err(Refusal::of_acquire)?;
+    let grant = app.engine.ask(caller.permit(take)?).await?.map_err(Refusal::of_acquire)?;
     let origin = Origin { key, idempotency_key: Some(request.request_id) };
     let body = wire::lease(&app, origin, &grant.lease);
     Ok((StatusCode::CREATED, Json(body)).into_response())
@@ -46,53 +48,65 @@ pub(super) async fn acquire(
 pub(super) async fn renew(
     State(app): State<App>,
     Lease(id): Lease,
+    claimed: Claimed,
     caller: Caller,
     Body(request): Body<RenewRequest>,
 ) -> Answer {
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
-    caller.must_be(&request.owner_id)?;
-    let (proof, origin) = proof(&app, &id, &request.owner_id).await?;
+    claimed.must_be(&request.owner_id)?;
+    let (proof, origin) = proof(&app, &caller, &id, &request.owner_id).await?;
     let renew = Renew {
         proof,
         dialect: Dialect::Leases.number(),
         extend: Extend::Exactly(ttl),
         request_id: Some(request.request_id.into()),
     };
-    let lease = app.engine.ask(renew).await??;
+    let lease = app.engine.ask(caller.permit_on(Right::Acquire, [&origin.key], renew)?).await??;
     Ok(Json(wire::lease(&app, origin, &lease)).into_response())
 }
 
 pub(super) async fn release(
     State(app): State<App>,
     Lease(id): Lease,
+    claimed: Claimed,
     caller: Caller,
     Body(request): Body<ReleaseRequest>,
 ) -> Answer {
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
-    caller.must_be(&request.owner_id)?;
-    let (proof, origin) = proof(&app, &id, &request.owner_id).await?;
+    claimed.must_be(&request.owner_id)?;
+    let (proof, origin) = proof(&app, &caller, &id, &request.owner_id).await?;
     let release = Release {
         proof,
         dialect: Dialect::Leases.number(),
         request_id: Some(request.request_id.into()),
     };
-    let lease = app.engine.ask(release).await??;
+    let lease = app.engine.ask(caller.own(release)).await??;
     Ok(Json(wire::lease(&app, origin, &lease)).into_response())
 }
 
 /// The proof a request offers, and what its answer will need to know besides the outcome. That is read before
 /// anything is done: a read that failed afterwards would make an error of what has happened.
-async fn proof(app: &App, id: &str, owner_id: &str) -> Result<(Proof, Origin), Refusal> {
+async fn proof(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    owner_id: &str,
+) -> Result<(Proof, Origin), Refusal> {
     let id = lease_id::parse(id).ok_or(Rejection::NoSuchLease)?;
-    let origin = origin(app, id.number).await?.ok_or(Rejection::NoSuchLease)?;
-    let owner = owner::anonymous(owner_id);
+    let origin = origin(app, caller, id.number).await?.ok_or(Rejection::NoSuchLease)?;
+    let owner = owner::of(caller, owner_id);
     Ok((Proof::Id { id, owner, token: None, lock: None }, origin))
 }
 
 /// Where a lease of this dialect came from, if it is still known.
-pub(super) async fn origin(app: &App, number: LeaseNumber) -> Result<Option<Origin>, Refusal> {
-    let record = app.engine.ask(ReadLease { number, dialect: Dialect::Leases.number() }).await?;
+pub(super) async fn origin(
+    app: &App,
+    caller: &Caller,
+    number: LeaseNumber,
+) -> Result<Option<Origin>, Refusal> {
+    let read = ReadLease { number, dialect: Dialect::Leases.number() };
+    let record = app.engine.ask(caller.own(read)).await?;
     Ok(record.map(|record| {
         let is_acquire = |operation| operation == Operation::Acquire;
         let mut requests = record.requests.into_iter();

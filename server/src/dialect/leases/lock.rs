@@ -5,43 +5,54 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
 
-use super::extract::{Body, Caller, Lock, Params};
+use super::extract::{Body, Claimed, Lock, Params};
 use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::engine::ReadLock;
 
 pub(super) async fn look(
     State(app): State<App>,
     Lock(lock_key): Lock,
+    caller: Caller,
     Params(params): Params<LookParams>,
 ) -> Answer {
     let key = wire::key(&app, &params.tenant_id, &lock_key)?;
-    let view = app.engine.ask(ReadLock { key: key.clone(), n_queue_max: 0 }).await??;
+    let read = caller.permit(ReadLock { key: key.clone(), n_queue_max: 0 })?;
+    let view = app.engine.ask(read).await??;
     let lease = view.holders.first();
-    Ok(Json(state(&app, key, lease, lease.is_some()).await).into_response())
+    Ok(Json(state(&app, &caller, key, lease, lease.is_some()).await).into_response())
 }
 
 pub(super) async fn force_release(
     State(app): State<App>,
     Lock(lock_key): Lock,
+    claimed: Claimed,
     caller: Caller,
     Body(request): Body<ForceReleaseRequest>,
 ) -> Answer {
     let key = wire::key(&app, &request.tenant_id, &lock_key)?;
     let reason = wire::reason(&app, &request)?;
-    caller.must_be_admin()?;
+    claimed.must_be_admin()?;
     let target = Target::Lock(key.clone());
-    let leases = app.engine.ask(Revoke { target, reason: reason.as_str().into() }).await??;
+    let revoke = Revoke { target, reason: reason.as_str().into() };
+    let leases = app.engine.ask(caller.permit(revoke)?).await??;
     tracing::warn!(lock = ?key, ?reason, n = leases.len(), "released by force");
-    Ok(Json(state(&app, key, leases.first(), false).await).into_response())
+    Ok(Json(state(&app, &caller, key, leases.first(), false).await).into_response())
 }
 
 /// A lock with the lease that is or was on it.
-async fn state(app: &App, key: LockKey, lease: Option<&LeaseView>, is_active: bool) -> LockState {
+async fn state(
+    app: &App,
+    caller: &Caller,
+    key: LockKey,
+    lease: Option<&LeaseView>,
+    is_active: bool,
+) -> LockState {
     let active_lease = match lease {
-        Some(lease) => Some(wire::lease(app, of(app, &key, lease).await, lease)),
+        Some(lease) => Some(wire::lease(app, of(app, caller, &key, lease).await, lease)),
         None => None,
     };
     LockState {
@@ -54,12 +65,12 @@ async fn state(app: &App, key: LockKey, lease: Option<&LeaseView>, is_active: bo
 }
 
 /// Where a lease came from. What cannot be read is left out: the lock has been seen, or freed, already.
-async fn of(app: &App, key: &LockKey, lease: &LeaseView) -> Origin {
+async fn of(app: &App, caller: &Caller, key: &LockKey, lease: &LeaseView) -> Origin {
     let unknown = Origin { key: key.clone(), idempotency_key: None };
     if lease.dialect != Dialect::Leases.number() {
         return unknown;
     }
-    origin(app, lease.id.number).await.ok().flatten().unwrap_or(unknown)
+    origin(app, caller, lease.id.number).await.ok().flatten().unwrap_or(unknown)
 }
 
 pub(super) async fn health(State(app): State<App>) -> Response {

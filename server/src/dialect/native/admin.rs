@@ -7,12 +7,15 @@ use leasehold_api::{BackupTaken, Code};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::backup::Error;
+use crate::auth::Caller;
+use crate::backup::{Error, TakeBackup};
 
 /// Takes a backup. Where it goes is a setting: no request can name a path.
 pub(super) async fn backup(
     State(app): State<App>,
+    caller: Caller,
 ) -> Result<(StatusCode, Json<BackupTaken>), Refusal> {
+    let TakeBackup = caller.permit(TakeBackup)?.into_inner();
     let Some(backups) = app.backups.clone() else {
         let why = "this server takes no backups: start it with --backup-dir";
         return Err(Refusal::new(StatusCode::CONFLICT, Code::BackupsOff, why));

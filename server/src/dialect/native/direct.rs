@@ -89,22 +89,22 @@ impl Direct {
     where
         B: HttpBody<Data = Bytes>,
     {
-        let received = Received(arrival.received);
+        let (received, caller) = (Received(arrival.received), arrival.caller.clone());
         let name = request.uri().path()[PREFIX.len()..self.name_end].into();
         let lock = Lock(LockKey { namespace: app.dialect.native.namespace.clone(), name });
         match self.verb {
             Verb::Acquire => {
                 let counted = Counted::by(&app, Some(arrival.peer), request.headers());
                 let body = Body::read(request, &app).await?;
-                lock::acquire(State(app), received, lock, counted, body).await
+                lock::acquire(State(app), received, lock, counted, caller, body).await
             }
             Verb::Renew => {
                 let body = Body::read(request, &app).await?;
-                lock::renew(State(app), received, lock, body).await
+                lock::renew(State(app), received, lock, caller, body).await
             }
             Verb::Release => {
                 let body = Body::read(request, &app).await?;
-                lock::release(State(app), lock, body).await
+                lock::release(State(app), lock, caller, body).await
             }
         }
     }

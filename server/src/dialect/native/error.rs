@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 
+use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::engine;
 use crate::http::answers::TooMuch;
@@ -57,6 +58,16 @@ impl From<BadBody> for Refusal {
             }
         };
         Self::new(status, code, bad.to_string())
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let (status, code) = match denied {
+            Denied::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
+            Denied::Forbidden(_) => (StatusCode::FORBIDDEN, Code::Forbidden),
+        };
+        Self::new(status, code, denied.to_string())
     }
 }
 

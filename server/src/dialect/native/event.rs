@@ -18,6 +18,7 @@ use tokio_stream::Stream;
 use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::engine::{self, Cursor, Interest, Next, Reader};
 use crate::http::answers::Sending;
 
@@ -41,6 +42,7 @@ pub(super) async fn watch(
     State(app): State<App>,
     Namespace(namespace): Namespace,
     headers: HeaderMap,
+    caller: Caller,
     Params(params): Params<WatchParams>,
 ) -> Result<Response, Refusal> {
     // Whatever is no text is no id either.
@@ -49,13 +51,14 @@ pub(super) async fn watch(
         .or(params.since.as_deref())
         .map(|id| parse_id("since or Last-Event-ID", id))
         .transpose()?;
-    let sending = app.answers.stream()?;
     let interest = match params.lock {
         Some(name) => Interest::Lock(LockKey { namespace, name: name.into() }),
         None => Interest::Namespace(namespace),
     };
+    let interest = caller.permit(interest)?;
+    let sending = app.answers.stream()?;
     let reader = app.engine.follow(interest, since);
-    let generation = app.engine.events().generation();
+    let generation = app.engine.generation();
     let engine = app.engine.clone();
     let frames = Frames {
         reader,

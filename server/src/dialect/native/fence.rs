@@ -9,16 +9,19 @@ use leasehold_core::LockKey;
 use super::error::Refusal;
 use super::extract::Body;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::engine::ReadLock;
 
 pub(super) async fn check(
     State(app): State<App>,
+    caller: Caller,
     Body(request): Body<FenceCheck>,
 ) -> Result<Response, Refusal> {
     let namespace =
         request.namespace.map_or_else(|| app.dialect.native.namespace.clone(), Into::into);
     let key = LockKey { namespace, name: request.lock_name.into() };
-    let view = app.engine.ask(ReadLock { key, n_queue_max: 0 }).await??;
+    let read = caller.permit(ReadLock { key, n_queue_max: 0 })?;
+    let view = app.engine.ask(read).await??;
     // While a lease is active no later grant can conflict with it: active is not stale.
     let accepted = view.holders.iter().any(|holder| holder.token.get() == request.fencing_token);
     Ok(Json(FenceVerdict { accepted, last_token: view.last_token.get() }).into_response())

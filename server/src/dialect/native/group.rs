@@ -20,6 +20,7 @@ use super::extract::{Body, Lock, Namespace, Received};
 use super::lock::{self, BUSY_RETRY_MS};
 use super::wire;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{self, WaitForAll, WaitedAll};
@@ -32,13 +33,14 @@ pub(super) async fn acquire(
     Received(now): Received,
     Namespace(namespace): Namespace,
     counted: Counted,
+    caller: Caller,
     Body(request): Body<AcquireAllRequest>,
 ) -> Answer {
-    let acquire = to_acquire(&app, &namespace, counted, &request)?;
+    let acquire = to_acquire(&app, &namespace, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     // `n` is a place in the request.
     let key = |n: usize| LockKey::new(namespace.clone(), request.locks[n].lock_name.as_str());
-    match app.engine.ask(WaitForAll { acquire, wait }).await {
+    match app.engine.ask(caller.permit(WaitForAll { acquire, wait })?).await {
         Ok(Ok(WaitedAll::Granted(grants))) => Ok(acquired(&app, now, &request, &grants)),
         Ok(Ok(WaitedAll::Over { n, view })) => Ok(lock::wait_over(&app, key(n), &view)),
         Ok(Err(Rejection::Member { n, why })) => lock::not_acquired(&app, key(n), *why),
@@ -54,6 +56,7 @@ fn to_acquire(
     app: &App,
     namespace: &Arc<str>,
     Counted(peer): Counted,
+    caller: &Caller,
     request: &AcquireAllRequest,
 ) -> Result<AcquireAll, Refusal> {
     let [first, others @ ..] = request.locks.as_slice() else {
@@ -69,7 +72,7 @@ fn to_acquire(
     }
     let (lock, owner) = (
         LockKey::new(namespace.clone(), first.lock_name.as_str()),
-        owner::anonymous(&request.owner_id),
+        owner::of(caller, &request.owner_id),
     );
     let first = Acquire {
         mode: modes[0],
@@ -122,12 +125,13 @@ pub(super) async fn renew(
     State(app): State<App>,
     Received(now): Received,
     Namespace(namespace): Namespace,
+    caller: Caller,
     Body(request): Body<RenewAllRequest>,
 ) -> Answer {
     if request.extend_by_ms == 0 {
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
-    let proofs = proofs(&app, &namespace, &request.owner_id, &request.leases)?;
+    let proofs = proofs(&app, &caller, &namespace, &request.owner_id, &request.leases)?;
     if let Some(n) = proofs.iter().position(Option::is_none) {
         return Ok(not_renewed(&request.leases[n]));
     }
@@ -136,7 +140,7 @@ pub(super) async fn renew(
         dialect: Dialect::Native.number(),
         extend: Extend::AtLeast(Span::from_millis(request.extend_by_ms)),
     };
-    match app.engine.ask(renew).await? {
+    match app.engine.ask(caller.permit(renew)?).await? {
         Ok(leases) => {
             let deadline = leases.iter().filter_map(|lease| lease.deadline).min();
             let expiry = deadline.map(|deadline| app.engine.expiry(deadline, now));
@@ -167,6 +171,7 @@ fn not_renewed(lost: &HeldLease) -> Response {
 /// One for each lease; `None` if what was sent cannot be any lease's.
 fn proofs(
     app: &App,
+    caller: &Caller,
     namespace: &Arc<str>,
     owner_id: &str,
     leases: &[HeldLease],
@@ -177,7 +182,7 @@ fn proofs(
     }
     let proof = |lease: &HeldLease| {
         let key = LockKey::new(namespace.clone(), lease.lock_name.as_str());
-        lock::proof(key, owner_id, &lease.lease_id, lease.fencing_token)
+        lock::proof(caller, key, owner_id, &lease.lease_id, lease.fencing_token)
     };
     Ok(leases.iter().map(proof).collect())
 }
@@ -185,16 +190,17 @@ fn proofs(
 pub(super) async fn release(
     State(app): State<App>,
     Namespace(namespace): Namespace,
+    caller: Caller,
     Body(request): Body<ReleaseAllRequest>,
 ) -> Answer {
-    let proofs = proofs(&app, &namespace, &request.owner_id, &request.leases)?;
+    let proofs = proofs(&app, &caller, &namespace, &request.owner_id, &request.leases)?;
     let is_sent: Vec<_> = proofs.iter().map(Option::is_some).collect();
     let proofs: Vec<_> = proofs.into_iter().flatten().collect();
     let dialect = Dialect::Native.number();
     let mut results = if proofs.is_empty() {
         Vec::new().into_iter()
     } else {
-        app.engine.ask(ReleaseAll { proofs, dialect }).await??.into_iter()
+        app.engine.ask(caller.own(ReleaseAll { proofs, dialect })).await??.into_iter()
     };
     let leases = request.leases.into_iter().zip(is_sent).map(|(lease, is_sent)| {
         let result = is_sent.then(|| results.next()).flatten();
@@ -214,32 +220,35 @@ pub(super) async fn release(
 pub(super) async fn cancel_one(
     State(app): State<App>,
     Lock(LockKey { namespace, name }): Lock,
+    caller: Caller,
     Body(request): Body<CancelRequest>,
 ) -> Answer {
-    cancel(app, namespace, Some(name), request).await
+    cancel(app, caller, namespace, Some(name), request).await
 }
 
 pub(super) async fn cancel_any(
     State(app): State<App>,
     Namespace(namespace): Namespace,
+    caller: Caller,
     Body(request): Body<CancelRequest>,
 ) -> Answer {
-    cancel(app, namespace, None, request).await
+    cancel(app, caller, namespace, None, request).await
 }
 
 async fn cancel(
     app: App,
+    caller: Caller,
     namespace: Arc<str>,
     lock: Option<Box<str>>,
     request: CancelRequest,
 ) -> Answer {
     let cancel = Cancel {
-        owner: owner::anonymous(&request.owner_id),
+        owner: owner::of(&caller, &request.owner_id),
         namespace,
         lock,
         dialect: Dialect::Native.number(),
         request_id: request.request_id.into(),
     };
-    let cancelled = app.engine.ask(cancel).await??;
+    let cancelled = app.engine.ask(caller.own(cancel)).await??;
     Ok(json(StatusCode::OK, &Cancelled { cancelled }))
 }

@@ -11,6 +11,7 @@ use super::error::Refusal;
 use super::event::{parse_id, wire};
 use super::extract::{Lock, Namespace, Params};
 use crate::app::App;
+use crate::auth::{Caller, Permitted};
 use crate::engine::{Cursor, Event, EventId};
 use crate::store::history::Asked;
 
@@ -34,21 +35,24 @@ pub(super) struct HistoryParams {
 pub(super) async fn of_lock(
     State(app): State<App>,
     Lock(key): Lock,
+    caller: Caller,
     Params(params): Params<HistoryParams>,
 ) -> Result<Response, Refusal> {
-    answer(app, key.namespace.to_string(), Some(key.name.to_string()), params).await
+    answer(app, caller, key.namespace.to_string(), Some(key.name.to_string()), params).await
 }
 
 pub(super) async fn of_namespace(
     State(app): State<App>,
     Namespace(namespace): Namespace,
+    caller: Caller,
     Params(params): Params<HistoryParams>,
 ) -> Result<Response, Refusal> {
-    answer(app, namespace.to_string(), None, params).await
+    answer(app, caller, namespace.to_string(), None, params).await
 }
 
 async fn answer(
     app: App,
+    caller: Caller,
     namespace: String,
     lock: Option<String>,
     params: HistoryParams,
@@ -58,12 +62,13 @@ async fn answer(
         return Err(Refusal::invalid(format!("limit: must be from 1 to {LIMIT_MAX}")));
     }
     let cursor = params.cursor.as_deref().map(|cursor| parse_id("cursor", cursor)).transpose()?;
-    let generation = app.engine.events().generation();
+    let generation = app.engine.generation();
     if cursor.is_some_and(|cursor| cursor.generation != generation) {
         return Err(Refusal::invalid("cursor: is from before this server was restored"));
     }
     let asked =
         Asked { namespace: Some(namespace), lock, owner: params.owner, since_ms: params.since };
+    let asked = caller.permit(asked)?;
     let (events, before) = find(&app, asked, cursor.map(|cursor| cursor.id), limit).await?;
     let name = |id: EventId| Cursor { generation, id }.to_string();
     let events = events.iter().map(|event| PastEvent { id: name(event.id), event: wire(event) });
@@ -75,12 +80,11 @@ type Found = (Vec<std::sync::Arc<Event>>, Option<EventId>);
 /// The latest events are in memory; whatever is older than all of those is on disk.
 async fn find(
     app: &App,
-    asked: Asked,
+    asked: Permitted<Asked>,
     before: Option<EventId>,
     n_max: usize,
 ) -> Result<Found, Refusal> {
-    let (mut events, oldest) =
-        app.engine.events().recent(before, n_max, |event| asked.wants(event));
+    let (mut events, oldest) = app.engine.recent(&asked, before, n_max);
     if events.len() == n_max {
         let last = events.last().map(|event| event.id);
         return Ok((events, last));

@@ -12,6 +12,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 
@@ -47,6 +48,7 @@ enum StateParam {
 pub(super) async fn list(
     State(app): State<App>,
     Namespace(namespace): Namespace,
+    caller: Caller,
     Params(params): Params<ListParams>,
 ) -> Result<Response, Refusal> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
@@ -65,7 +67,7 @@ pub(super) async fn list(
         n_max: limit,
         from: parse_cursor(params.cursor.as_deref())?,
     };
-    let mut list = Listing { app, limit, filter, n_shown: 0, is_over: false };
+    let mut list = Listing { app, caller, limit, filter, n_shown: 0, is_over: false };
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
     while n_bytes < PIECE_BYTES && !list.is_over {
         let page = list.next().await?;
@@ -83,6 +85,7 @@ pub(super) async fn list(
 /// A list on its way: where it is, and how much of it was shown.
 struct Listing {
     app: App,
+    caller: Caller,
     limit: usize,
     filter: Filter,
     n_shown: usize,
@@ -94,7 +97,8 @@ impl Listing {
     async fn next(&mut self) -> Result<LockPage, Refusal> {
         self.filter.n_max = self.limit - self.n_shown;
         // One turn of the engine looks at a bounded number of locks, so a page can take several.
-        let page = self.app.engine.ask(ListLocks(self.filter.clone())).await?;
+        let ask = self.caller.permit(ListLocks(self.filter.clone()))?;
+        let page = self.app.engine.ask(ask).await?;
         self.n_shown += page.locks.len();
         self.is_over = page.next.is_none() || self.n_shown == self.limit;
         self.filter.from = page.next.unwrap_or(usize::MAX);

@@ -18,6 +18,7 @@ use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::wire;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::engine::{self, ReadLease, ReadLock, WaitFor, Waited};
@@ -35,11 +36,12 @@ pub(super) async fn acquire(
     Received(now): Received,
     Lock(key): Lock,
     counted: Counted,
+    caller: Caller,
     Body(request): Body<AcquireRequest>,
 ) -> Answer {
-    let acquire = to_acquire(&app, &key, counted, &request)?;
+    let acquire = to_acquire(&app, &key, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
-    match app.engine.ask(WaitFor { acquire, wait }).await {
+    match app.engine.ask(caller.permit(WaitFor { acquire, wait })?).await {
         Ok(Ok(Waited::Granted(grant))) => Ok(acquired(&app, now, key, *grant)),
         Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, &view)),
         Ok(Err(rejection)) => not_acquired(&app, key, rejection),
@@ -52,13 +54,14 @@ fn to_acquire(
     app: &App,
     key: &LockKey,
     Counted(peer): Counted,
+    caller: &Caller,
     request: &AcquireRequest,
 ) -> Result<Acquire, Refusal> {
     let mode = wire::mode(request.mode, request.limit).map_err(Refusal::invalid)?;
     if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
         return Err(Refusal::invalid("grace_ms is only allowed for exclusive leases"));
     }
-    let owner = owner::anonymous(&request.owner_id);
+    let owner = owner::of(caller, &request.owner_id);
     let secret = Secret(crate::random::bytes());
     Ok(Acquire {
         mode,
@@ -161,12 +164,13 @@ pub(super) async fn renew(
     State(app): State<App>,
     Received(now): Received,
     Lock(key): Lock,
+    caller: Caller,
     Body(request): Body<RenewRequest>,
 ) -> Answer {
     if request.extend_by_ms == 0 {
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
-    let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
+    let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_renewed()) };
     let renew = Renew {
         proof,
@@ -174,7 +178,7 @@ pub(super) async fn renew(
         extend: Extend::AtLeast(Span::from_millis(request.extend_by_ms)),
         request_id: request.request_id.map(Into::into),
     };
-    match app.engine.ask(renew).await? {
+    match app.engine.ask(caller.permit(renew)?).await? {
         Ok(lease) => {
             let expiry = lease.deadline.map(|deadline| app.engine.expiry(deadline, now));
             let answer = Renewed {
@@ -199,9 +203,10 @@ fn not_renewed() -> Response {
 pub(super) async fn release(
     State(app): State<App>,
     Lock(key): Lock,
+    caller: Caller,
     Body(request): Body<ReleaseRequest>,
 ) -> Answer {
-    let proof = proof(key, &request.owner_id, &request.lease_id, request.fencing_token);
+    let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_released(Reason::NotOwner)) };
     let number = lease_id::parse(&request.lease_id).map(|id| id.number);
     let release = Release {
@@ -209,9 +214,9 @@ pub(super) async fn release(
         dialect: Dialect::Native.number(),
         request_id: request.request_id.map(Into::into),
     };
-    match app.engine.ask(release).await? {
+    match app.engine.ask(caller.own(release)).await? {
         Ok(_) => Ok(json(StatusCode::OK, &Released { released: true })),
-        Err(Rejection::Ended(Ending::Expired)) if !is_anothers(&app, number).await? => {
+        Err(Rejection::Ended(Ending::Expired)) if !is_anothers(&app, &caller, number).await? => {
             Ok(not_released(Reason::Expired))
         }
         Err(rejection) if is_not_theirs(&rejection) => Ok(not_released(Reason::NotOwner)),
@@ -220,11 +225,20 @@ pub(super) async fn release(
 }
 
 /// Has somebody else the lock of a lease that ended?
-async fn is_anothers(app: &App, number: Option<LeaseNumber>) -> Result<bool, Refusal> {
+async fn is_anothers(
+    app: &App,
+    caller: &Caller,
+    number: Option<LeaseNumber>,
+) -> Result<bool, Refusal> {
     let Some(number) = number else { return Ok(false) };
-    let lease = app.engine.ask(ReadLease { number, dialect: Dialect::Native.number() }).await?;
+    let read = ReadLease { number, dialect: Dialect::Native.number() };
+    let lease = app.engine.ask(caller.own(read)).await?;
     let Some(lease) = lease else { return Ok(false) };
-    let lock = app.engine.ask(ReadLock { key: lease.lock, n_queue_max: 0 }).await??;
+    // Whoever may not look at the lock is not told who has it now.
+    let Ok(read) = caller.permit(ReadLock { key: lease.lock, n_queue_max: 0 }) else {
+        return Ok(false);
+    };
+    let lock = app.engine.ask(read).await??;
     Ok(!lock.holders.is_empty())
 }
 
@@ -248,32 +262,41 @@ pub(super) fn is_not_theirs(rejection: &Rejection) -> bool {
 }
 
 /// `None` if what was sent cannot be any lease's.
-pub(super) fn proof(key: LockKey, owner_id: &str, lease_id: &str, token: u64) -> Option<Proof> {
+pub(super) fn proof(
+    caller: &Caller,
+    key: LockKey,
+    owner_id: &str,
+    lease_id: &str,
+    token: u64,
+) -> Option<Proof> {
     Some(Proof::Id {
         id: lease_id::parse(lease_id)?,
-        owner: owner::anonymous(owner_id),
+        owner: owner::of(caller, owner_id),
         token: Some(Token::new(token)?),
         lock: Some(key),
     })
 }
 
-pub(super) async fn look(State(app): State<App>, Lock(key): Lock) -> Answer {
+pub(super) async fn look(State(app): State<App>, Lock(key): Lock, caller: Caller) -> Answer {
     let read = ReadLock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
-    let view = app.engine.ask(read).await??;
+    let view = app.engine.ask(caller.permit(read)?).await??;
     Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, app.engine.now())))
 }
 
 pub(super) async fn revoke(
     State(app): State<App>,
     Lock(key): Lock,
+    caller: Caller,
     Body(request): Body<RevokeRequest>,
 ) -> Answer {
     if request.reason.is_empty() {
         return Err(Refusal::invalid("reason must not be empty"));
     }
     let reason = request.reason.as_str().into();
-    let leases = app.engine.ask(Revoke { target: Target::Lock(key.clone()), reason }).await??;
-    tracing::warn!(lock = ?key, by = "anonymous", reason = ?request.reason, n = leases.len(), "revoked");
+    let revoke = Revoke { target: Target::Lock(key.clone()), reason };
+    let leases = app.engine.ask(caller.permit(revoke)?).await??;
+    let by = &**caller.principal().name();
+    tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
     let revoked = leases.iter().map(|lease| RevokedLease {
         owner_id: lease.owner.instance.to_string(),
         fencing_token: lease.token.get(),

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::error::Refusal;
 use super::extract::{Body, Number, Params};
 use crate::app::App;
+use crate::auth::{Caller, Right};
 use crate::dialect;
 use crate::engine::{ListHoldings, ListSessions, ReadMaintenance};
 use crate::http::json;
@@ -30,6 +31,7 @@ type Answer = Result<Response, Refusal>;
 /// In slices, so that nobody waits long for an owner that has very much.
 pub(super) async fn revoke(
     State(app): State<App>,
+    caller: Caller,
     Body(request): Body<RevokeAllRequest>,
 ) -> Answer {
     let whose = whose(&request)?;
@@ -43,7 +45,8 @@ pub(super) async fn revoke(
     }
     let (mut n_revoked, mut revoked, mut from) = (0, Vec::new(), Some(0));
     while let Some(place) = from {
-        let page = app.engine.ask(ListHoldings { whose: whose.clone(), from: place }).await?;
+        let list = caller.permit(ListHoldings { whose: whose.clone(), from: place })?;
+        let page = app.engine.ask(list).await?;
         from = page.next;
         n_revoked += page.leases.len() as u64;
         let n_room = SHOWN_MAX.saturating_sub(revoked.len());
@@ -51,7 +54,9 @@ pub(super) async fn revoke(
         if !request.dry_run && !page.leases.is_empty() {
             let numbers = page.leases.iter().map(|lease| lease.number).collect();
             let reason = request.reason.as_str().into();
-            app.engine.ask(Revoke { target: Target::Leases(numbers), reason }).await??;
+            let revoke = Revoke { target: Target::Leases(numbers), reason };
+            let locks = page.leases.iter().map(|lease| &lease.lock);
+            app.engine.ask(caller.permit_on(Right::Revoke, locks, revoke)?).await??;
         }
     }
     if !request.dry_run {
@@ -79,16 +84,17 @@ fn shown(lease: &LeaseRecord) -> RevokedFrom {
     }
 }
 
-pub(super) async fn maintenance(State(app): State<App>) -> Answer {
-    let on = app.engine.ask(ReadMaintenance).await?;
+pub(super) async fn maintenance(State(app): State<App>, caller: Caller) -> Answer {
+    let on = app.engine.ask(caller.permit(ReadMaintenance)?).await?;
     Ok(json(StatusCode::OK, &Maintenance { on }))
 }
 
 pub(super) async fn set_maintenance(
     State(app): State<App>,
+    caller: Caller,
     Body(MaintenanceRequest { on }): Body<MaintenanceRequest>,
 ) -> Answer {
-    app.engine.ask(Maintain { on }).await??;
+    app.engine.ask(caller.permit(Maintain { on })?).await??;
     tracing::warn!(on, "maintenance");
     Ok(json(StatusCode::OK, &Maintenance { on }))
 }
@@ -106,6 +112,7 @@ pub(super) struct SessionParams {
 
 pub(super) async fn sessions(
     State(app): State<App>,
+    caller: Caller,
     Params(params): Params<SessionParams>,
 ) -> Answer {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
@@ -118,7 +125,7 @@ pub(super) async fn sessions(
         Some(Err(_)) => return Err(Refusal::invalid("cursor: is not one this server gave")),
     };
     let ask = ListSessions { from: SessionNumber(from), n_max: limit + 1 };
-    let mut found = app.engine.ask(ask).await?;
+    let mut found = app.engine.ask(caller.permit(ask)?).await?;
     let now = app.engine.now();
     let next = found.get(limit).map(|(session, _)| session.number.0.to_string());
     found.truncate(limit);
@@ -135,9 +142,13 @@ pub(super) async fn sessions(
     Ok(json(StatusCode::OK, &body))
 }
 
-pub(super) async fn end_session(State(app): State<App>, Number(number): Number) -> Answer {
+pub(super) async fn end_session(
+    State(app): State<App>,
+    Number(number): Number,
+    caller: Caller,
+) -> Answer {
     let number = SessionNumber(number.ok_or(Rejection::NoSuchSession)?);
-    app.engine.ask(EndSession { number }).await??;
+    app.engine.ask(caller.permit(EndSession { number })?).await??;
     tracing::warn!(?number, "session ended by an operator");
     Ok(StatusCode::NO_CONTENT.into_response())
 }

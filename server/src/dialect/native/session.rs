@@ -11,6 +11,7 @@ use super::error::Refusal;
 use super::extract::{Body, Received, SessionId};
 use super::wire;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::engine::{Expiry, ReadSession};
@@ -21,18 +22,19 @@ pub(super) async fn open(
     State(app): State<App>,
     Received(now): Received,
     Counted(peer): Counted,
+    caller: Caller,
     Body(request): Body<OpenSessionRequest>,
 ) -> Answer {
     let secret: [u8; 32] = crate::random::bytes();
     let session_id: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let open = OpenSession {
         digest: wire::session_digest(&session_id),
-        owner: owner::anonymous(&request.owner_id),
+        owner: owner::of(&caller, &request.owner_id),
         dialect: Dialect::Native.number(),
         ttl: Span::from_millis(request.ttl_ms),
         peer,
     };
-    let deadline = app.engine.ask(open).await??.deadline;
+    let deadline = app.engine.ask(caller.permit(open)?).await??.deadline;
     let body = shown(session_id, request.owner_id, &app.engine.expiry(deadline, now));
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
@@ -41,9 +43,11 @@ pub(super) async fn look(
     State(app): State<App>,
     Received(now): Received,
     SessionId(id): SessionId,
+    caller: Caller,
 ) -> Answer {
     let digest = wire::session_digest(&id);
-    let session = app.engine.ask(ReadSession { digest, dialect: Dialect::Native.number() }).await?;
+    let read = ReadSession { digest, dialect: Dialect::Native.number() };
+    let session = app.engine.ask(caller.own(read)).await?;
     let session = session.ok_or(Rejection::NoSuchSession)?;
     let owner_id = session.owner.instance.to_string();
     Ok(Json(shown(id, owner_id, &app.engine.expiry(session.deadline, now))).into_response())
@@ -63,17 +67,23 @@ pub(super) async fn keep(
     State(app): State<App>,
     Received(now): Received,
     SessionId(id): SessionId,
+    caller: Caller,
 ) -> Answer {
     let session = wire::session_digest(&id);
     let keep = KeepSession { session, dialect: Dialect::Native.number() };
-    let deadline = app.engine.ask(keep).await??;
+    let deadline = app.engine.ask(caller.own(keep)).await??;
     let Expiry { in_ms, after_send_ms } = app.engine.expiry(deadline, now);
     let body = KeptAlive { expires_in_ms: in_ms, expires_after_send_ms: after_send_ms };
     Ok(Json(body).into_response())
 }
 
-pub(super) async fn close(State(app): State<App>, SessionId(id): SessionId) -> Answer {
+pub(super) async fn close(
+    State(app): State<App>,
+    SessionId(id): SessionId,
+    caller: Caller,
+) -> Answer {
     let session = wire::session_digest(&id);
-    app.engine.ask(CloseSession { session, dialect: Dialect::Native.number() }).await??;
+    let close = CloseSession { session, dialect: Dialect::Native.number() };
+    app.engine.ask(caller.own(close)).await??;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -16,19 +16,21 @@ use super::extract::{Body, Lock};
 use super::lock;
 use super::wire;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::engine::{WatchLease, Watched};
 
 pub(super) async fn watch(
     State(app): State<App>,
     Lock(key): Lock,
+    caller: Caller,
     Body(request): Body<WatchLeaseRequest>,
 ) -> Result<Response, Refusal> {
     let WatchLeaseRequest { owner_id, lease_id, fencing_token } = &request;
-    let proof = lock::proof(key.clone(), owner_id, lease_id, *fencing_token);
+    let proof = lock::proof(&caller, key.clone(), owner_id, lease_id, *fencing_token);
     let proof = proof.ok_or_else(not_held)?;
     let watch = WatchLease { proof, dialect: Dialect::Native.number() };
-    let Watched { lease, ended } = match app.engine.ask(watch).await? {
+    let Watched { lease, ended } = match app.engine.ask(caller.own(watch)).await? {
         Ok(watched) => watched,
         Err(rejection) if lock::is_not_theirs(&rejection) => return Err(not_held()),
         Err(rejection) => return Err(rejection.into()),

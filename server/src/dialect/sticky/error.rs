@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire;
+use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
 use crate::engine;
 
@@ -47,6 +48,16 @@ impl IntoResponse for Refusal {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let status = match denied {
+            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+        };
+        Self::new(status, denied.to_string())
     }
 }
 

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use super::duration;
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::query;
+use crate::dialect::{owner, query};
+use crate::door::Arrival;
 
 /// The lock of a query without `job`.
 const DEFAULT_JOB: &str = "default";
@@ -67,7 +68,7 @@ impl FromRequestParts<App> for AcquireParams {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let query: AcquireQuery = parse(parts)?;
-        let owner = owner(&query.client)?;
+        let owner = named(parts, &query.client)?;
         Ok(Self { lock: lock(app, query.job), owner, ttl: ttl(app, &query.ttl)? })
     }
 }
@@ -77,7 +78,7 @@ impl FromRequestParts<App> for ReleaseParams {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let query: ReleaseQuery = parse(parts)?;
-        Ok(Self { owner: owner(&query.client)?, lock: lock(app, query.job) })
+        Ok(Self { owner: named(parts, &query.client)?, lock: lock(app, query.job) })
     }
 }
 
@@ -94,11 +95,11 @@ fn parse<T: DeserializeOwned>(parts: &Parts) -> Result<T, Refusal> {
     query::parse(&parts.uri).map_err(Refusal::invalid)
 }
 
-fn owner(client: &str) -> Result<Owner, Refusal> {
+fn named(parts: &Parts, client: &str) -> Result<Owner, Refusal> {
     if client.is_empty() {
         return Err(Refusal::invalid("client parameter required"));
     }
-    Ok(crate::dialect::owner::anonymous(client))
+    Ok(owner::of(&Arrival::of(parts).caller, client))
 }
 
 fn lock(app: &App, job: String) -> LockKey {

@@ -9,6 +9,7 @@ use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
 use crate::engine::{ReadLock, Take};
@@ -18,11 +19,12 @@ type Answer = Result<Response, Refusal>;
 pub(super) async fn acquire(
     State(app): State<App>,
     counted: Counted,
+    caller: Caller,
     params: AcquireParams,
 ) -> Answer {
     let now = app.engine.now();
     let job = params.lock.name.clone();
-    match app.engine.ask(take(&app, counted, params)).await? {
+    match app.engine.ask(caller.permit(take(&app, counted, params))?).await? {
         Ok(grant) => Ok(acquired(&app, now, &job, &grant)),
         Err(rejection) => not_acquired(&app, &job, rejection),
     }
@@ -89,17 +91,23 @@ fn not_acquired(app: &App, job: &str, rejection: Rejection) -> Answer {
     }
 }
 
-pub(super) async fn release(State(app): State<App>, params: ReleaseParams) -> Answer {
+pub(super) async fn release(
+    State(app): State<App>,
+    caller: Caller,
+    params: ReleaseParams,
+) -> Answer {
     let ReleaseParams { lock, owner } = params;
     let job = lock.name.clone();
-    app.engine.ask(GiveUp { lock, owner, dialect: Dialect::Sticky.number() }).await??;
+    let give_up = GiveUp { lock, owner, dialect: Dialect::Sticky.number() };
+    app.engine.ask(caller.own(give_up)).await??;
     let body = Released { success: true, job: &job, holder: "", message: "lock released" };
     Ok(wire::answer(StatusCode::OK, body))
 }
 
-pub(super) async fn look(State(app): State<App>, params: LookParams) -> Answer {
+pub(super) async fn look(State(app): State<App>, caller: Caller, params: LookParams) -> Answer {
     let now = app.engine.now();
     let key = params.lock;
-    let view = app.engine.ask(ReadLock { key: key.clone(), n_queue_max: 0 }).await??;
+    let read = caller.permit(ReadLock { key: key.clone(), n_queue_max: 0 })?;
+    let view = app.engine.ask(read).await??;
     Ok(wire::answer(StatusCode::OK, wire::status(&app, &key.name, &view, now)))
 }

@@ -8,14 +8,15 @@ use leasehold_core::{LockKey, LockView, Timestamp};
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::engine::{Filter, ListLocks, LockPage};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 /// More locks than this are not shown: the native dialect lists them in pages.
 const SHOWN_MAX: usize = 200;
 
-pub(super) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
-    let (mut locks, is_all) = locks(&app).await?;
+pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
+    let (mut locks, is_all) = locks(&app, &caller).await?;
     locks.sort_unstable_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let now = app.engine.now();
     let rows =
@@ -48,7 +49,7 @@ pub(super) async fn show(State(app): State<App>) -> Result<Response, Refusal> {
 }
 
 /// The locks of this dialect's namespace, and whether these are all.
-async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
+async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut filter = Filter {
         namespace: (*app.dialect.sticky.namespace).into(),
         prefix: "".into(),
@@ -60,7 +61,8 @@ async fn locks(app: &App) -> Result<(Vec<(LockKey, LockView)>, bool), Refusal> {
     let mut locks = Vec::new();
     loop {
         filter.n_max = SHOWN_MAX - locks.len();
-        let LockPage { locks: found, next, .. } = app.engine.ask(ListLocks(filter.clone())).await?;
+        let list = caller.permit(ListLocks(filter.clone()))?;
+        let LockPage { locks: found, next, .. } = app.engine.ask(list).await?;
         locks.extend(found);
         match next {
             None => return Ok((locks, true)),

@@ -18,7 +18,8 @@ use tempfile::TempDir;
 
 use super::room::{Room, Space, Taken};
 use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, walk};
-use crate::dialect::files::path::{FilePath, OWN_FOLDER};
+use crate::auth::Permitted;
+use crate::dialect::files::path::{FilePath, OWN_FOLDER, ToRead, ToWrite};
 
 /// How often publishing begins anew if somebody removes the folders it just made.
 const PUBLISH_TRIES: usize = 3;
@@ -66,7 +67,7 @@ impl Local {
 }
 
 impl Content for Local {
-    fn find(&self, path: &FilePath) -> Result<Option<Found>, Error> {
+    fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Error> {
         if path.segments().next().is_none() {
             return Ok(Some(Found::Folder));
         }
@@ -79,7 +80,12 @@ impl Content for Local {
         }
     }
 
-    fn list(&self, folder: &FilePath, after: Option<&str>, n_max: usize) -> Result<Listing, Error> {
+    fn list(
+        &self,
+        folder: &Permitted<ToRead>,
+        after: Option<&str>,
+        n_max: usize,
+    ) -> Result<Listing, Error> {
         let is_root = folder.segments().next().is_none();
         let folder = walk::to_folder(&self.root, folder)?;
         let mut names = BTreeSet::new();
@@ -113,7 +119,7 @@ impl Content for Local {
         Ok(Box::new(LocalDraft { root, incoming, name: Some(name), file, taken }))
     }
 
-    fn remove(&self, path: &FilePath) -> Result<(), Error> {
+    fn remove(&self, path: &Permitted<ToWrite>) -> Result<(), Error> {
         self.room.wait();
         let (folder, name) = walk::to_parent(&self.root, path)?;
         let stat = walk::look(&folder, name)?;
@@ -131,7 +137,7 @@ impl Content for Local {
         Ok(fs::fsync(&folder)?)
     }
 
-    fn make_folder(&self, folder: &FilePath) -> Result<bool, Error> {
+    fn make_folder(&self, folder: &Permitted<ToWrite>) -> Result<bool, Error> {
         self.room.check(0)?;
         walk::make(&self.root, folder.segments()).map(|(_, is_new)| is_new)
     }
@@ -173,7 +179,7 @@ impl Draft for LocalDraft {
         Ok(self.file.sync_all()?)
     }
 
-    fn publish(mut self: Box<Self>, path: &FilePath) -> Result<(Facts, bool), Error> {
+    fn publish(mut self: Box<Self>, path: &Permitted<ToWrite>) -> Result<(Facts, bool), Error> {
         for _ in 1..PUBLISH_TRIES {
             match self.rename(path) {
                 Err(Error::Missing) => {}

@@ -12,24 +12,30 @@ use std::io::{self, Read, Seek};
 pub(crate) use local::Local;
 pub(crate) use room::Quota;
 
-use super::path::FilePath;
+use super::path::{ToRead, ToWrite};
+use crate::auth::Permitted;
 
 /// A place for files.
 pub(crate) trait Content: Send + Sync {
     /// What is at a path, if anything.
-    fn find(&self, path: &FilePath) -> Result<Option<Found>, Error>;
+    fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Error>;
 
     /// Some of what is in a folder: by name, after the name `after`, at most `n_max`.
-    fn list(&self, folder: &FilePath, after: Option<&str>, n_max: usize) -> Result<Listing, Error>;
+    fn list(
+        &self,
+        folder: &Permitted<ToRead>,
+        after: Option<&str>,
+        n_max: usize,
+    ) -> Result<Listing, Error>;
 
     /// A file that is not one yet.
     fn draft(&self) -> Result<Box<dyn Draft>, Error>;
 
     /// Removes a file or an empty folder, durably.
-    fn remove(&self, path: &FilePath) -> Result<(), Error>;
+    fn remove(&self, path: &Permitted<ToWrite>) -> Result<(), Error>;
 
     /// Makes a folder and those around it, durably. Was it not there before?
-    fn make_folder(&self, folder: &FilePath) -> Result<bool, Error>;
+    fn make_folder(&self, folder: &Permitted<ToWrite>) -> Result<bool, Error>;
 
     /// Says why there would be no room for a file of this size.
     fn check_room(&self, n_bytes: u64) -> Result<(), Error>;
@@ -47,7 +53,7 @@ pub(crate) trait Draft: Send {
     fn seal(&mut self, kind: Option<&str>) -> Result<(), Error>;
 
     /// Becomes the file of this path at once and durably, in place of what was there. Was there none?
-    fn publish(self: Box<Self>, path: &FilePath) -> Result<(Facts, bool), Error>;
+    fn publish(self: Box<Self>, path: &Permitted<ToWrite>) -> Result<(Facts, bool), Error>;
 }
 
 /// What is at a path.
