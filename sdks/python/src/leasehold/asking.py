@@ -1,0 +1,152 @@
+"""Asking for a lock until it is there, or certain not to be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, TypeVar
+
+from .errors import Broken, Failed, Invalid, LeaseholdError
+from .holding import LeaseHolding
+from .lease import millis
+from .loss import OnLost
+from .retry import Attempts, Manner, Retry
+from .secret import request_id
+from .transport import within
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+
+DEFAULT_TTL = 30.0
+#: The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
+WAIT_MAX = 24 * 60 * 60.0
+#: How long whoever is cancelled stays to leave the queue.
+LEAVE_MAX = 2.0
+
+logger = logging.getLogger("leasehold")
+A = TypeVar("A")
+L = TypeVar("L", bound=LeaseHolding)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a lock is asked for. Times are seconds."""
+
+    #: How long the lease lasts if it is not renewed: 30 s unless given. It is renewed after a third of that.
+    ttl: Optional[float] = None
+    #: How long to wait in the queue.
+    wait: float = 0.0
+    #: How long before its end the lease counts as lost: unless given, 0.25 s or a tenth of the ttl, whichever is less.
+    margin: Optional[float] = None
+    grace: Optional[float] = None
+    metadata: Any = None
+    owner: Optional[str] = None
+    #: Be told of a revocation at once, at the cost of one more connection.
+    watched: bool = False
+    retry: Retry = Retry()
+    on_lost: Optional[OnLost] = None
+
+    @property
+    def ttl_or_default(self) -> float:
+        """The ttl, also if none is given."""
+        return DEFAULT_TTL if self.ttl is None else self.ttl
+
+    def margin_or_default(self) -> float:
+        """Return the margin, if it makes sense with the ttl."""
+        ttl = self.ttl_or_default
+        if not ttl > 0:
+            raise Invalid(f"ttl must be more than 0, not {ttl!r}")
+        if not self.wait >= 0:
+            raise Invalid(f"wait must not be less than 0, not {self.wait!r}")
+        margin = min(0.25, ttl / 10) if self.margin is None else self.margin
+        if not 0 <= margin <= ttl / 2:
+            raise Invalid("margin must be from 0 to half of the ttl")
+        return margin
+
+
+class Question:
+    """One request for a lock, in as many tries as it takes: all with the same request id."""
+
+    def __init__(self, client: AsyncClient, options: Options, manner: Manner, body: Dict[str, Any]) -> None:
+        self._client = client
+        self._options = options
+        self._manner = manner
+        self._body = {**body, "request_id": request_id()}
+
+    async def ask(
+        self,
+        send: Callable[[Any], Awaitable[A]],
+        take: Callable[[float, A], Awaitable[L]],
+    ) -> L:
+        """Return the lease that `take` makes of an answer to `send` and the time it was sent at."""
+        clock, retry, wait = self._client.clock, self._options.retry, self._options.wait
+        give_up_at = clock.now() + (wait or retry.total_max)
+        attempts = Attempts(retry, self._manner, give_up_at)
+        while True:
+            sent_at = clock.now()
+            attempts.begin(sent_at)
+            if self._manner is Manner.QUEUE:
+                self._body["wait_ms"] = millis(min(max(give_up_at - sent_at, 0.0), WAIT_MAX))
+            try:
+                lease = await self._try(sent_at, send, take)
+                if lease.held:
+                    return lease
+                await lease._farewell()
+                error: LeaseholdError = self._renamed()
+            except LeaseholdError as failure:
+                is_spent = isinstance(failure, Failed) and failure.code == "REQUEST_ID_SPENT"
+                error = self._renamed() if is_spent else failure
+            pause = attempts.after(error, clock.now())
+            if pause is None:
+                raise error
+            logger.debug("not acquired yet, next try in %.3f s: %s", pause, error)
+            await self._pause(pause, error, send, take)
+
+    def _renamed(self) -> LeaseholdError:
+        """Take another id: this one has had its lease.
+
+        We slept through it, or a broken connection kept it from us.
+        """
+        self._body["request_id"] = request_id()
+        return Broken("the lease was over before we knew of it")
+
+    async def _try(
+        self, sent_at: float, send: Callable[[Any], Awaitable[A]], take: Callable[[float, A], Awaitable[L]]
+    ) -> L:
+        try:
+            return await take(sent_at, await send(self._body))
+        except asyncio.CancelledError:
+            await self._leave(send, take)
+            raise
+
+    async def _pause(
+        self,
+        pause: float,
+        error: LeaseholdError,
+        send: Callable[[Any], Awaitable[A]],
+        take: Callable[[float, A], Awaitable[L]],
+    ) -> None:
+        clock = self._client.clock
+        try:
+            await clock.sleep_until(clock.now() + pause)
+        except asyncio.CancelledError:
+            if error.may_have_taken_effect:
+                await self._leave(send, take)
+            raise
+
+    async def _leave(self, send: Callable[[Any], Awaitable[A]], take: Callable[[float, A], Awaitable[L]]) -> None:
+        """Tell the server that nobody waits any more: otherwise the place would be kept for a while."""
+
+        async def leave() -> None:
+            if await self._client.cancel(self._body["owner_id"], self._body["request_id"]):
+                return
+            # Nobody waits, so it may have been granted. The same request tells, and what it gives is given back.
+            sent_at = self._client.clock.now()
+            lease = await take(sent_at, await send({**self._body, "wait_ms": None}))
+            await lease.release()
+
+        try:
+            await within(LEAVE_MAX, leave())
+        except (LeaseholdError, asyncio.TimeoutError) as error:
+            logger.debug("the queue could not be left at once: %s", error)

@@ -1,0 +1,1 @@
+"""The same for programs without asyncio: every call blocks, and a thread renews meanwhile."""

@@ -1,0 +1,187 @@
+"""Every call of the native dialect, as it is on the wire: one request, one answer, nothing in the background.
+
+Deadlines are the caller's business here: note the time *before* the call and add `expires_after_send_ms` to that.
+`AsyncClient.lock` does so.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Type, cast
+from urllib.parse import quote
+
+from . import wire
+from .errors import Foreign, Invalid, LeaseholdError, NotAcquired, NotReleased, NotRenewed, WaitTimeout
+from .transport import Answer, Transport
+
+#: A backup takes as long as the server's disk does.
+BACKUP_MAX = 600.0
+
+
+class Calls:
+    """The calls. Answers are dictionaries with the types of `leasehold.wire`."""
+
+    def __init__(self, namespace: Optional[str]) -> None:
+        self.namespace = namespace
+
+    def _transport(self) -> Transport:
+        raise NotImplementedError
+
+    async def acquire(self, lock: str, request: wire.AcquireRequest) -> wire.Acquired:
+        """Ask for a lock once. With `wait_ms` it is answered when it is granted or the time is over."""
+        longer = (request.get("wait_ms") or 0) / 1000
+        answer = await self._transport().call("POST", self._lock_path(lock, "/acquire"), _body(request), longer=longer)
+        return cast(wire.Acquired, _read(answer, NotAcquired, "lease_id", "fencing_token", "expires_after_send_ms"))
+
+    async def renew(self, lock: str, request: wire.RenewRequest, *, patience: Optional[float] = None) -> wire.Renewed:
+        """Make a lease last longer."""
+        path = self._lock_path(lock, "/renew")
+        answer = await self._transport().call("POST", path, _body(request), patience=patience)
+        return cast(wire.Renewed, _read(answer, NotRenewed, "expires_after_send_ms"))
+
+    async def release(self, lock: str, request: wire.ReleaseRequest) -> wire.Released:
+        """Give a lease back."""
+        answer = await self._transport().call("POST", self._lock_path(lock, "/release"), _body(request))
+        return cast(wire.Released, _read(answer, NotReleased))
+
+    async def acquire_all(self, request: wire.AcquireAllRequest) -> wire.AcquiredAll:
+        """Ask for several locks or none, once."""
+        longer = (request.get("wait_ms") or 0) / 1000
+        answer = await self._transport().call("POST", self._path("/acquire"), _body(request), longer=longer)
+        return cast(wire.AcquiredAll, _read(answer, NotAcquired, "leases", "expires_after_send_ms"))
+
+    async def renew_all(self, request: wire.RenewAllRequest, *, patience: Optional[float] = None) -> wire.Renewed:
+        """Make several leases last longer, or none."""
+        answer = await self._transport().call("POST", self._path("/renew"), _body(request), patience=patience)
+        return cast(wire.Renewed, _read(answer, NotRenewed, "expires_after_send_ms"))
+
+    async def release_all(self, request: wire.ReleaseAllRequest) -> wire.ReleasedAll:
+        """Give several leases back, those that are still active. What became of each is in the answer."""
+        answer = await self._transport().call("POST", self._path("/release"), _body(request))
+        # That none was active is an answer like any other.
+        if answer.status == 409 and isinstance(said := answer.json(), dict) and "leases" in said:
+            return cast(wire.ReleasedAll, said)
+        return cast(wire.ReleasedAll, _read(answer, None, "leases"))
+
+    async def cancel(self, owner: str, request_id: str) -> bool:
+        """End a wait at once. False: there was none, or its lease was granted."""
+        body = {"owner_id": owner, "request_id": request_id}
+        return bool(_read(await self._transport().call("POST", self._path("/cancel"), body), None)["cancelled"])
+
+    async def look(self, lock: str) -> wire.LockState:
+        """Return what is true of a lock right now. A lock nobody ever used is free."""
+        return cast(wire.LockState, await self._get(self._lock_path(lock)))
+
+    async def list(
+        self,
+        *,
+        prefix: Optional[str] = None,
+        owner: Optional[str] = None,
+        state: Optional[str] = None,
+        limit: Optional[int] = None,
+        cursor: Optional[str] = None,
+    ) -> wire.LockList:
+        """Return one page of locks. `state` is `held`, `waiting` or `free`."""
+        query = _query(prefix=prefix, owner=owner, state=state, limit=limit, cursor=cursor)
+        return cast(wire.LockList, await self._get(self._path("/locks") + query))
+
+    async def history(
+        self,
+        lock: Optional[str] = None,
+        *,
+        owner: Optional[str] = None,
+        since_ms: Optional[int] = None,
+        limit: Optional[int] = None,
+        cursor: Optional[str] = None,
+    ) -> wire.History:
+        """Return what happened to one lock or all, newest first."""
+        path = self._path("/history") if lock is None else self._lock_path(lock, "/history")
+        query = _query(owner=owner, since=since_ms, limit=limit, cursor=cursor)
+        return cast(wire.History, await self._get(path + query))
+
+    async def revoke(self, lock: str, reason: str) -> wire.Revoked:
+        """Take a lock away from all who have it."""
+        answer = await self._transport().call("POST", self._lock_path(lock, "/revoke"), {"reason": reason})
+        return cast(wire.Revoked, _read(answer, None))
+
+    async def check_fence(self, lock: str, fencing_token: int) -> wire.FenceVerdict:
+        """Return whether a token's lease is active. Advice only: by the time you act on it, it may not be."""
+        body: Dict[str, Any] = {"lock_name": lock, "fencing_token": fencing_token}
+        if self.namespace is not None:
+            body["namespace"] = self.namespace
+        return cast(wire.FenceVerdict, _read(await self._transport().call("POST", "/v1/fence/check", body), None))
+
+    async def open_session(self, owner: str, ttl_ms: int) -> wire.SessionOpened:
+        """Open a session without keeping it alive."""
+        answer = await self._transport().call("POST", "/v1/sessions", {"owner_id": owner, "ttl_ms": ttl_ms})
+        return cast(wire.SessionOpened, _read(answer, None, "session_id", "expires_after_send_ms"))
+
+    async def keep_session(self, session_id: str, *, patience: Optional[float] = None) -> wire.KeptAlive:
+        """Keep a session alive for another ttl."""
+        path = f"/v1/sessions/{escape(session_id)}/keepalive"
+        answer = await self._transport().call("POST", path, patience=patience)
+        return cast(wire.KeptAlive, _read(answer, None, "expires_after_send_ms"))
+
+    async def close_session(self, session_id: str) -> None:
+        """End a session and give back all its leases."""
+        answer = await self._transport().call("DELETE", f"/v1/sessions/{escape(session_id)}")
+        if not 200 <= answer.status < 300:
+            raise answer.failure()
+
+    async def take_backup(self) -> wire.BackupTaken:
+        """Have the server take a backup of itself, below the folder it was told."""
+        answer = await self._transport().call("POST", "/v1/admin/backup", patience=BACKUP_MAX)
+        return cast(wire.BackupTaken, _read(answer, None))
+
+    async def ready(self) -> None:
+        """Return if the server could make something durable right now."""
+        answer = await self._transport().call("GET", "/readyz")
+        if not 200 <= answer.status < 300:
+            raise answer.failure()
+
+    async def _get(self, path: str) -> Dict[str, Any]:
+        return _read(await self._transport().call("GET", path), None)
+
+    def _path(self, what: str) -> str:
+        return "/v1" + what if self.namespace is None else f"/v1/namespaces/{escape(self.namespace)}{what}"
+
+    def _lock_path(self, lock: str, what: str = "") -> str:
+        if not lock:
+            raise Invalid("a lock must have a name")
+        return self._path(f"/locks/{escape(lock)}{what}")
+
+
+def escape(text: str) -> str:
+    """Return `text` as one step of a path, or one value of a query."""
+    # A step of dots alone would be taken for a way up.
+    return "%2E" * len(text) if text.strip(".") == "" else quote(text, safe="")
+
+
+def _body(request: Any) -> Mapping[str, Any]:
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def _query(**parameters: Any) -> str:
+    given = [f"{name}={escape(str(value))}" for name, value in parameters.items() if value is not None]
+    return "?" + "&".join(given) if given else ""
+
+
+def _read(answer: Answer, refusal: Optional[Type[LeaseholdError]], *needed: str) -> Dict[str, Any]:
+    """Return what a 2xx says; a 409 may be a refusal, and anything else is an error."""
+    said = answer.json()
+    if isinstance(said, dict):
+        if answer.status == 409 and refusal is not None and "reason" in said:
+            raise _refused(refusal, said, answer)
+        if 200 <= answer.status < 300:
+            if all(name in said for name in needed):
+                return said
+            raise Foreign(answer.status, answer.body)
+    raise answer.failure() if not 200 <= answer.status < 300 else Foreign(answer.status, answer.body)
+
+
+def _refused(refusal: Type[LeaseholdError], said: Dict[str, Any], answer: Answer) -> LeaseholdError:
+    if refusal is NotAcquired and said["reason"] == "WAIT_TIMEOUT":
+        refusal = WaitTimeout
+    try:
+        return refusal(said)
+    except (KeyError, TypeError):
+        return Foreign(answer.status, answer.body)

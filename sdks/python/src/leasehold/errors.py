@@ -1,0 +1,114 @@
+"""What can go wrong, and the two things to know about it: may it be tried again, and could it have happened?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Mapping, Optional
+
+if TYPE_CHECKING:
+    from .tenure import Lost
+
+
+class LeaseholdError(Exception):
+    """The base of every error of this package."""
+
+    #: The same question may be answered otherwise later.
+    retryable = False
+    #: What was asked for may have happened all the same. Ask again with the same request id to find out.
+    may_have_taken_effect = False
+
+
+class NotAcquired(LeaseholdError):
+    """The lock is not to be had now: `reason` is the server's, `HELD` or `GRACE` for example."""
+
+    retryable = True
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.lock: str = answer["lock_name"]
+        self.reason: str = answer["reason"]
+        self.holder: Optional[str] = answer.get("current_owner_id")
+        self.holder_metadata: Any = answer.get("current_metadata")
+        #: When the server wants to be asked again, in seconds.
+        self.retry_after: float = answer["recommended_retry_ms"] / 1000
+        held = f", held by {self.holder}" if self.holder else ""
+        super().__init__(f"lock {self.lock!r}: {answer['error']}{held} ({self.reason})")
+
+
+class WaitTimeout(NotAcquired):
+    """The lock did not become free within the wait."""
+
+
+class NotRenewed(LeaseholdError):
+    """There is nothing to renew: the lease is over."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.reason: str = answer["reason"]
+        super().__init__(answer["error"])
+
+
+class NotReleased(LeaseholdError):
+    """There was nothing to release: the lease was over before, and somebody else may have had the lock."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.reason: str = answer["reason"]
+        super().__init__(answer["error"])
+
+
+class LeaseLost(LeaseholdError):
+    """The lease was lost while it was needed: `reason` says how."""
+
+    def __init__(self, reason: Lost) -> None:
+        self.reason = reason
+        super().__init__(str(reason))
+
+
+class Failed(LeaseholdError):
+    """The server refused, or failed and said so: `code` is for programs, `status` is HTTP's."""
+
+    def __init__(self, status: int, answer: Mapping[str, Any]) -> None:
+        self.status = status
+        self.code: str = answer["code"]
+        self.retryable = answer.get("retryable") is True
+        self.may_have_taken_effect = answer.get("may_have_taken_effect") is True
+        super().__init__(f"{answer['error']} ({status} {self.code})")
+
+
+class SessionOver(LeaseholdError):
+    """There is no such session, or none any more."""
+
+
+class Unreachable(LeaseholdError):
+    """No connection came about, so nothing was sent."""
+
+    retryable = True
+
+
+class Broken(LeaseholdError):
+    """The request was sent, but no whole answer came in time."""
+
+    retryable = True
+    may_have_taken_effect = True
+
+
+class Foreign(LeaseholdError):
+    """An answer, but none of a Leasehold server: perhaps there is a proxy in between."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        self.retryable = status >= 500 or status == 429
+        self.may_have_taken_effect = status >= 500 or status < 400
+        # What a success says may be a secret.
+        shown = "" if status < 300 else ": " + body[:200].decode(errors="replace")
+        super().__init__(f"not an answer of a Leasehold server ({status}){shown}")
+
+
+class Invalid(LeaseholdError, ValueError):
+    """It makes no sense, and was not sent."""
+
+
+class StaleToken(LeaseholdError):
+    """A newer token was seen: whoever sent this one has lost its lock."""
+
+    def __init__(self, token: int, newest: int) -> None:
+        self.token = token
+        self.newest = newest
+        super().__init__(f"fencing token {token} is stale: {newest} was seen already")

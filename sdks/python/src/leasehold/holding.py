@@ -1,0 +1,181 @@
+"""Something that is ours, is renewed while it is, and is given back once: a lease, several of them, a session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Protocol, Set, Type, TypeVar
+
+from . import loss
+from .errors import LeaseholdError, LeaseLost, NotReleased, SessionOver
+from .heartbeat import Heartbeat
+from .retry import persist
+from .sentinel import Sentinel
+from .tenure import Lost, Tenure
+from .transport import within
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+
+#: How long what is lost is tried to be given back. Little is left of it then, and whoever lost it should hear of that.
+FAREWELL_MAX = 1.0
+
+logger = logging.getLogger("leasehold")
+H = TypeVar("H", bound="Holding")
+
+
+class Grant(Protocol):
+    """What the server granted, and the proof of it."""
+
+    async def renew(self, ttl: float, patience: Optional[float]) -> float:
+        """Make it last `ttl` from now, and return how long it lasts from when this was called."""
+
+    async def give_back(self) -> None:
+        """Give it back. What fails and may be temporary is tried again as the same request."""
+
+
+class Holding:
+    """What is ours until it is released or lost. Questions may be asked by any thread, calls belong to the loop."""
+
+    def __init__(self, client: AsyncClient, grant: Grant, tenure: Tenure, heartbeat: Optional[Heartbeat]) -> None:
+        self._client = client
+        self._grant = grant
+        self._tenure = tenure
+        self._heartbeat = heartbeat
+        self._sentinels: List[Sentinel] = []
+        self._loop = asyncio.get_running_loop()
+        self._pid = os.getpid()
+        self._end: Optional[asyncio.Task[None]] = None
+        #: Set before it can end, and when it is released.
+        self.lost = loss.AsyncLoss(tenure)
+        client._held.add(self)
+
+    @property
+    def deadline(self) -> float:
+        """When it counts as lost unless it is renewed before, on the client's clock.
+
+        That is the time at which the last successful request was *sent*, plus what the server gave, less 1 % for
+        drifting clocks and less the margin.
+        """
+        return self._tenure.deadline
+
+    @property
+    def end(self) -> float:
+        """The deadline without the margin: after this somebody else may have it."""
+        return self._tenure.end
+
+    @property
+    def held(self) -> bool:
+        """Whether it is ours. Looks at the clock first."""
+        return self._tenure.loss() is None
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless it is ours. Looks at the clock first."""
+        loss.check(self._tenure)
+
+    async def release(self) -> None:
+        """Give it back: nothing is renewed from here on, and whoever asks is told it is not ours.
+
+        Whoever calls it again waits for the same end. `NotReleased` means that it had ended before: somebody else
+        may have had the lock meanwhile.
+        """
+        await self._finish(self._grant.give_back)
+
+    async def _finish(self, last: Any) -> None:
+        if os.getpid() != self._pid:
+            raise LeaseLost(Lost.FORKED)
+        if self._end is None:
+            self._tenure.lose(Lost.RELEASED)
+            self._end = asyncio.ensure_future(self._let_go(last))
+        # Whoever is cancelled stops waiting for it, not the release.
+        await asyncio.shield(self._end)
+
+    async def _let_go(self, last: Any) -> None:
+        self._client._held.discard(self)
+        for sentinel in self._sentinels:
+            await sentinel.stop()
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
+        await last()
+
+    async def _farewell(self) -> None:
+        """Give back what may be left of it, without insisting."""
+        try:
+            await within(FAREWELL_MAX, self.release())
+        except (LeaseholdError, asyncio.TimeoutError) as error:
+            logger.debug("what was lost could not be given back: %s", error)
+
+    async def __aenter__(self: H) -> H:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        lost = self._tenure.loss()
+        if lost in (Lost.OUT_OF_TIME, Lost.ENDED):
+            await self._farewell()
+            if error is None:
+                raise LeaseLost(lost)
+        elif lost is not Lost.FORKED:
+            await self._leave(failed=error is not None)
+
+    async def _leave(self, *, failed: bool) -> None:
+        try:
+            await self.release()
+        except (NotReleased, SessionOver):
+            # It was lost before the work was done. If that failed too, its error says more.
+            if not failed:
+                raise
+        except LeaseholdError as error:
+            logger.warning("the work is done, but the lease was not given back and will expire: %s", error)
+
+    def __del__(self) -> None:
+        if getattr(self, "_end", self) is not None or os.getpid() != self._pid:
+            return
+        warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=1)
+        self._tenure.lose(Lost.RELEASED)
+        grant = self._grant
+        # If the loop is closed, the lease runs out.
+        loss.tell(self._loop, lambda: _give_back_later(grant))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a lease cannot be sent to another process: it is renewed by the one that has it")
+
+
+_farewells: Set[asyncio.Task[None]] = set()
+
+
+def _give_back_later(grant: Grant) -> None:
+    async def give_back() -> None:
+        try:
+            await grant.give_back()
+        except LeaseholdError as error:
+            logger.warning("a dropped lease was not given back: %s", error)
+
+    task = asyncio.ensure_future(give_back())
+    _farewells.add(task)
+    task.add_done_callback(_farewells.discard)
+
+
+class LeaseHolding(Holding):
+    """A lease, or several: what can also be left held for a while."""
+
+    async def leave_for(self, seconds: float) -> None:
+        """Leave it held for so long from now, or a little longer, with nobody to renew it or give it back.
+
+        So that work that was quick is not done again at once by another. A lease is never made to end sooner.
+        """
+
+        async def renew() -> float:
+            return await self._grant.renew(seconds, None)
+
+        async def last() -> None:
+            await persist(self._client.clock, renew)
+
+        await self._finish(last)

@@ -1,0 +1,63 @@
+"""Hearing of the end of a lease when it ends, not when it is renewed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Mapping
+
+from .errors import Failed, LeaseholdError
+from .loss import tell
+from .sse import Parser
+from .tenure import Lost, Tenure
+
+if TYPE_CHECKING:
+    from .client import AsyncClient
+
+#: The server says something at least every 15 s, if only a comment.
+SILENCE_MAX = 45.0
+#: The pause after the server could not be watched.
+PAUSE = 1.0
+
+logger = logging.getLogger("leasehold")
+
+
+class Sentinel:
+    """A task that watches one lease, with a connection of its own. If it cannot, renewals still tell."""
+
+    def __init__(self, client: AsyncClient, lock: str, proof: Mapping[str, Any], tenure: Tenure) -> None:
+        self._task = asyncio.ensure_future(_watch(client, lock, proof, tenure))
+        loop = asyncio.get_running_loop()
+        tenure.listen(lambda _: tell(loop, self._task.cancel))
+
+    async def stop(self) -> None:
+        """End it, and return when it has ended."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+
+async def _watch(client: AsyncClient, lock: str, proof: Mapping[str, Any], tenure: Tenure) -> None:
+    while tenure.loss() is None:
+        try:
+            await _until_end(client, lock, proof)
+        except LeaseholdError as error:
+            if not (isinstance(error, Failed) and error.code == "LEASE_NOT_HELD"):
+                logger.debug("the lease cannot be watched now: %s", error)
+                await asyncio.sleep(PAUSE)
+                continue
+        logger.warning("the server says that the lease of lock %r is over", lock)
+        tenure.lose(Lost.ENDED)
+
+
+async def _until_end(client: AsyncClient, lock: str, proof: Mapping[str, Any]) -> None:
+    stream = await client._transport().stream("POST", client._lock_path(lock, "/watch"), proof)
+    parser = Parser()
+    try:
+        while True:
+            for message in parser.push(await stream.chunk(SILENCE_MAX)):
+                if message.event == "ended":
+                    json.loads(message.data)
+                    return
+    finally:
+        await stream.close()

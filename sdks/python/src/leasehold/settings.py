@@ -1,0 +1,137 @@
+"""Where the server is, who asks, and how to prove it: from arguments, files and the environment."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import List, Mapping, Optional, Sequence, Tuple, Union
+
+import httpx
+
+from .clock import BootClock, Clock
+from .errors import Invalid
+from .secret import Secret
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a client, checked. Showing them shows no secret."""
+
+    urls: Tuple[str, ...]
+    namespace: Optional[str]
+    #: `None` is a name of its own for every process.
+    owner: Optional[str]
+    api_key: Optional[Secret]
+    timeout: float
+    connect_timeout: float
+    tls: Optional[ssl.SSLContext] = field(repr=False)
+    clock: Clock = field(repr=False, default_factory=BootClock)
+
+    @classmethod
+    def read(
+        cls,
+        url: Union[str, Sequence[str], None],
+        *,
+        namespace: Optional[str],
+        owner: Optional[str],
+        api_key: Optional[str],
+        api_key_file: Union[str, os.PathLike[str], None],
+        insecure: bool,
+        ca_file: Union[str, os.PathLike[str], None],
+        client_cert_file: Union[str, os.PathLike[str], None],
+        client_key_file: Union[str, os.PathLike[str], None],
+        timeout: float,
+        connect_timeout: float,
+        clock: Optional[Clock] = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Settings:
+        """Return them, with what is not given taken from the environment."""
+
+        def given(argument: Union[str, os.PathLike[str], None], name: str) -> Optional[str]:
+            return os.fspath(argument) if argument is not None else environment.get(name) or None
+
+        urls = _urls(url if url is not None else environment.get("LEASEHOLD_URL") or DEFAULT_URL)
+        secret = _api_key(api_key, api_key_file, environment)
+        if secret is not None and not insecure:
+            _refuse_plain(urls)
+        tls = None
+        if any(url.startswith("https:") for url in urls):
+            tls = _tls(
+                given(ca_file, "LEASEHOLD_CA_FILE"),
+                given(client_cert_file, "LEASEHOLD_CLIENT_CERT_FILE"),
+                given(client_key_file, "LEASEHOLD_CLIENT_KEY_FILE"),
+            )
+        namespace = given(namespace, "LEASEHOLD_NAMESPACE")
+        return cls(urls, namespace, owner, secret, timeout, connect_timeout, tls, clock or BootClock())
+
+
+def _urls(given: Union[str, Sequence[str]]) -> Tuple[str, ...]:
+    """Return the URLs, without a slash at their end. A text may have several, with commas between."""
+    parts: List[str] = []
+    for text in [given] if isinstance(given, str) else given:
+        parts += [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise Invalid("no URL of a server is given")
+    return tuple(base(part) for part in parts)
+
+
+def base(text: str) -> str:
+    """Return a URL as it is compared and used, or say what is wrong with it."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL as error:
+        raise Invalid(f"not a URL: {error}") from None
+    if url.userinfo:
+        # Not shown: it is a secret.
+        raise Invalid("a URL must have no user and no password; use api_key or api_key_file")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise Invalid(f"{text!r} must begin with http:// or https:// and name a host")
+    if url.query or url.fragment:
+        raise Invalid(f"{text!r} must have no query and no fragment")
+    return str(url).rstrip("/")
+
+
+def _api_key(
+    key: Optional[str], file: Union[str, os.PathLike[str], None], environment: Mapping[str, str]
+) -> Optional[Secret]:
+    if key is not None and file is not None:
+        raise Invalid("give api_key or api_key_file, not both")
+    if key is None:
+        path = file if file is not None else environment.get("LEASEHOLD_API_KEY_FILE")
+        key = Path(path).read_text(encoding="utf-8").strip() if path else environment.get("LEASEHOLD_API_KEY")
+        if path and not key:
+            raise Invalid(f"{os.fspath(path)} is empty, but should have an API key")
+    if not key:
+        return None
+    if not (key.isascii() and key.isprintable()):
+        raise Invalid("the API key has characters that cannot be sent in a header")
+    return Secret(key)
+
+
+def _refuse_plain(urls: Tuple[str, ...]) -> None:
+    for text in urls:
+        url = httpx.URL(text)
+        if url.scheme == "http" and not _is_loopback(url.host):
+            raise Invalid(f"the API key would be readable on the way to {text}; use https or insecure=True")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _tls(ca_file: Optional[str], cert_file: Optional[str], key_file: Optional[str]) -> ssl.SSLContext:
+    if key_file and not cert_file:
+        raise Invalid("a client key needs its certificate: client_cert_file")
+    # Without a CA file of our own, whoever httpx trusts.
+    context = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+    if cert_file:
+        context.load_cert_chain(cert_file, key_file)
+    return context

@@ -1,0 +1,274 @@
+"""HTTP: one request, one answer, and what it means that there was none.
+
+httpx's transport is used without its client: that one would follow the environment's proxies and log URLs, and the id
+of a session in a URL is a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from typing import Any, AsyncIterator, Coroutine, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union
+
+import httpx
+
+from .errors import Broken, Failed, Foreign, Invalid, LeaseholdError, SessionOver, Unreachable
+from .settings import Settings, base
+from .version import __version__
+
+#: A page of 1000 locks, each with everything it can show, is far smaller.
+ANSWER_BYTES_MAX = 64 << 20
+
+T = TypeVar("T")
+
+
+class Answer(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    def failure(self) -> LeaseholdError:
+        """Return what it says, if it is no 2xx."""
+        said = self.json()
+        if isinstance(said, dict) and {"error", "code"} <= said.keys():
+            return SessionOver(said["error"]) if said["code"] == "NO_SUCH_SESSION" else Failed(self.status, said)
+        return Foreign(self.status, self.body)
+
+    def json(self) -> Any:
+        """Return the JSON of the body; `None` if it is none."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+class Stream:
+    """An answer that has no end."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._chunks = response.aiter_raw()
+        self._next: Optional[asyncio.Task[bytes]] = None
+
+    async def chunk(self, silence_max: float) -> bytes:
+        """Return what comes next, within so many seconds. Whoever is cancelled loses nothing."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(_chunk(self._chunks))
+        await asyncio.wait({self._next}, timeout=silence_max)
+        if not self._next.done():
+            raise Broken(f"the server said nothing for {silence_max:g} s")
+        done, self._next = self._next, None
+        return done.result()
+
+    async def close(self) -> None:
+        """End it."""
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.wait({self._next})
+        await self._response.aclose()
+
+
+async def _chunk(chunks: AsyncIterator[bytes]) -> bytes:
+    try:
+        return await chunks.__anext__()
+    except StopAsyncIteration:
+        raise Broken("the server ended the stream") from None
+    except httpx.HTTPError as error:
+        raise Broken(f"the stream broke: {_words(error)}") from None
+
+
+class Transport:
+    """Connections to one of several servers: the one that worked last. They belong to the running loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._urls = settings.urls
+        self._current = 0
+        self._timeout = settings.timeout
+        self._connect_timeout = settings.connect_timeout
+        self._headers = {"User-Agent": f"leasehold-python/{__version__}"}
+        if settings.api_key is not None:
+            self._headers["Authorization"] = f"Bearer {settings.api_key.reveal()}"
+        self._http = httpx.AsyncHTTPTransport(
+            # Without TLS settings there is no https URL, and nothing to verify.
+            verify=settings.tls if settings.tls is not None else False,
+            trust_env=False,
+            # Whoever waits in a queue has a connection of its own, and renewals must not wait for one.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60),
+            socket_options=_keepalive(),
+        )
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Optional[Mapping[str, Any]] = None,
+        *,
+        longer: float = 0.0,
+        patience: Optional[float] = None,
+    ) -> Answer:
+        """Send `body` and return the whole answer, within the usual time or `patience`, and `longer`."""
+        response = await self._ask(method, path, body, {}, (patience or self._timeout) + longer, whole=True)
+        assert isinstance(response, Answer)
+        return response
+
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        body: Optional[Mapping[str, Any]] = None,
+        *,
+        last_event_id: Optional[str] = None,
+    ) -> Stream:
+        """Ask for a stream of events that has no end."""
+        headers = {"Accept": "text/event-stream"}
+        if last_event_id is not None:
+            if not (last_event_id.isascii() and last_event_id.isprintable()):
+                raise Invalid("the id of the last event cannot be sent in a header")
+            headers["Last-Event-ID"] = last_event_id
+        response = await self._ask(method, path, body, headers, self._timeout, whole=False)
+        if isinstance(response, Stream):
+            return response
+        raise response.failure()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: Optional[Mapping[str, Any]],
+        headers: Dict[str, str],
+        patience: float,
+        *,
+        whole: bool,
+    ) -> Union[Answer, Stream]:
+        """Ask the server that worked last. One that cannot be reached or does not lead is left for the next one."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        n_left = len(self._urls)
+        while True:
+            index, n_left = self._current, n_left - 1
+            request = self._request(self._urls[index], method, path, body, headers)
+            left = max(until - loop.time(), 0.001)
+            request.extensions["timeout"] = {"connect": min(self._connect_timeout, left)}
+            try:
+                answer = await within(left, self._send(request, whole=whole))
+            except asyncio.TimeoutError:
+                self._leave(index)
+                raise Broken(f"no answer of {self._urls[index]} within {patience:g} s") from None
+            except Unreachable:
+                self._leave(index)
+                if n_left <= 0:
+                    raise
+                continue
+            except Broken:
+                self._leave(index)
+                raise
+            if isinstance(answer, Answer) and answer.status in (421, 503):
+                leads_elsewhere = _is_not_leader(answer)
+                self._leave(index, answer.headers.get("Leasehold-Leader") if leads_elsewhere else None)
+                if leads_elsewhere and n_left > 0:
+                    continue
+            return answer
+
+    def _leave(self, index: int, leader: Optional[str] = None) -> None:
+        """Ask another server from now on: the leader if it is one that was configured, otherwise the next one."""
+        if leader is not None:
+            try:
+                self._current = self._urls.index(base(leader))
+                return
+            except ValueError:
+                # Whoever was not configured gets no credentials. (Invalid is a ValueError too.)
+                pass
+        if self._current == index:
+            self._current = (index + 1) % len(self._urls)
+
+    def _request(
+        self, url: str, method: str, path: str, body: Optional[Mapping[str, Any]], headers: Dict[str, str]
+    ) -> httpx.Request:
+        headers = {**self._headers, **headers}
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            try:
+                content = json.dumps(body, allow_nan=False).encode()
+            except (TypeError, ValueError) as error:
+                raise Invalid(f"this cannot be sent as JSON: {error}") from None
+        return httpx.Request(method, url + path, headers=headers, content=content)
+
+    async def _send(self, request: httpx.Request, *, whole: bool) -> Union[Answer, Stream]:
+        try:
+            response = await self._http.handle_async_request(request)
+            if not whole and response.status_code < 300:
+                return Stream(response)
+            return Answer(response.status_code, response.headers, await _read(response))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            where = f"{request.url.scheme}://{request.url.netloc.decode()}"
+            hint = "Is the server running? (LEASEHOLD_URL)"
+            raise Unreachable(f"cannot connect to {where}: {_words(error)}. {hint}") from None
+        except httpx.LocalProtocolError as error:
+            raise Invalid(f"this cannot be sent: {_words(error)}") from None
+        except httpx.HTTPError as error:
+            raise Broken(f"no answer, it may have taken effect: {_words(error)}") from None
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` does in so many seconds.
+
+    `asyncio.wait_for` of Python 3.11 and before can swallow a cancellation, and then a renewal would go on after a
+    release.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise asyncio.TimeoutError
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+        if not task.cancelled():
+            # So that asyncio does not complain that nobody asked.
+            task.exception()
+
+
+async def _read(response: httpx.Response) -> bytes:
+    pieces: List[bytes] = []
+    n_bytes = 0
+    try:
+        async for piece in response.aiter_raw():
+            n_bytes += len(piece)
+            if n_bytes > ANSWER_BYTES_MAX:
+                raise Broken("the answer is too long")
+            pieces.append(piece)
+    finally:
+        await response.aclose()
+    return b"".join(pieces)
+
+
+def _is_not_leader(answer: Answer) -> bool:
+    """Whether somebody else leads, and nothing was done. A refused `Host` is a 421 too, but not that."""
+    said = answer.json()
+    code = said.get("code") if isinstance(said, dict) else None
+    return answer.status == 421 and code == "NOT_LEADER"
+
+
+def _keepalive() -> List[Tuple[int, int, int]]:
+    """Notice a peer that is gone without a word after about 25 s, also while we wait in a queue."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            options.append((socket.IPPROTO_TCP, option, value))
+    return options
+
+
+def _words(error: Exception) -> str:
+    """Return what is wrong, in words, also if the error has none."""
+    return str(error) or type(error).__name__
