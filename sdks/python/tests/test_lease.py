@@ -1,0 +1,224 @@
+"""Locks of a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import pickle
+import threading
+import warnings
+from typing import List
+
+import pytest
+
+from leasehold import (
+    AsyncClient,
+    Client,
+    Invalid,
+    LeaseLost,
+    Lost,
+    NotAcquired,
+    NotReleased,
+    WaitTimeout,
+    counted,
+    shared,
+)
+
+from .proxy import Proxy
+from .server import Server, until
+
+
+def kinds(client: Client, name: str) -> List[str]:
+    """What happened to a lock, the oldest first."""
+    return [str(event["kind"]) for event in client.history(name)["events"]][::-1]
+
+
+def test_a_lock_is_held_inside_of_with_and_free_afterwards(client: Client, name: str) -> None:
+    with client.lock(name, ttl=5, metadata={"host": "a1"}) as lease:
+        assert lease.held
+        assert (lease.name, lease.owner) == (name, client.owner)
+        state = client.look(name)
+        assert state["held"]
+        assert (state.get("fencing_token"), state.get("metadata")) == (lease.fencing_token, {"host": "a1"})
+        with pytest.raises(NotAcquired) as refused:
+            client.lock(name).acquire()
+        assert (refused.value.reason, refused.value.holder) == ("HELD", client.owner)
+    assert not client.look(name)["held"]
+    assert (lease.held, lease.lost.reason) == (False, Lost.RELEASED)
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_asyncio_has_the_same(shared_server: Server, client: Client, name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(shared_server.url) as other, other.lock(name, ttl=5) as lease:
+            lease.check()
+            assert (await other.look(name))["held"]
+            with pytest.raises(NotAcquired):
+                await other.lock(name).acquire()
+        assert await lease.lost.wait() is Lost.RELEASED
+
+    asyncio.run(main())
+    assert kinds(client, name) == ["granted", "released"]
+
+
+def test_the_token_grows_with_every_grant(client: Client, name: str) -> None:
+    tokens = [client.lock(name).run(lambda lease: lease.fencing_token) for _ in range(3)]
+    assert tokens == sorted(set(tokens))
+
+
+def test_an_error_inside_of_with_gives_the_lock_back_and_stays(client: Client, name: str) -> None:
+    with pytest.raises(ZeroDivisionError), client.lock(name):
+        _ = 1 // 0
+    assert not client.look(name)["held"]
+
+
+def test_whoever_releases_twice_releases_once(client: Client, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url) as other:
+        lease = other.lock(name).acquire()
+        threads = [threading.Thread(target=lease.release) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        lease.release()
+    assert len(proxy.said("/release")) == 1
+    assert kinds(client, name) == ["granted", "released"]
+
+
+def test_a_release_is_one_however_often_its_answer_is_lost(client: Client, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url) as other:
+        lease = other.lock(name).acquire()
+        proxy.cut_answers(3)
+        lease.release()
+    tries = proxy.said("/release")
+    assert len(tries) == 4
+    assert len(set(tries)) == 1, "the very same request, with the same id"
+    assert kinds(client, name) == ["granted", "released"]
+
+
+def test_an_acquire_is_one_however_often_its_answer_is_lost(client: Client, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url) as other:
+        proxy.cut_answers(3)
+        with other.lock(name):
+            assert kinds(client, name) == ["granted"]
+    tries = proxy.said("/acquire")
+    assert len(tries) == 4
+    assert len(set(tries)) == 1
+
+
+def test_a_lease_that_ended_is_not_released(client: Client, name: str) -> None:
+    lease = client.lock(name).acquire()
+    client.revoke(name, "a test")
+    with pytest.raises(NotReleased):
+        lease.release()
+
+
+def test_work_under_a_lock_that_was_taken_away_is_told(client: Client, name: str) -> None:
+    with pytest.raises(NotReleased), client.lock(name):
+        client.revoke(name, "a test")
+
+
+def test_a_wait_is_granted_in_turn_or_times_out(client: Client, name: str) -> None:
+    first = client.lock(name).acquire()
+    with pytest.raises(WaitTimeout):
+        client.lock(name, wait=0.1).acquire()
+    tokens: List[int] = []
+    waiting = threading.Thread(target=lambda: tokens.append(client.lock(name, wait=20).run(lambda x: x.fencing_token)))
+    waiting.start()
+    until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
+    first.release()
+    waiting.join(20)
+    assert tokens == [first.fencing_token + 1]
+
+
+def test_whoever_comes_back_gets_it_too(client: Client, name: str) -> None:
+    lease = client.lock(name).acquire()
+    threading.Timer(0.2, lease.release).start()
+    with client.lock(name, wait=20).acquire_with_retry() as second:
+        assert second.fencing_token > lease.fencing_token
+    assert "queued" not in kinds(client, name)
+
+
+def test_shared_and_counted(client: Client, name: str) -> None:
+    with client.lock(name, shared=True), client.lock(name, shared=True), pytest.raises(NotAcquired):
+        client.lock(name).acquire()
+    pool = name + "/pool"
+    with client.lock(pool, limit=2), client.lock(pool, limit=2), pytest.raises(NotAcquired):
+        client.lock(pool, limit=2).acquire()
+    with pytest.raises(Invalid):
+        client.lock(name, shared=True, limit=2).acquire()
+
+
+def test_several_locks_or_none(client: Client, name: str) -> None:
+    a, b, c = (f"{name}/{letter}" for letter in "abc")
+    with client.lock(b):
+        with pytest.raises(NotAcquired) as refused:
+            client.locks(a, b).acquire()
+        assert refused.value.lock == b
+        assert not client.look(a)["held"]
+    with client.locks(a, shared(b), counted(c, 3), ttl=5) as leases:
+        assert leases.names == (a, b, c)
+        assert set(leases.fencing_tokens) == {a, b, c}
+        assert client.look(a)["held"]
+        with client.lock(b, shared=True):
+            pass
+    assert [client.look(lock)["held"] for lock in (a, b, c)] == [False] * 3
+    with pytest.raises(Invalid):
+        client.locks().acquire()
+
+
+def test_several_locks_are_renewed_together(client: Client, name: str) -> None:
+    with client.locks(name + "/a", name + "/b", ttl=0.6) as leases:
+        end = leases.end
+        until(lambda: leases.end > end + 0.6, "it is renewed more than once")
+        leases.check()
+
+
+def test_a_lock_can_be_left_held(client: Client, name: str) -> None:
+    lease = client.lock(name, ttl=1).acquire()
+    lease.leave_for(60)
+    assert not lease.held
+    (holder,) = client.look(name).get("holders") or []
+    assert (holder["expires_in_ms"] or 0) > 50_000
+    client.revoke(name, "a test")
+
+
+def test_a_dropped_lease_is_given_back(client: Client, name: str) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        client.lock(name).acquire()
+        gc.collect()
+        until(lambda: not client.look(name)["held"], "it is given back")
+    assert [str(warning.message) for warning in said if "dropped" in str(warning.message)] != []
+
+
+def test_a_closed_client_gives_back_what_it_has(shared_server: Server, client: Client, name: str) -> None:
+    other = Client(shared_server.url)
+    lease = other.lock(name).acquire()
+    other.close()
+    assert not client.look(name)["held"]
+    assert not lease.held
+
+
+def test_a_lease_is_no_letter_to_another_process(client: Client, name: str) -> None:
+    with client.lock(name) as lease, pytest.raises(TypeError, match="another process"):
+        pickle.dumps(lease)
+
+
+def test_what_makes_no_sense_is_not_sent(client: Client, name: str) -> None:
+    for settings in ({"ttl": 0}, {"ttl": 1, "margin": 0.6}, {"wait": -1}, {"ttl": math.nan}, {"metadata": {1, 2}}):
+        with pytest.raises(Invalid):
+            client.lock(name, **settings).acquire()
+    with pytest.raises(Invalid):
+        client.lock("").acquire()
+
+
+def test_names_and_namespaces_arrive_as_they_are(shared_server: Server) -> None:
+    with Client(shared_server.url, namespace="größe/1") as client:
+        for name in ("a/b c", "ü%2F?#", "..", "."):
+            with client.lock(name) as lease:
+                assert lease.name == name
+                assert client.check_fence(name, lease.fencing_token)["accepted"]
+        assert {lock["lock_name"] for lock in client.list()["locks"]} == {"a/b c", "ü%2F?#", "..", "."}
