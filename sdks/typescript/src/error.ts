@@ -1,0 +1,110 @@
+/** What can go wrong, and the two things to know about it: may it be tried again, and could it have happened? */
+
+import type { Failure, NotAcquired, NotReleased, NotRenewed } from "./api.js";
+
+/** Why a call did not do what was asked. */
+export class LeaseholdError extends Error {
+  /** The same request may be answered otherwise later. */
+  readonly retryable: boolean;
+  /** The request may have been applied all the same. Ask again with the same `request_id` to find out. */
+  mayHaveTakenEffect: boolean;
+
+  constructor(message: string, retryable = false, mayHaveTakenEffect = false) {
+    super(message);
+    this.name = new.target.name;
+    this.retryable = retryable;
+    this.mayHaveTakenEffect = mayHaveTakenEffect;
+  }
+}
+
+/** The lock is held by another owner, or another owner goes first. */
+export class NotAcquiredError extends LeaseholdError {
+  constructor(readonly refusal: NotAcquired) {
+    const holder = refusal.current_owner_id == null ? "" : `, held by ${refusal.current_owner_id}`;
+    super(`lock ${JSON.stringify(refusal.lock_name)}: ${refusal.error}${holder}`, true);
+  }
+
+  /** When the server wants to be asked again. */
+  get retryAfterMs(): number {
+    return this.refusal.recommended_retry_ms;
+  }
+}
+
+/** The lease cannot be renewed: it is over. */
+export class NotRenewedError extends LeaseholdError {
+  constructor(readonly refusal: NotRenewed) {
+    super(refusal.error);
+  }
+}
+
+/** The lease could not be released: it was over before. Another owner may have had the lock meanwhile. */
+export class NotReleasedError extends LeaseholdError {
+  constructor(readonly refusal: NotReleased) {
+    super(refusal.error);
+  }
+}
+
+/** Why a lease counts as lost. */
+export type LostReason =
+  /** It was not renewed in time. It ends within the margin, or ended while this process was paused. */
+  | "out-of-time"
+  /** The server says that it is over: expired or revoked. */
+  | "ended"
+  /** It was released, or its session was closed. */
+  | "released";
+
+const LOST: Record<LostReason, string> = {
+  "out-of-time": "the lease could not be renewed in time",
+  ended: "the server says that the lease is over",
+  released: "the lease was released",
+};
+
+/** The lease is lost: the reason of a lease's `signal`. */
+export class LostError extends LeaseholdError {
+  constructor(readonly reason: LostReason) {
+    super(LOST[reason]);
+  }
+}
+
+/** The server refused the request, or failed and said so. */
+export class FailedError extends LeaseholdError {
+  constructor(
+    readonly status: number,
+    readonly failure: Failure,
+  ) {
+    super(`${failure.error} (${status} ${failure.code})`, failure.retryable, failure.may_have_taken_effect);
+  }
+
+  /** For example `REQUEST_ID_SPENT`. */
+  get code(): Failure["code"] {
+    return this.failure.code;
+  }
+}
+
+/** No connection came about, so nothing was sent. */
+export class UnreachableError extends LeaseholdError {
+  constructor(url: string, why: string) {
+    super(`cannot connect to ${url}: ${why}. Is the server running? (LEASEHOLD_URL)`, true);
+  }
+}
+
+/** The request was sent, but no whole answer came in time. */
+export class BrokenError extends LeaseholdError {
+  constructor(why: string) {
+    super(`no answer, the request may have taken effect: ${why}`, true, true);
+  }
+}
+
+/** An answer, but none of a Leasehold server: perhaps there is a proxy in between. */
+export class ForeignError extends LeaseholdError {
+  constructor(
+    readonly status: number,
+    readonly body: string,
+  ) {
+    const retryable = status >= 500 || status === 429;
+    super(`not an answer of a Leasehold server (${status}): ${body}`, retryable, status >= 500 || status < 400);
+  }
+}
+
+/** A setting or an argument makes no sense. Nothing was sent. */
+export class InvalidError extends LeaseholdError {}

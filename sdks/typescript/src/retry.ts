@@ -1,0 +1,126 @@
+/** When to ask again. */
+
+import { sleepUntil, type Clock } from "./clock.js";
+import { LeaseholdError, NotAcquiredError } from "./error.js";
+import { jittered } from "./random.js";
+
+/** How often and how long something is tried. Everything is bounded. */
+export interface Retry {
+  /** Most tries. While waiting in a queue only those count that failed one after the other. */
+  attemptsMax: number;
+  /** No try begins later than this after the first one; where a wait is given, that counts instead. */
+  totalMaxMs: number;
+  /** The pause after the first failure; it doubles with each. */
+  pauseMinMs: number;
+  /** The longest pause after a failure. */
+  pauseMaxMs: number;
+}
+
+/** 8 tries in 10 s, with pauses from 50 ms to 2 s. */
+export const RETRY_DEFAULT: Readonly<Retry> = {
+  attemptsMax: 8,
+  totalMaxMs: 10_000,
+  pauseMinMs: 50,
+  pauseMaxMs: 2_000,
+};
+
+/** What is done about a lock that another owner has: nothing, wait in its queue, or come back. */
+export type Manner = "once" | "queue" | "return";
+
+/** The tries so far. */
+export class Attempts {
+  readonly #retry: Readonly<Retry>;
+  readonly #manner: Manner;
+  readonly #giveUpAt: number;
+  #begunAt = 0;
+  #nAttempts = 0;
+  #nFailures = 0;
+
+  constructor(retry: Readonly<Retry>, manner: Manner, giveUpAt: number) {
+    this.#retry = retry;
+    this.#manner = manner;
+    this.#giveUpAt = giveUpAt;
+  }
+
+  /** The next try begins. */
+  begin(now: number): void {
+    this.#begunAt = now;
+  }
+
+  /** The pause before the next try; nothing if this error is the answer. */
+  after(error: LeaseholdError, now: number): number | undefined {
+    this.#nAttempts += 1;
+    const pauseMs = error instanceof NotAcquiredError ? this.#afterRefusal(error, now) : this.#afterFailure(error);
+    if (pauseMs === undefined) {
+      return undefined;
+    }
+    const nCounted = this.#manner === "queue" ? this.#nFailures : this.#nAttempts;
+    const isOver = nCounted >= this.#retry.attemptsMax || now + pauseMs >= this.#giveUpAt;
+    return isOver ? undefined : pauseMs;
+  }
+
+  #afterRefusal(error: NotAcquiredError, now: number): number | undefined {
+    this.#nFailures = 0;
+    const { reason } = error.refusal;
+    if (!this.#returnsAfter(reason)) {
+      return undefined;
+    }
+    const pauseMs = error.retryAfterMs + jittered(error.retryAfterMs / 4);
+    if (reason !== "WAIT_TIMEOUT") {
+      return pauseMs;
+    }
+    // Whoever kept its place until the wait was over goes straight to the back of the queue. But a server that says
+    // at once that the wait is over is not asked more often than it recommends, or than any failing one.
+    return Math.max(0, Math.max(pauseMs, this.#retry.pauseMinMs) - (now - this.#begunAt));
+  }
+
+  #returnsAfter(reason: string): boolean {
+    switch (reason) {
+      case "BUSY_RETRY":
+        return true;
+      case "QUEUE_FULL":
+      case "WAIT_TIMEOUT":
+        return this.#manner !== "once";
+      default:
+        return this.#manner === "return";
+    }
+  }
+
+  #afterFailure(error: LeaseholdError): number | undefined {
+    if (!error.retryable) {
+      return undefined;
+    }
+    this.#nFailures += 1;
+    const doubled = this.#retry.pauseMinMs * 2 ** Math.min(this.#nFailures - 1, 16);
+    return jittered(Math.min(doubled, this.#retry.pauseMaxMs));
+  }
+}
+
+/**
+ * Asks the same again as long as that may help. An error says that the request may have taken effect if it may have in
+ * any of the tries.
+ */
+export async function persist<T>(
+  clock: Clock,
+  ask: (mayHaveTakenEffect: boolean) => Promise<T>,
+  retry: Readonly<Retry> = RETRY_DEFAULT,
+): Promise<T> {
+  const attempts = new Attempts(retry, "once", clock.now() + retry.totalMaxMs);
+  let mayHaveTakenEffect = false;
+  for (;;) {
+    try {
+      return await ask(mayHaveTakenEffect);
+    } catch (error) {
+      if (!(error instanceof LeaseholdError)) {
+        throw error;
+      }
+      mayHaveTakenEffect ||= error.mayHaveTakenEffect;
+      const pauseMs = attempts.after(error, clock.now());
+      if (pauseMs === undefined) {
+        error.mayHaveTakenEffect = mayHaveTakenEffect && error.retryable;
+        throw error;
+      }
+      await sleepUntil(clock, clock.now() + pauseMs);
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/** Where the server is and who we are: from arguments, files and the environment. */
+
+import { readFileSync } from "node:fs";
+
+import type { Clock } from "./clock.js";
+import { InvalidError } from "./error.js";
+
+/** How to reach a server. What is left out comes from the environment, or has a default. */
+export interface ClientOptions {
+  /** One URL, or several separated by commas, or a list. Default: `LEASEHOLD_URL`, or `http://127.0.0.1:8080`. */
+  url?: string | readonly string[];
+  /** The namespace of every lock. Default: `LEASEHOLD_NAMESPACE`, or the server's default. */
+  namespace?: string;
+  /** The owner of every lock. Default: host, process and random digits, so that no two clients are one owner. */
+  owner?: string;
+  /** Sent as `Authorization: Bearer` with every request. Default: `LEASEHOLD_API_KEY`. */
+  apiKey?: string;
+  /** A file with the API key. It takes precedence over the environment. Default: `LEASEHOLD_API_KEY_FILE`. */
+  apiKeyFile?: string;
+  /** Send the API key over plain http to another machine too. Everybody in between can read it. */
+  insecure?: boolean;
+  /** A file with the certificates to trust, in PEM. Default: those that Node trusts. */
+  caFile?: string;
+  /** A file with the client's certificate, in PEM. */
+  certFile?: string;
+  /** A file with the key of the client's certificate, in PEM. */
+  keyFile?: string;
+  /** How long an answer may take, beyond what was asked to be waited. Default: 10 s. */
+  timeoutMs?: number;
+  /** How long a connection may take. Default: 3 s. */
+  connectTimeoutMs?: number;
+  /** Another clock, in tests. */
+  clock?: Clock;
+}
+
+/** Where to send requests, and with what. */
+export interface Settings {
+  /** Each without a slash at its end. There is at least one. */
+  urls: readonly string[];
+  apiKey: string | undefined;
+  tls: { ca?: Buffer; cert?: Buffer; key?: Buffer };
+  timeoutMs: number;
+  connectTimeoutMs: number;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const URL_DEFAULT = "http://127.0.0.1:8080";
+
+/** The settings, if they make sense. */
+export function settings(options: ClientOptions, environment: Environment = process.env): Settings {
+  const urls = urlList(options.url ?? nonEmpty(environment["LEASEHOLD_URL"]) ?? URL_DEFAULT).map(checkedUrl);
+  if (urls.length === 0) {
+    throw new InvalidError("no URL is given");
+  }
+  const apiKey = findKey(options, environment);
+  if (apiKey !== undefined && options.insecure !== true) {
+    urls.forEach(refusePlainHttp);
+  }
+  if ((options.certFile === undefined) !== (options.keyFile === undefined)) {
+    throw new InvalidError("certFile and keyFile must be given together");
+  }
+  const tls = {
+    ...(options.caFile === undefined ? {} : { ca: readFile("caFile", options.caFile) }),
+    ...(options.certFile === undefined ? {} : { cert: readFile("certFile", options.certFile) }),
+    ...(options.keyFile === undefined ? {} : { key: readFile("keyFile", options.keyFile) }),
+  };
+  const { timeoutMs = 10_000, connectTimeoutMs = 3_000 } = options;
+  return { urls, apiKey, tls, timeoutMs, connectTimeoutMs };
+}
+
+function urlList(urls: string | readonly string[]): string[] {
+  const list = typeof urls === "string" ? urls.split(",") : [...urls];
+  return list.map((url) => url.trim()).filter((url) => url !== "");
+}
+
+function checkedUrl(text: string): string {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw new InvalidError(`${JSON.stringify(text)} is not a URL`);
+  }
+  // A password in a URL ends up in messages; so the URL is not shown here either.
+  if (url.username !== "" || url.password !== "") {
+    throw new InvalidError("a URL must have no user and no password: use apiKey");
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new InvalidError(`${JSON.stringify(text)} must begin with http:// or https://`);
+  }
+  if (url.search !== "" || url.hash !== "") {
+    throw new InvalidError(`${JSON.stringify(text)} must have no query and no fragment`);
+  }
+  return normalUrl(url);
+}
+
+/** The same text for the same place. */
+export function normalUrl(url: URL): string {
+  return (url.origin + url.pathname).replace(/\/+$/, "");
+}
+
+function findKey(options: ClientOptions, environment: Environment): string | undefined {
+  if (options.apiKey !== undefined) {
+    return checkedKey(options.apiKey);
+  }
+  const file = options.apiKeyFile ?? nonEmpty(environment["LEASEHOLD_API_KEY_FILE"]);
+  if (file !== undefined) {
+    return checkedKey(readFile("apiKeyFile", file).toString("utf8").trim());
+  }
+  const key = nonEmpty(environment["LEASEHOLD_API_KEY"]);
+  return key === undefined ? undefined : checkedKey(key);
+}
+
+/** The key itself is in no message. */
+function checkedKey(key: string): string {
+  if (!/^[\x21-\x7e]+$/.test(key)) {
+    throw new InvalidError("the API key is empty or cannot be sent in a header");
+  }
+  return key;
+}
+
+function refusePlainHttp(text: string): void {
+  const url = new URL(text);
+  if (url.protocol === "http:" && !isLoopback(url.hostname)) {
+    throw new InvalidError(`the API key would be sent unencrypted to ${text}: use https, or set insecure`);
+  }
+}
+
+export function isLoopback(host: string): boolean {
+  // `URL` writes every spelling of an IPv4 address as four decimal numbers.
+  return /^(localhost|.+\.localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
+}
+
+function readFile(option: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new InvalidError(`cannot read ${option} ${path}: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function nonEmpty(text: string | undefined): string | undefined {
+  return text === "" ? undefined : text;
+}

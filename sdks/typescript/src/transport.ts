@@ -1,0 +1,316 @@
+/** HTTP: one request, one answer, and what it means that there was none. */
+
+import * as http from "node:http";
+import * as https from "node:https";
+import { inspect } from "node:util";
+
+import type { Failure } from "./api.js";
+import { BrokenError, FailedError, ForeignError, UnreachableError } from "./error.js";
+import { normalUrl, type Settings } from "./settings.js";
+
+/** A page of 1000 locks, each with everything it can show, is far smaller. */
+const ANSWER_BYTES_MAX = 64 << 20;
+/** How much of an answer that is none of ours is shown. */
+const FOREIGN_CHARS_SHOWN = 200;
+/** A peer that is gone without a word is noticed after about 20 s, also while we wait in a queue. */
+const KEEPALIVE_MS = 10_000;
+/** The server closes idle connections after 2 min: we do before it does, and so seldom send into a closed one. */
+const IDLE_MAX_MS = 30_000;
+
+/** One request. */
+export interface Question {
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  path: string;
+  body?: unknown;
+  /** How much longer than usual the answer may take. */
+  longerMs?: number | undefined;
+  /** Breaks the request off; the call fails with its reason. */
+  signal?: AbortSignal | undefined;
+  headers?: http.OutgoingHttpHeaders;
+}
+
+/** A whole answer. */
+export interface Answer {
+  status: number;
+  body: string;
+}
+
+/** Where the servers are and how to talk to them. */
+export class Transport {
+  readonly #settings: Settings;
+  readonly #agents: { http: http.Agent; https: https.Agent };
+  /** Which URL is used: the one that worked last. */
+  #at = 0;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+    const kept = { keepAlive: true, keepAliveMsecs: KEEPALIVE_MS, timeout: IDLE_MAX_MS };
+    this.#agents = { http: new http.Agent(kept), https: new https.Agent({ ...kept, ...settings.tls }) };
+  }
+
+  /** Sends a request and waits for the whole answer. */
+  async call(question: Question): Promise<Answer> {
+    const patienceMs = this.#settings.timeoutMs + (question.longerMs ?? 0);
+    return await this.#somewhere(question, async (url, signal) => {
+      const response = await this.#send(url, question, signal);
+      const answer = { status: response.statusCode ?? 0, body: await text(response, signal) };
+      return { answer, leader: response.headers["leasehold-leader"] };
+    }, patienceMs);
+  }
+
+  /** Asks for a stream that has no end. It is broken off by `signal` of the question. */
+  async stream(question: Question): Promise<http.IncomingMessage> {
+    const headers = { accept: "text/event-stream", ...question.headers };
+    let stream: http.IncomingMessage | undefined;
+    const answer = await this.#somewhere(question, async (url, signal) => {
+      const response = await this.#send(url, { ...question, headers }, signal);
+      const status = response.statusCode ?? 0;
+      if (isSuccess(status)) {
+        stream = response;
+        return { answer: { status, body: "" }, leader: undefined };
+      }
+      return { answer: { status, body: await text(response, signal) }, leader: response.headers["leasehold-leader"] };
+    }, this.#settings.timeoutMs);
+    if (stream === undefined) {
+      throw failure(answer);
+    }
+    return destroyedBy(question.signal, stream);
+  }
+
+  /** Closes connections that nobody uses. */
+  close(): void {
+    this.#agents.http.destroy();
+    this.#agents.https.destroy();
+  }
+
+  /**
+   * Asks one URL after the other, at most once each, as long as it is certain that nothing was done: no connection
+   * came about, or the server says that another one leads. Anything else is the answer; the next request may go
+   * elsewhere then.
+   */
+  async #somewhere(
+    question: Question,
+    ask: (url: string, signal: AbortSignal) => Promise<{ answer: Answer; leader: string | string[] | undefined }>,
+    patienceMs: number,
+  ): Promise<Answer> {
+    let last: unknown;
+    for (let n = 0; n < this.#settings.urls.length; n += 1) {
+      const at = this.#at;
+      const url = this.#settings.urls[at] ?? "";
+      try {
+        const { answer, leader } = await inTime(patienceMs, question.signal, (signal) => ask(url, signal));
+        if (!isNotLeader(answer)) {
+          if (answer.status === 503) {
+            this.#leave(at);
+          }
+          return answer;
+        }
+        this.#follow(at, leader);
+        last = failure(answer);
+      } catch (error) {
+        if (error instanceof UnreachableError || error instanceof BrokenError) {
+          this.#leave(at);
+        }
+        if (!(error instanceof UnreachableError)) {
+          throw error;
+        }
+        last = error;
+      }
+    }
+    throw last;
+  }
+
+  /** Of many requests that fail at once, only the first moves on. */
+  #leave(at: number): void {
+    if (this.#at === at) {
+      this.#at = (at + 1) % this.#settings.urls.length;
+    }
+  }
+
+  /** Goes where the server says the leader is, if that is one of our URLs: credentials go nowhere else. */
+  #follow(at: number, leader: string | string[] | undefined): void {
+    let to = -1;
+    try {
+      to = this.#settings.urls.indexOf(normalUrl(new URL(String(leader))));
+    } catch {
+      // It does not say where the leader is.
+    }
+    if (to === -1) {
+      this.#leave(at);
+    } else if (this.#at === at) {
+      this.#at = to;
+    }
+  }
+
+  #send(base: string, question: Question, signal: AbortSignal): Promise<http.IncomingMessage> {
+    const url = new URL(base);
+    const isTls = url.protocol === "https:";
+    const { apiKey } = this.#settings;
+    const body = question.body === undefined ? undefined : JSON.stringify(question.body);
+    const options: https.RequestOptions = {
+      method: question.method,
+      // As it is: `URL` would take a step of dots, even of escaped ones, for a way up.
+      path: url.pathname.replace(/\/$/, "") + question.path,
+      agent: isTls ? this.#agents.https : this.#agents.http,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        "content-length": body === undefined ? 0 : Buffer.byteLength(body),
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+        ...question.headers,
+      },
+    };
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      const request = isTls ? https.request(url, options) : http.request(url, options);
+      let isConnected = false;
+      const late = setTimeout(() => {
+        request.destroy(new UnreachableError(base, `no connection within ${this.#settings.connectTimeoutMs} ms`));
+      }, this.#settings.connectTimeoutMs);
+      const connected = (): void => {
+        isConnected = true;
+        clearTimeout(late);
+      };
+      const abort = (): void => void request.destroy(signal.reason as Error);
+      signal.addEventListener("abort", abort);
+      request.on("socket", (socket) => {
+        if (request.reusedSocket) {
+          connected();
+        } else {
+          socket.once(isTls ? "secureConnect" : "connect", connected);
+        }
+      });
+      request.on("close", () => {
+        clearTimeout(late);
+        signal.removeEventListener("abort", abort);
+      });
+      request.on("error", (error) => {
+        reject(signal.aborted ? signal.reason : failed(base, isConnected, error));
+      });
+      request.on("response", resolve);
+      request.end(body);
+    });
+  }
+
+  /** Nothing that inspects a client sees its key. */
+  [inspect.custom](): string {
+    return `Transport { urls: ${this.#settings.urls.join(", ")} }`;
+  }
+}
+
+/** Runs `work` with a signal that fires when `signal` does, or with a `BrokenError` when the patience is over. */
+async function inTime<T>(
+  patienceMs: number,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController();
+  const abort = (): void => controller.abort(signal?.reason);
+  if (signal?.aborted) {
+    abort();
+  }
+  signal?.addEventListener("abort", abort);
+  const late = (): void => controller.abort(new BrokenError(`nothing came within ${patienceMs} ms`));
+  const timer = setTimeout(late, patienceMs);
+  try {
+    return await work(controller.signal);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  }
+}
+
+/** The stream, which ends when `signal` fires. */
+function destroyedBy(signal: AbortSignal | undefined, stream: http.IncomingMessage): http.IncomingMessage {
+  const destroy = (): void => void stream.destroy();
+  signal?.addEventListener("abort", destroy);
+  stream.once("close", () => signal?.removeEventListener("abort", destroy));
+  if (signal?.aborted) {
+    destroy();
+  }
+  return stream;
+}
+
+/** The whole body. */
+function text(response: http.IncomingMessage, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = [];
+    let nBytes = 0;
+    const broken = (why: string): void => {
+      response.destroy();
+      reject(signal.aborted ? signal.reason : new BrokenError(why));
+    };
+    response.on("data", (piece: Buffer) => {
+      nBytes += piece.length;
+      if (nBytes > ANSWER_BYTES_MAX) {
+        broken("the answer is too long");
+      } else {
+        pieces.push(piece);
+      }
+    });
+    response.on("end", () => resolve(Buffer.concat(pieces).toString("utf8")));
+    response.on("error", (error) => broken(words(error)));
+    response.on("close", () => broken("the connection was closed"));
+  });
+}
+
+function failed(base: string, isConnected: boolean, error: Error): Error {
+  if (error instanceof UnreachableError) {
+    return error;
+  }
+  return isConnected ? new BrokenError(words(error)) : new UnreachableError(base, words(error));
+}
+
+const WORDS: Record<string, string> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was reset",
+  EHOSTUNREACH: "no route to the host",
+  ENETUNREACH: "no route to the network",
+  ENOTFOUND: "host not found",
+  EAI_AGAIN: "the host's name cannot be looked up now",
+  EPIPE: "the connection was closed",
+  ETIMEDOUT: "timed out",
+};
+
+function words(error: Error): string {
+  const { code } = error as NodeJS.ErrnoException;
+  return (code === undefined ? undefined : WORDS[code]) ?? (error.message || (code ?? "unknown error"));
+}
+
+export function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+function isNotLeader(answer: Answer): boolean {
+  const no = answer.status === 421 ? failure(answer) : undefined;
+  return no instanceof FailedError && no.code === "NOT_LEADER";
+}
+
+/** What an answer says that is no 2xx. */
+export function failure({ status, body }: Answer): FailedError | ForeignError {
+  const said = parse(body);
+  if (isFailure(said)) {
+    return new FailedError(status, said.code === "NOT_LEADER" ? { ...said, retryable: true } : said);
+  }
+  return foreign({ status, body });
+}
+
+export function foreign({ status, body }: Answer): ForeignError {
+  return new ForeignError(status, body.slice(0, FOREIGN_CHARS_SHOWN));
+}
+
+/** The JSON, or nothing. */
+export function parse(body: string): unknown {
+  try {
+    return JSON.parse(body);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFailure(said: unknown): said is Failure {
+  const failure = said as Partial<Failure> | undefined | null;
+  return typeof failure?.code === "string" && typeof failure.error === "string";
+}

@@ -1,0 +1,149 @@
+/** What is promised when connections break and servers stop. */
+
+import assert from "node:assert/strict";
+import { after, afterEach, before, beforeEach, test } from "node:test";
+
+import { Client, type LostError } from "../src/index.js";
+import { Link } from "../testkit/link.js";
+import { fired, soon, until } from "../testkit/patience.js";
+import { Server } from "../testkit/server.js";
+
+let server: Server;
+let link: Link;
+let direct: Client;
+let client: Client;
+before(async () => (server = await Server.start()));
+after(() => server.stop());
+beforeEach(async () => {
+  link = await Link.to(() => server.url);
+  direct = server.client();
+  client = new Client({ url: link.url, timeoutMs: 2_000 });
+});
+afterEach(() => link.close());
+
+async function kinds(lock: string): Promise<string[]> {
+  const { events } = await direct.calls.history({ lock });
+  return events.map(({ kind }) => kind).reverse();
+}
+
+test("an acquire whose answer is lost is repeated under the same request id: one lease", async () => {
+  link.fate = () => (link.of("/acquire").length <= 3 ? "cut" : "pass");
+  const lease = await client.lock("cut-acquire").acquire();
+  const ids = link.of("/acquire").map(({ body }) => body["request_id"]);
+  assert.equal(ids.length, 4);
+  assert.equal(new Set(ids).size, 1);
+  assert.deepEqual(await kinds("cut-acquire"), ["granted"]);
+  await lease.release();
+});
+
+test("a release whose answer is lost is repeated under the same request id: one release", async () => {
+  const lease = await client.lock("cut-release").acquire();
+  let next: Promise<unknown> | undefined;
+  link.fate = ({ path }) => {
+    if (path.endsWith("/release") && link.of("/release").length <= 3) {
+      next ??= direct.lock("cut-release", { waitMs: 5_000 }).acquire();
+      return "cut";
+    }
+    return "pass";
+  };
+  await lease.release();
+  const ids = link.of("/release").map(({ body }) => body["request_id"]);
+  assert.equal(ids.length, 4);
+  assert.equal(new Set(ids).size, 1);
+  await next;
+  assert.deepEqual((await kinds("cut-release")).filter((kind) => kind !== "queued"), ["granted", "released", "granted"]);
+});
+
+test("nothing is renewed after a release, though its renewal was under way", async () => {
+  const lease = await client.lock("no-renewal", { ttlMs: 300 }).acquire();
+  link.fate = ({ path }) => (path.endsWith("/renew") ? "swallow" : "pass");
+  await until("a renewal is under way", () => link.of("/renew").length === 1);
+  await lease.release();
+  const n = link.seen.length;
+  const over = client.clock.now() + 400;
+  await until("a ttl has passed", () => client.clock.now() > over);
+  assert.deepEqual(link.seen.slice(n), []);
+  assert.equal(link.seen[n - 1]?.path.endsWith("/release"), true);
+});
+
+test("the loss is told before the lease can end, counted from when the request was sent", async () => {
+  const ttlMs = 1_500;
+  const [sentAt, lease] = [client.clock.now(), await client.lock("swallowed", { ttlMs }).acquire()];
+  link.fate = () => "swallow";
+  const { reason } = (await fired(lease.signal)) as LostError;
+  const toldAfterMs = client.clock.now() - sentAt;
+  assert.equal(reason, "out-of-time");
+  assert.ok(toldAfterMs < ttlMs && toldAfterMs > ttlMs / 2, `${toldAfterMs}`);
+  assert.equal((await direct.calls.look("swallowed")).held, true, "it has not ended at the server");
+});
+
+test("the answer to a renewal that comes after the loss changes nothing", async () => {
+  const lease = await client.lock("final", { ttlMs: 300 }).acquire();
+  link.fate = ({ path }) => (path.endsWith("/renew") ? "stall" : "pass");
+  await fired(lease.signal);
+  link.fate = () => "pass";
+  assert.equal(lease.held, false);
+  const n = link.of("/renew").length;
+  const over = client.clock.now() + 400;
+  await until("a ttl has passed", () => client.clock.now() > over);
+  assert.deepEqual([lease.held, link.of("/renew").length], [false, n]);
+});
+
+test("a wait survives a restart of the server, under the same request id", async () => {
+  const holder = await direct.lock("restart", { ttlMs: 60_000 }).acquire();
+  const waiting = client.lock("restart", { waitMs: 30_000 }).acquire();
+  await until("it waits", async () => (await direct.calls.look("restart")).n_waiting === 1);
+  await server.kill();
+  await server.start();
+  await until("it waits again", async () => (await direct.calls.look("restart")).queue?.[0]?.parked === false);
+  await holder.release();
+  const lease = await soon("it is granted", waiting);
+  assert.equal(lease.fencingToken, 2);
+  const ids = link.of("/acquire").map(({ body }) => body["request_id"]);
+  assert.ok(ids.length > 1);
+  assert.equal(new Set(ids).size, 1);
+  await lease.release();
+});
+
+test("a lease survives a restart of the server", async () => {
+  const lease = await client.lock("kept", { ttlMs: 3_000 }).acquire();
+  await server.kill();
+  await server.start();
+  const { end } = lease;
+  await until("it is renewed", () => lease.end > end);
+  assert.equal(lease.held, true);
+  assert.equal((await direct.calls.look("kept")).fencing_token, lease.fencingToken);
+  await lease.release();
+});
+
+test("a release that cannot be made says so, and nothing is renewed", async () => {
+  const lease = await client.lock("no-way", { ttlMs: 1_000 }).acquire();
+  const { url } = link;
+  link.close();
+  await assert.rejects(soon("it gives up", lease.release()), { name: "UnreachableError", message: new RegExp(url) });
+});
+
+test("a grant that comes after a wait longer than the ttl is held", async () => {
+  const holder = await direct.lock("long-wait").acquire();
+  const waiting = client.lock("long-wait", { ttlMs: 200, waitMs: 30_000 }).acquire();
+  await until("it waits", async () => (await direct.calls.look("long-wait")).n_waiting === 1);
+  const over = client.clock.now() + 300;
+  await until("a ttl has passed", () => client.clock.now() > over);
+  await holder.release();
+  const lease = await waiting;
+  const end = lease.end;
+  await until("it is renewed", () => lease.end > end);
+  assert.equal(lease.held, true);
+  await lease.release();
+});
+
+test("a lock that was granted to one who has given up is given back", async () => {
+  const controller = new AbortController();
+  link.fate = ({ path }) => (path.endsWith("/acquire") ? "stall" : "pass");
+  const asking = client.lock("abandoned", { signal: controller.signal }).acquire();
+  await until("it is granted", async () => (await direct.calls.look("abandoned")).held);
+  link.fate = () => "pass";
+  controller.abort(new Error("enough"));
+  await assert.rejects(asking, /enough/);
+  await until("it is free", async () => !(await direct.calls.look("abandoned")).held);
+});

@@ -1,0 +1,61 @@
+/** A real server, on a port and in a folder of its own. */
+
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { Client, type ClientOptions } from "../src/index.js";
+import { until } from "./patience.js";
+
+export class Server {
+  readonly #folder = mkdtempSync(join(tmpdir(), "leasehold-ts-"));
+  #process: ChildProcess | undefined;
+  #port = 0;
+
+  static async start(): Promise<Server> {
+    const server = new Server();
+    await server.start();
+    return server;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  client(options: ClientOptions = {}): Client {
+    return new Client({ url: this.url, ...options });
+  }
+
+  /** Starts it, on the port it had before. */
+  async start(): Promise<void> {
+    const binary = process.env["LEASEHOLD_BIN"];
+    assert.ok(binary, "LEASEHOLD_BIN must name the server's binary");
+    const portFile = join(this.#folder, "port");
+    rmSync(portFile, { force: true });
+    const options = ["--listen", `127.0.0.1:${this.#port}`, "--port-file", portFile];
+    const folders = ["--data", join(this.#folder, "data"), "--log", "error"];
+    const child = spawn(binary, ["serve", ...options, ...folders], { stdio: ["ignore", "ignore", "inherit"] });
+    this.#process = child;
+    await until("the server listens", () => existsSync(portFile) && readFileSync(portFile, "utf8").trim() !== "");
+    this.#port = Number(readFileSync(portFile, "utf8"));
+  }
+
+  /** Ends it without a warning, as kill -9 does. */
+  async kill(): Promise<void> {
+    const child = this.#process;
+    child?.kill("SIGKILL");
+    await until("the server is dead", () => child === undefined || child.exitCode !== null || child.signalCode !== null);
+  }
+
+  /** Ends it for good. */
+  async stop(): Promise<void> {
+    await this.kill();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
