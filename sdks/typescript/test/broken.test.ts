@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 
-import { Client, type LostError } from "../src/index.js";
+import { Client, type Lease, type LostError } from "../src/index.js";
 import { Link } from "../testkit/link.js";
 import { fired, soon, until } from "../testkit/patience.js";
 import { Server } from "../testkit/server.js";
@@ -38,7 +38,7 @@ test("an acquire whose answer is lost is repeated under the same request id: one
 
 test("a release whose answer is lost is repeated under the same request id: one release", async () => {
   const lease = await client.lock("cut-release").acquire();
-  let next: Promise<unknown> | undefined;
+  let next: Promise<Lease> | undefined;
   link.fate = ({ path }) => {
     if (path.endsWith("/release") && link.of("/release").length <= 3) {
       next ??= direct.lock("cut-release", { waitMs: 5_000 }).acquire();
@@ -50,8 +50,10 @@ test("a release whose answer is lost is repeated under the same request id: one 
   const ids = link.of("/release").map(({ body }) => body["request_id"]);
   assert.equal(ids.length, 4);
   assert.equal(new Set(ids).size, 1);
-  await next;
+  const other = await next;
+  assert.equal(other?.held, true);
   assert.deepEqual((await kinds("cut-release")).filter((kind) => kind !== "queued"), ["granted", "released", "granted"]);
+  await other?.release();
 });
 
 test("nothing is renewed after a release, though its renewal was under way", async () => {

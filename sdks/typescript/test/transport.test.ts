@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { TLSSocket } from "node:tls";
+
+import { Client } from "../src/index.js";
+import { settled } from "../testkit/fake-clock.js";
+import { until } from "../testkit/patience.js";
+
+const FREE = JSON.stringify({ lock_name: "a", held: false, last_token: 0 });
+
+interface Stub {
+  url: string;
+  seen: IncomingMessage[];
+}
+
+async function listen(t: TestContext, server: Server, scheme: string): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A server that answers as it is told. */
+async function stub(t: TestContext, answer: RequestListener): Promise<Stub> {
+  const seen: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    seen.push(request);
+    request.resume();
+    answer(request, response);
+  });
+  return { url: await listen(t, server, "http"), seen };
+}
+
+const good: RequestListener = (_, response) => void response.end(FREE);
+
+function refusing(status: number, code: string, headers: Record<string, string> = {}): RequestListener {
+  const body = JSON.stringify({ error: "no", code, retryable: status === 503, may_have_taken_effect: false });
+  return (_, response) => void response.writeHead(status, headers).end(body);
+}
+
+test("where no connection comes about, the next URL is asked at once, and stays the one", async (t) => {
+  const second = await stub(t, good);
+  const client = new Client({ url: ["http://127.0.0.1:1", second.url] });
+  await client.calls.look("a");
+  await client.calls.look("a");
+  assert.equal(second.seen.length, 2);
+});
+
+test("if all URLs are tried in vain, the error says so", async () => {
+  const client = new Client({ url: ["http://127.0.0.1:1", "http://127.0.0.1:2"] });
+  await assert.rejects(client.calls.look("a"), {
+    name: "UnreachableError",
+    retryable: true,
+    mayHaveTakenEffect: false,
+    message: "cannot connect to http://127.0.0.1:2: connection refused. Is the server running? (LEASEHOLD_URL)",
+  });
+});
+
+test("after a 503, the next try goes to another URL, under the same request id", async (t) => {
+  const ids: string[] = [];
+  const noting =
+    (listener: RequestListener): RequestListener =>
+    (request, response) => {
+      request.on("data", (piece) => ids.push(JSON.parse(String(piece)).request_id));
+      listener(request, response);
+    };
+  const first = await stub(t, noting(refusing(503, "OVERLOADED")));
+  const second = await stub(t, noting(refusing(409, "LIMIT_DIFFERS")));
+  const client = new Client({ url: [first.url, second.url] });
+  await assert.rejects(client.lock("a").acquire(), { code: "LIMIT_DIFFERS" });
+  assert.deepEqual([first.seen.length, second.seen.length], [1, 1]);
+  assert.equal(ids.length, 2);
+  assert.equal(ids[0], ids[1]);
+});
+
+test("after an answer that did not come in time, the next request goes to another URL", async (t) => {
+  const first = await stub(t, () => undefined);
+  const second = await stub(t, good);
+  const client = new Client({ url: [first.url, second.url], timeoutMs: 50 });
+  assert.equal((await client.calls.look("a")).held, false);
+  assert.deepEqual([first.seen.length, second.seen.length], [1, 1]);
+});
+
+test("a follower's 421 is followed to the leader if that is one of our URLs", async (t) => {
+  const leader = await stub(t, good);
+  const other = await stub(t, refusing(421, "NOT_LEADER"));
+  const follower = await stub(t, refusing(421, "NOT_LEADER", { "leasehold-leader": `${leader.url}/` }));
+  const client = new Client({ url: [follower.url, other.url, leader.url], apiKey: "key" });
+  assert.equal((await client.calls.look("a")).held, false);
+  assert.deepEqual([follower.seen.length, other.seen.length, leader.seen.length], [1, 0, 1]);
+});
+
+test("a 421 is not followed to a URL that was not configured, and no key goes there", async (t) => {
+  const stranger = await stub(t, good);
+  const follower = await stub(t, refusing(421, "NOT_LEADER", { "leasehold-leader": stranger.url }));
+  const client = new Client({ url: follower.url, apiKey: "key" });
+  await assert.rejects(client.calls.look("a"), { code: "NOT_LEADER", retryable: true });
+  assert.equal(stranger.seen.length, 0);
+});
+
+test("another 421 is an answer", async (t) => {
+  const first = await stub(t, refusing(421, "HOST_NOT_ALLOWED"));
+  const second = await stub(t, good);
+  const client = new Client({ url: [first.url, second.url] });
+  await assert.rejects(client.calls.look("a"), { code: "HOST_NOT_ALLOWED", retryable: false });
+});
+
+test("a redirect is not followed", async (t) => {
+  const stranger = await stub(t, good);
+  const server = await stub(t, (_, response) => void response.writeHead(307, { location: stranger.url }).end());
+  const client = new Client({ url: server.url, apiKey: "key" });
+  await assert.rejects(client.calls.look("a"), { name: "ForeignError", status: 307 });
+  assert.equal(stranger.seen.length, 0);
+});
+
+test("the key goes along with every request", async (t) => {
+  const server = await stub(t, good);
+  const client = new Client({ url: server.url, apiKey: "key" });
+  await client.calls.look("a");
+  const events = client.events();
+  await events.connect();
+  await events.return();
+  assert.deepEqual(server.seen.map(({ headers }) => headers.authorization), ["Bearer key", "Bearer key"]);
+});
+
+test("an answer that is none of ours is told, and how it begins", async (t) => {
+  const server = await stub(t, (_, response) => void response.writeHead(502).end(`<h1>${"x".repeat(999)}`));
+  const client = new Client({ url: server.url });
+  await assert.rejects(client.calls.look("a"), { name: "ForeignError", retryable: true, body: `<h1>${"x".repeat(196)}` });
+});
+
+test("a connection that breaks in the middle of an answer leaves it unknown", async (t) => {
+  const server = await stub(t, (_, response) => {
+    response.writeHead(200, { "content-length": 100 }).write("{");
+    void settled().then(() => response.destroy());
+  });
+  const client = new Client({ url: server.url });
+  await assert.rejects(client.calls.revoke("a", "test"), { name: "BrokenError", mayHaveTakenEffect: true });
+  assert.equal(server.seen.length, 1, "it is not repeated by itself");
+});
+
+test("a connection the server had closed does not make a question fail", async (t) => {
+  const server = await stub(t, (_, response) => void response.end(FREE, () => setImmediate(() => response.socket?.destroy())));
+  const client = new Client({ url: server.url });
+  for (let n = 1; n <= 5; n += 1) {
+    await client.calls.look("a");
+  }
+  await until("all are seen", () => server.seen.length >= 5);
+});
+
+test("TLS: a CA file, a client certificate, and no trust without them", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "leasehold-ts-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [certFile, keyFile] = [join(folder, "cert.pem"), join(folder, "key.pem")];
+  const openssl = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test";
+  const names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", keyFile, "-out", certFile];
+  execFileSync("openssl", [...openssl.split(" "), ...names], { stdio: "ignore" });
+  const cert = readFileSync(certFile);
+  const options = { key: readFileSync(keyFile), cert, ca: cert, requestCert: true, rejectUnauthorized: false };
+  const server = createTlsServer(options, (request, response) => {
+    const subject = (request.socket as TLSSocket).getPeerCertificate().subject?.CN;
+    response.end(JSON.stringify({ lock_name: subject ?? "nobody", held: false, last_token: 0 }));
+  });
+  const url = await listen(t, server, "https");
+  const known = async (more: object): Promise<string> => (await new Client({ url, ...more }).calls.look("a")).lock_name;
+  assert.equal(await known({ caFile: certFile }), "nobody");
+  assert.equal(await known({ caFile: certFile, certFile, keyFile, apiKey: "key" }), "test");
+  await assert.rejects(known({}), { name: "UnreachableError", mayHaveTakenEffect: false });
+});
