@@ -32,7 +32,7 @@ impl Client {
     /// The same, with settings.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder {
-            url: url.into(),
+            urls: vec![url.into()],
             namespace: None,
             api_key: None,
             owner: None,
@@ -100,7 +100,7 @@ impl fmt::Debug for Client {
 /// The settings of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
-    url: String,
+    urls: Vec<String>,
     namespace: Option<String>,
     api_key: Option<Secret>,
     owner: Option<String>,
@@ -111,6 +111,12 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
+    /// Another URL of the same server. One is used until a request over it gets no answer; then the next one is.
+    pub fn also(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
     /// The namespace of every lock. Left out: the server's default.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
@@ -160,7 +166,7 @@ impl ClientBuilder {
     pub fn build(self) -> Result<Client, Error> {
         let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
         let transport =
-            Transport::new(&self.url, api_key, self.timeout, self.connect_timeout, self.http2)?;
+            Transport::new(&self.urls, api_key, self.timeout, self.connect_timeout, self.http2)?;
         let owner = self.owner.unwrap_or_else(random::owner);
         let Self { namespace, clock, .. } = self;
         Ok(Client { inner: Arc::new(Inner { transport, namespace, owner, clock }) })

@@ -45,6 +45,7 @@
 //! spoken without TLS: an API key goes over the wire as it is. What happens is told to `tracing`: a span for each
 //! acquire, an event for a renewal that failed, a lock that was lost and one that was not given back.
 
+mod address;
 pub mod blocking;
 mod call;
 mod client;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
+use crate::address::Addresses;
 
 /// A page of 1000 locks, each with everything it can show, is far smaller.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -28,8 +29,7 @@ const KEEPALIVE_RETRIES: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Transport {
     http: HyperClient<HttpConnector, Full<Bytes>>,
-    /// Without a slash at its end.
-    base: String,
+    addresses: Addresses,
     authorization: Option<HeaderValue>,
     timeout: Duration,
     connect_timeout: Duration,
@@ -38,24 +38,24 @@ pub(crate) struct Transport {
 
 impl Transport {
     pub(crate) fn new(
-        url: &str,
+        urls: &[String],
         api_key: Option<&str>,
         timeout: Duration,
         connect_timeout: Duration,
         http2: bool,
     ) -> Result<Self, Error> {
-        let base = base(url)?;
+        let addresses = Addresses::new(urls)?;
         let authorization = api_key.map(bearer).transpose()?;
         let http = Self::connect(connect_timeout, http2);
-        Ok(Self { http, base, authorization, timeout, connect_timeout, http2 })
+        Ok(Self { http, addresses, authorization, timeout, connect_timeout, http2 })
     }
 
     /// The same with connections of its own.
     pub(crate) fn reconnected(&self) -> Self {
-        let Self { base, authorization, timeout, connect_timeout, http2, .. } = self;
+        let Self { addresses, authorization, timeout, connect_timeout, http2, .. } = self;
         Self {
             http: Self::connect(*connect_timeout, *http2),
-            base: base.clone(),
+            addresses: addresses.clone(),
             authorization: authorization.clone(),
             timeout: *timeout,
             connect_timeout: *connect_timeout,
@@ -90,16 +90,21 @@ impl Transport {
         body: Option<&impl Serialize>,
         longer: Duration,
     ) -> Result<(StatusCode, Bytes), Error> {
-        let request = self.request(method, path, body)?;
+        let turn = self.addresses.turn();
+        let request = self.request(turn.base(), method, path, body)?;
         let answer = async {
-            let response =
-                self.http.request(request).await.map_err(|error| self.of_hyper(&error))?;
+            let sent = self.http.request(request).await;
+            let response = sent.map_err(|error| of_hyper(turn.base(), &error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| Error::Broken(error.to_string()))?;
             Ok((status, body.to_bytes()))
         };
-        self.in_time(longer, answer).await
+        let answer = self.in_time(longer, answer).await;
+        if answer.as_ref().is_ok_and(|(status, _)| !is_of_a_gateway(*status)) {
+            turn.was_answered();
+        }
+        answer
     }
 
     /// Asks for a stream that has no end.
@@ -108,16 +113,21 @@ impl Transport {
         path: &str,
         last_event_id: Option<&str>,
     ) -> Result<Incoming, Error> {
-        let mut request = self.request(Method::GET, path, None::<&()>)?;
+        let turn = self.addresses.turn();
+        let mut request = self.request(turn.base(), Method::GET, path, None::<&()>)?;
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_event_id {
             let invalid = |_| Error::Invalid("the id of the last event is no header".into());
             headers.insert("last-event-id", HeaderValue::from_str(id).map_err(invalid)?);
         }
-        let answer =
-            async { self.http.request(request).await.map_err(|error| self.of_hyper(&error)) };
+        let answer = async {
+            self.http.request(request).await.map_err(|error| of_hyper(turn.base(), &error))
+        };
         let response: Response<Incoming> = self.in_time(Duration::ZERO, answer).await?;
+        if !is_of_a_gateway(response.status()) {
+            turn.was_answered();
+        }
         if response.status().is_success() {
             return Ok(response.into_body());
         }
@@ -130,11 +140,12 @@ impl Transport {
 
     fn request(
         &self,
+        base: &str,
         method: Method,
         path: &str,
         body: Option<&impl Serialize>,
     ) -> Result<Request<Full<Bytes>>, Error> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
@@ -146,14 +157,6 @@ impl Transport {
         request.body(Full::new(bytes.into())).map_err(|error| Error::Invalid(error.to_string()))
     }
 
-    fn of_hyper(&self, error: &hyper_util::client::legacy::Error) -> Error {
-        if error.is_connect() {
-            Error::Unreachable(format!("{}: {}", self.base, root(error)))
-        } else {
-            Error::Broken(chain(error))
-        }
-    }
-
     async fn in_time<T>(
         &self,
         longer: Duration,
@@ -162,6 +165,22 @@ impl Transport {
         let patience = self.timeout.saturating_add(longer);
         let late = |_| Error::Broken(format!("nothing came within {patience:?}"));
         tokio::time::timeout(patience, answer).await.map_err(late)?
+    }
+}
+
+/// What a gateway says whose server is not there. Another address may be that of one whose server is.
+fn is_of_a_gateway(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
+    if error.is_connect() {
+        Error::Unreachable(format!("{base}: {}", root(error)))
+    } else {
+        Error::Broken(chain(error))
     }
 }
 
@@ -221,20 +240,6 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
         Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
         _ => root.to_string(),
     }
-}
-
-fn base(url: &str) -> Result<String, Error> {
-    let invalid = |why: &str| Error::Invalid(format!("{url:?} {why}"));
-    let uri: Uri = url.parse().map_err(|_| invalid("is no URL"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(invalid("asks for TLS, which this client does not speak")),
-        _ => return Err(invalid("does not begin with http://")),
-    }
-    if uri.query().is_some() {
-        return Err(invalid("must have no query"));
-    }
-    Ok(url.trim_end_matches('/').into())
 }
 
 fn bearer(api_key: &str) -> Result<HeaderValue, Error> {

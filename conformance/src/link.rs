@@ -1,0 +1,245 @@
+//! A link between driver and server: a proxy that knows HTTP, and breaks it where a script wants it to.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONNECTION, TRANSFER_ENCODING};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::seen::{Log, Seen};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It is not passed on, and nothing ever comes back.
+    Swallowed,
+    /// It is not passed on, and the connection is closed.
+    CutBefore,
+    /// The server serves it, and then the connection is closed instead of the answer.
+    CutAfter,
+    /// Its answer comes so much later.
+    Late(Duration),
+    /// Its answer comes when the script lets it: [`Link::let_go`].
+    Held,
+}
+
+/// Which requests meet which fate.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    part: String,
+    fate: Fate,
+    n_left: u32,
+}
+
+impl Rule {
+    /// For every request whose path contains `part`.
+    pub fn always(part: &str, fate: Fate) -> Self {
+        Self { part: part.into(), fate, n_left: u32::MAX }
+    }
+
+    /// For the next `n` of them.
+    pub fn times(n: u32, part: &str, fate: Fate) -> Self {
+        Self { part: part.into(), fate, n_left: n }
+    }
+}
+
+/// Where the server is right now. It is somewhere else after a restart.
+pub type Upstream = watch::Receiver<Option<SocketAddr>>;
+
+/// One address under which a driver can reach the server. Gone when dropped.
+pub struct Link {
+    /// Where it listens.
+    pub address: SocketAddr,
+    state: Arc<State>,
+    accepting: JoinHandle<()>,
+}
+
+struct State {
+    number: usize,
+    upstream: Upstream,
+    log: Log,
+    rules: Mutex<Vec<Rule>>,
+    /// Grows with every cut: all connections that were made before are closed.
+    n_cuts: watch::Sender<u64>,
+    is_open: watch::Sender<bool>,
+    /// Grows when what is held is let go.
+    n_let_go: watch::Sender<u64>,
+}
+
+impl Link {
+    /// A link on a free port.
+    pub async fn open(number: usize, upstream: Upstream, log: Log) -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let state = Arc::new(State {
+            number,
+            upstream,
+            log,
+            rules: Mutex::default(),
+            n_cuts: watch::Sender::new(0),
+            is_open: watch::Sender::new(true),
+            n_let_go: watch::Sender::new(0),
+        });
+        let accepting = tokio::spawn(accept(state.clone(), listener, address));
+        Ok(Self { address, state, accepting })
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on these rules hold and no others; the first that fits counts.
+    pub fn obey(&self, rules: impl Into<Vec<Rule>>) {
+        *self.state.rules() = rules.into();
+    }
+
+    /// Closes every connection there is.
+    pub fn cut(&self) {
+        self.state.n_cuts.send_modify(|n| *n += 1);
+    }
+
+    /// Closes every connection and refuses new ones.
+    pub fn refuse(&self) {
+        self.state.is_open.send_replace(false);
+        self.cut();
+    }
+
+    /// Lets every answer through that is held.
+    pub fn let_go(&self) {
+        self.state.n_let_go.send_modify(|n| *n += 1);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.cut();
+    }
+}
+
+impl State {
+    fn rules(&self) -> MutexGuard<'_, Vec<Rule>> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fate(&self, path: &str) -> Option<Fate> {
+        let mut rules = self.rules();
+        let rule = rules.iter_mut().find(|rule| rule.n_left > 0 && path.contains(&rule.part))?;
+        rule.n_left = rule.n_left.saturating_sub(1);
+        Some(rule.fate)
+    }
+}
+
+async fn accept(state: Arc<State>, listener: TcpListener, address: SocketAddr) {
+    let mut is_open = state.is_open.subscribe();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                if let Ok((stream, _)) = accepted {
+                    tokio::spawn(serve(state.clone(), stream));
+                }
+            }
+            _ = is_open.wait_for(|is_open| !is_open) => break,
+        }
+    }
+    drop(listener);
+    // Whoever connects to a port that is bound but not listened at is refused, and nobody else can take the port.
+    let _placeholder = TcpSocket::new_v4().and_then(|socket| {
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    });
+    std::future::pending().await
+}
+
+async fn serve(state: Arc<State>, stream: TcpStream) {
+    let mut n_cuts = state.n_cuts.subscribe();
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request| pass(state.clone(), request));
+    let connection =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        _ = connection => {}
+        _ = n_cuts.changed() => {}
+    }
+}
+
+/// The connection is to be closed instead of answering.
+#[derive(Debug)]
+struct Cut;
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("cut")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+type Body = BoxBody<Bytes, hyper::Error>;
+
+async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
+    let path = head.uri.to_string();
+    let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let n = state.log.note(Seen {
+        at: Instant::now(),
+        link: state.number,
+        method: head.method.to_string(),
+        path: path.clone(),
+        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        bearer: bearer.and_then(|value| value.strip_prefix("Bearer ")).map(Into::into),
+        forwarded_at: None,
+        status: None,
+        answered_at: None,
+    });
+    // Taken before the request is passed on: whatever is let go after it was seen is let go here.
+    let mut n_let_go = state.n_let_go.subscribe();
+    n_let_go.mark_unchanged();
+    let fate = state.fate(&path);
+    match fate {
+        Some(Fate::Swallowed) => std::future::pending().await,
+        Some(Fate::CutBefore) => return Err(Cut),
+        _ => {}
+    }
+    state.log.change(n, |seen| seen.forwarded_at = Some(Instant::now()));
+    let mut request = Request::from_parts(head, Full::new(body));
+    request.headers_mut().remove(CONNECTION);
+    request.headers_mut().remove(TRANSFER_ENCODING);
+    let response = forward(&state, request).await.ok_or(Cut)?;
+    state.log.change(n, |seen| seen.status = Some(response.status().as_u16()));
+    match fate {
+        Some(Fate::CutAfter) => return Err(Cut),
+        Some(Fate::Late(by)) => tokio::time::sleep(by).await,
+        Some(Fate::Held) => drop(n_let_go.changed().await),
+        _ => {}
+    }
+    state.log.change(n, |seen| seen.answered_at = Some(Instant::now()));
+    let (mut head, body) = response.into_parts();
+    head.headers.remove(CONNECTION);
+    head.headers.remove(TRANSFER_ENCODING);
+    Ok(Response::from_parts(head, body.boxed()))
+}
+
+/// Over a connection of its own: when the client goes, so does that, and the server sees it.
+async fn forward(state: &State, request: Request<Full<Bytes>>) -> Option<Response<Incoming>> {
+    let address = (*state.upstream.borrow())?;
+    let stream = TcpStream::connect(address).await.ok()?;
+    let _ = stream.set_nodelay(true);
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    tokio::spawn(connection);
+    sender.send_request(request).await.ok()
+}

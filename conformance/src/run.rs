@@ -1,0 +1,75 @@
+//! Runs scripts with a driver, several at a time, each in a world of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use crate::flaw::{Flaw, Outcome, broken, demand};
+use crate::report::{Report, Verdict};
+use crate::script::Script;
+use crate::world::{Setup, World};
+
+/// No script takes longer.
+const SCRIPT_MAX: Duration = Duration::from_secs(90);
+
+/// How much of what a driver said is shown when a script failed.
+const SAID_BYTES_SHOWN: usize = 4000;
+
+/// Runs these scripts with one driver, at most `n_jobs` at a time.
+pub async fn run(setup: &Setup, scripts: &[Script], n_jobs: usize) -> Report {
+    let places = Arc::new(Semaphore::new(n_jobs));
+    let mut running = Vec::new();
+    for script in scripts.iter().copied() {
+        let (setup, places) = (setup.clone(), places.clone());
+        running.push(tokio::spawn(async move {
+            let _place = places.acquire_owned().await;
+            judge(&setup, script).await
+        }));
+    }
+    let mut report = Report { driver: setup.driver.join(" "), verdicts: Vec::new() };
+    for (running, script) in running.into_iter().zip(scripts) {
+        let (verdict, driver) = running.await.unwrap_or_else(|why| {
+            let flaw = Some(broken(format!("it panicked: {why}")));
+            let took = Duration::ZERO;
+            (Verdict { script: script.name, flaw, took, trace: String::new() }, None)
+        });
+        report.driver = driver.unwrap_or(report.driver);
+        report.verdicts.push(verdict);
+    }
+    report
+}
+
+async fn judge(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
+    let start = Instant::now();
+    let world = match World::open(setup).await {
+        Ok(world) => world,
+        Err(flaw) => {
+            let (flaw, took, trace) = (Some(flaw), start.elapsed(), String::new());
+            return (Verdict { script: script.name, flaw, took, trace }, None);
+        }
+    };
+    let too_long = || Flaw::Wrong(format!("not done after {SCRIPT_MAX:?}"));
+    let outcome = tokio::time::timeout(SCRIPT_MAX, (script.run)(&world)).await;
+    let outcome = outcome.unwrap_or_else(|_| Err(too_long())).and_then(|()| kept_quiet(&world));
+    let took = start.elapsed();
+    let trace = outcome.as_ref().err().map_or_else(String::new, |_| trace(&world));
+    (Verdict { script: script.name, flaw: outcome.err(), took, trace }, Some(world.name))
+}
+
+/// stdout is for the protocol alone.
+fn kept_quiet(world: &World) -> Outcome {
+    let noise = world.driver.noise();
+    demand!(noise.is_empty(), "on stdout, and no answer to any command: {noise:?}");
+    Ok(())
+}
+
+fn trace(world: &World) -> String {
+    let said = world.driver.said();
+    let mut from = said.len().saturating_sub(SAID_BYTES_SHOWN);
+    while !said.is_char_boundary(from) {
+        from += 1;
+    }
+    let requests = world.log.show(world.start);
+    format!("requests:\n{requests}stdout and stderr:\n{}", &said[from..])
+}

@@ -1,0 +1,53 @@
+//! Several URLs of one server: when one does not work, another one does.
+
+use serde_json::json;
+
+use super::ms;
+use crate::flaw::{Outcome, demand};
+use crate::link::{Fate, Rule};
+use crate::world::World;
+
+async fn connect(world: &World) -> Outcome {
+    let urls = world.links.each_ref().map(|link| link.url());
+    world.connect_with("alice", json!({"urls": urls, "timeout_ms": 500})).await
+}
+
+/// The link that was used last, and the other.
+fn used_and_other(world: &World) -> (usize, usize) {
+    let used = world.log.of("/").last().map_or(0, |seen| seen.link);
+    (used, 1 - used)
+}
+
+pub(super) async fn fail_over_refused(world: &World) -> Outcome {
+    connect(world).await?;
+    world.acquire("alice", "a", json!({"ttl_ms": 2400})).await?;
+    let (used, other) = used_and_other(world);
+    world.links[used].refuse();
+    world.stays_held(&["alice:a"], ms(4800)).await?;
+    demand!(used_and_other(world).0 == other, "nothing went over the other URL");
+    // A release whose answer is lost is repeated where a connection comes about.
+    world.links[other].obey([Rule::times(2, "/release", Fate::CutAfter)]);
+    world.release("alice", "a").await?;
+    let history = world.server.history().await?;
+    demand!(history.of("released").len() == 1, "one release, not {history:?}");
+    Ok(())
+}
+
+pub(super) async fn fail_over_stalled(world: &World) -> Outcome {
+    connect(world).await?;
+    let token = world.acquire("alice", "a", json!({"ttl_ms": 3000})).await?;
+    let (used, other) = used_and_other(world);
+    world.links[used].obey([Rule::always("/", Fate::Swallowed)]);
+    world.stays_held(&["alice:a"], ms(6000)).await?;
+    demand!(used_and_other(world).0 == other, "nothing went over the other URL");
+    // And back again, now for an acquire and a release.
+    world.links[used].obey([]);
+    world.links[other].obey([Rule::always("/", Fate::Swallowed)]);
+    world.acquire("alice", "b", json!({"ttl_ms": 10_000})).await?;
+    world.release("alice", "a").await?;
+    let history = world.server.history().await?;
+    let released: Vec<_> = history.of("released").iter().map(|event| event.token).collect();
+    demand!(released == [token], "one release of token {token}, not {history:?}");
+    demand!(history.of_lock("granted", "b").len() == 1, "one grant of b, not {history:?}");
+    Ok(())
+}

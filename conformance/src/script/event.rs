@@ -1,0 +1,58 @@
+//! Events: every one of them, once and in order, over broken connections and restarts.
+
+use serde_json::json;
+
+use super::ms;
+use crate::flaw::{Outcome, demand};
+use crate::world::World;
+
+pub(super) async fn events_complete(world: &World) -> Outcome {
+    world.connect("alice").await?;
+    world
+        .driver
+        .ask(json!({"do": "watch", "client": "alice", "watch": "w", "prefix": "e"}))
+        .await?;
+    happen(world, "e1").await?;
+    world.server.acquire("f", "bob", json!({})).await?;
+    told(world, 2).await?;
+    world.link().cut();
+    happen(world, "e2").await?;
+    told(world, 4).await?;
+    happen(world, "e3").await?;
+    world.server.kill().await;
+    world.server.start_again().await?;
+    happen(world, "e4").await?;
+    told(world, 8).await?;
+    let gaps = world.driver.told("gap", ("watch", "w"));
+    demand!(gaps.is_empty(), "the server keeps these events; there is no gap: {gaps:?}");
+    let history = world.server.history().await?;
+    let happened = history.all().iter().filter(|event| event.lock.starts_with('e'));
+    let expected: Vec<_> = happened
+        .map(|event| json!([event.kind, event.lock, event.owner, event.token, event.id]))
+        .collect();
+    let told = world.driver.told("happened", ("watch", "w"));
+    let fields = ["kind", "lock", "owner", "fencing_token", "id"];
+    let shown: Vec<_> =
+        told.iter().map(|told| json!(fields.map(|field| &told.event[field]))).collect();
+    demand!(shown == expected, "told {shown:?}, but this is what happened: {expected:?}");
+    Ok(())
+}
+
+/// Two events of a lock.
+async fn happen(world: &World, lock: &str) -> Outcome {
+    let held = world.server.acquire(lock, "bob", json!({})).await?;
+    world.server.release(&held).await
+}
+
+/// Waits until so many events were told.
+async fn told(world: &World, n: usize) -> Outcome {
+    for _ in 0..1000 {
+        if world.driver.told("happened", ("watch", "w")).len() >= n {
+            return Ok(());
+        }
+        tokio::time::sleep(ms(10)).await;
+    }
+    let told = world.driver.told("happened", ("watch", "w"));
+    demand!(false, "{} of {n} events were told within 10 s: {told:?}", told.len());
+    Ok(())
+}

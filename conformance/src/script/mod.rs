@@ -1,0 +1,70 @@
+//! The scripts: each is a small function that breaks one thing and judges what became of it.
+
+mod acquire;
+mod address;
+mod election;
+mod event;
+mod loss;
+mod pause;
+mod release;
+mod secret;
+mod session;
+mod wait;
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::flaw::Outcome;
+use crate::world::World;
+
+/// What a script is, once it runs.
+pub type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
+
+/// A script and its name, which is that of the protocol.
+#[derive(Clone, Copy)]
+pub struct Script {
+    /// As in `PROTOCOL.md`.
+    pub name: &'static str,
+    /// Runs it.
+    pub run: for<'a> fn(&'a World) -> Running<'a>,
+}
+
+macro_rules! scripts {
+    ($($noun:ident::$name:ident,)+) => {
+        &[$(Script { name: stringify!($name), run: |world| Box::pin($noun::$name(world)) }),+]
+    };
+}
+
+/// All of them, in the order of the protocol.
+pub const SCRIPTS: &[Script] = scripts![
+    acquire::renewed_while_held,
+    acquire::held_is_held,
+    acquire::several_or_none,
+    loss::loss_before_end,
+    loss::loss_counts_from_send,
+    loss::loss_after_wait,
+    loss::loss_when_server_stops,
+    loss::loss_is_final,
+    loss::revoked_is_told,
+    loss::server_killed_lease_kept,
+    acquire::request_id_reused,
+    release::release_is_one,
+    release::nothing_after_release,
+    release::release_gives_up,
+    wait::wait_survives_restart,
+    wait::wait_survives_cuts,
+    wait::cancel_leaves_queue,
+    pause::paused_client,
+    session::session_many_locks,
+    session::session_loss,
+    address::fail_over_refused,
+    address::fail_over_stalled,
+    event::events_complete,
+    election::election,
+    secret::api_key_is_secret,
+    acquire::namespaced,
+];
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}

@@ -1,0 +1,98 @@
+//! A place in the queue is kept, whatever happens to connections and servers, and left at once if nobody wants it.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::ms;
+use crate::driver::Asked;
+use crate::flaw::{Flaw, Outcome, broken, demand};
+use crate::server::Held;
+use crate::world::World;
+
+/// How soon those who wait must be back after their connections broke: before the server gives up their places.
+const BACK_WITHIN_MS: u64 = 9_000;
+
+/// Two who wait behind somebody.
+async fn queue(world: &World) -> Outcome<(Held, Asked, Asked)> {
+    let held = world.server.acquire("a", "holder", json!({})).await?;
+    let fields = json!({"ttl_ms": 10_000, "wait_ms": 25_000});
+    world.connect("alice").await?;
+    let alice = world.begin_acquire("alice", "a", fields.clone());
+    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    world.connect("bob").await?;
+    let bob = world.begin_acquire("bob", "a", fields);
+    world.server.wait_for_queue("a", &["alice", "bob"], ms(5000)).await?;
+    Ok((held, alice, bob))
+}
+
+/// Both are granted, once and in order.
+async fn granted_in_order(world: &World, held: Held, alice: Asked, mut bob: Asked) -> Outcome {
+    world.server.release(&held).await?;
+    let token = crate::world::granted(alice).await?;
+    demand!(token == 2, "alice was next, with token 2, and got {token}");
+    demand!(!bob.is_answered(), "bob was answered before alice gave it back");
+    world.release("alice", "a").await?;
+    let token = crate::world::granted(bob).await?;
+    demand!(token == 3, "bob was next, with token 3, and got {token}");
+    let history = world.server.history().await?;
+    let owners: Vec<_> = history.of("granted").iter().map(|event| event.owner.clone()).collect();
+    demand!(owners == ["holder", "alice", "bob"], "granted in the wrong order: {history:?}");
+    for owner in ["alice", "bob"] {
+        let mut asked = world.log.of("/locks/a/acquire");
+        asked.retain(|seen| seen.body["owner_id"] == owner);
+        let ids: BTreeSet<_> = asked.iter().map(|seen| seen.request_id()).collect();
+        demand!(asked.len() > 1, "{owner} never had to ask again");
+        demand!(
+            ids.len() == 1 && !ids.contains(&None),
+            "every try has the same request_id, not {ids:?}"
+        );
+    }
+    Ok(())
+}
+
+pub(super) async fn wait_survives_restart(world: &World) -> Outcome {
+    let (held, alice, bob) = queue(world).await?;
+    world.server.kill().await;
+    world.server.start_again().await?;
+    world.server.wait_for_queue("a", &["alice", "bob"], ms(BACK_WITHIN_MS)).await?;
+    granted_in_order(world, held, alice, bob).await
+}
+
+pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
+    let (held, alice, bob) = queue(world).await?;
+    for n in 1..=3 {
+        let n_before = world.log.of("/locks/a/acquire").len();
+        world.link().cut();
+        // First they have to ask again: until then the server may not have noticed.
+        for _ in 0..BACK_WITHIN_MS / 10 {
+            if world.log.of("/locks/a/acquire").len() >= n_before + 2 {
+                break;
+            }
+            tokio::time::sleep(ms(10)).await;
+        }
+        let n_again = world.log.of("/locks/a/acquire").len() - n_before;
+        demand!(n_again >= 2, "after cut {n} only {n_again} of 2 asked again");
+        world.server.wait_for_queue("a", &["alice", "bob"], ms(BACK_WITHIN_MS)).await?;
+    }
+    granted_in_order(world, held, alice, bob).await
+}
+
+pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {
+    let held = world.server.acquire("a", "holder", json!({})).await?;
+    world.connect("alice").await?;
+    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
+    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    world.driver.ask(json!({"do": "cancel", "command": alice.id})).await?;
+    match alice.answer().await? {
+        Err(no) if no.name == "cancelled" => {}
+        answer => return Err(Flaw::Wrong(format!("a cancelled acquire: {answer:?}"))),
+    }
+    let is_over = |history: &crate::history::History| !history.of("wait_ended").is_empty();
+    let history = world.server.history_when(ms(2000), is_over).await?;
+    demand!(is_over(&history), "2 s after it was cancelled it still waits: {history:?}");
+    world.server.release(&held).await.map_err(broken)?;
+    let history = world.server.history().await?;
+    demand!(history.of("granted").len() == 1, "granted to whoever had gone: {history:?}");
+    Ok(())
+}

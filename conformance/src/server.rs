@@ -1,0 +1,181 @@
+//! The real server, in a process of its own.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::{Client, Method, Process, Response, Signal, TempDir, folder};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::PATIENCE;
+use crate::flaw::{Outcome, broken, demand};
+use crate::history::History;
+use crate::link::Upstream;
+
+/// A server with data of its own. Killed when dropped.
+pub struct Server {
+    binary: PathBuf,
+    data: TempDir,
+    process: Mutex<Option<Process>>,
+    address: watch::Sender<Option<std::net::SocketAddr>>,
+}
+
+/// A lease of an owner that the harness plays.
+pub struct Held {
+    acquired: Value,
+}
+
+impl Held {
+    /// Its fencing token.
+    pub fn token(&self) -> u64 {
+        self.acquired["fencing_token"].as_u64().unwrap_or(0)
+    }
+}
+
+impl Server {
+    /// Starts `binary serve` on a free port.
+    pub async fn start(binary: PathBuf) -> Outcome<Self> {
+        let server = Self {
+            binary,
+            data: folder(),
+            process: Mutex::new(None),
+            address: watch::Sender::new(None),
+        };
+        server.start_again().await?;
+        Ok(server)
+    }
+
+    /// Where it is, now and after each start.
+    pub fn upstream(&self) -> Upstream {
+        self.address.subscribe()
+    }
+
+    /// kill -9, and waits until it is gone.
+    pub async fn kill(&self) {
+        self.address.send_replace(None);
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(process) = process {
+            let _ = tokio::task::spawn_blocking(move || process.kill()).await;
+        }
+    }
+
+    /// Starts it on the data that is there.
+    pub async fn start_again(&self) -> Outcome {
+        let (binary, data) = (self.binary.clone(), self.data.path().join("data"));
+        let start = move || {
+            let binary = binary.to_str().ok_or("its path is no text")?;
+            Process::try_start(binary, &data, &[])
+        };
+        let started = tokio::task::spawn_blocking(start).await.map_err(broken)?;
+        let process = started.map_err(|why| broken(format!("the server did not start: {why}")))?;
+        self.address.send_replace(Some(process.address));
+        *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+        Ok(())
+    }
+
+    /// SIGSTOP: it is there, and does nothing.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(process) = &*self.process.lock().unwrap_or_else(PoisonError::into_inner) {
+            process.signal(signal);
+        }
+    }
+
+    /// Asks it directly, past every link.
+    pub async fn ask(&self, method: Method, path: &str, body: Value) -> Outcome<Response> {
+        let address = *self.address.borrow();
+        let client = Client::new(address.ok_or_else(|| broken("the server is down"))?);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let kind = Some("application/json").filter(|_| !body.is_empty());
+        let answer = tokio::time::timeout(PATIENCE, client.send(method, path, kind, body));
+        answer.await.map_err(broken)?.map_err(broken)
+    }
+
+    /// Acquires a lock for an owner that the harness plays.
+    pub async fn acquire(&self, lock: &str, owner: &str, more: Value) -> Outcome<Held> {
+        let mut body = json!({"owner_id": owner, "ttl_ms": 60_000});
+        if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+            body.extend(more);
+        }
+        let path = format!("/v1/locks/{lock}/acquire");
+        let answer = self.ask(Method::POST, &path, body).await?;
+        demand!(answer.status == 200, "{owner} did not get {lock}: {}", answer.text);
+        Ok(Held { acquired: answer.body })
+    }
+
+    /// Gives it back.
+    pub async fn release(&self, held: &Held) -> Outcome {
+        let Held { acquired } = held;
+        let lock = acquired["lock_name"].as_str().unwrap_or_default();
+        let mut body = json!({});
+        for name in ["owner_id", "lease_id", "fencing_token"] {
+            body[name] = acquired[name].clone();
+        }
+        let answer = self.ask(Method::POST, &format!("/v1/locks/{lock}/release"), body).await?;
+        demand!(answer.status == 200, "{lock} was not given back: {}", answer.text);
+        Ok(())
+    }
+
+    /// What it says of a lock.
+    pub async fn look(&self, lock: &str) -> Outcome<Value> {
+        Ok(self.ask(Method::GET, &format!("/v1/locks/{lock}"), Value::Null).await?.body)
+    }
+
+    /// What happened in the default namespace.
+    pub async fn history(&self) -> Outcome<History> {
+        self.history_of("/v1/history").await
+    }
+
+    /// What happened, by the path of a history.
+    pub async fn history_of(&self, path: &str) -> Outcome<History> {
+        let answer = self.ask(Method::GET, &format!("{path}?limit=1000"), Value::Null).await?;
+        demand!(answer.status == 200, "no history: {}", answer.text);
+        Ok(History::read(&answer.body))
+    }
+
+    /// History, once it is as `is_so` wants it; the history as it is if that takes longer than `within`.
+    pub async fn history_when(
+        &self,
+        within: Duration,
+        is_so: impl Fn(&History) -> bool,
+    ) -> Outcome<History> {
+        let give_up_at = Instant::now() + within;
+        loop {
+            let history = self.history().await?;
+            if is_so(&history) || Instant::now() > give_up_at {
+                return Ok(history);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until exactly these owners wait for a lock in this order, each of them connected.
+    pub async fn wait_for_queue(&self, lock: &str, owners: &[&str], within: Duration) -> Outcome {
+        let give_up_at = Instant::now() + within;
+        loop {
+            let state = self.look(lock).await?;
+            let queue = state["queue"].as_array().cloned().unwrap_or_default();
+            let is_there = |(entry, owner): (&Value, &&str)| {
+                entry["owner_id"] == **owner && entry["parked"] != true
+            };
+            if queue.len() == owners.len() && queue.iter().zip(owners).all(is_there) {
+                return Ok(());
+            }
+            demand!(
+                Instant::now() < give_up_at,
+                "after {within:?} the queue of {lock} should be {owners:?}, connected: {state}"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

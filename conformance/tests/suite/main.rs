@@ -1,0 +1,28 @@
+//! The suite with Rust's driver, and the suite judged itself: deliberate bugs are found.
+
+mod rust;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use leasehold_conformance::world::Setup;
+
+/// The server's binary. It is another package's, so cargo does not build it for us.
+fn server() -> PathBuf {
+    static SERVER: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--locked", "-p", "leasehold-cli", "--bin", "leasehold"]);
+        build.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        assert!(build.status().is_ok_and(|status| status.success()), "the server does not build");
+        let beside = PathBuf::from(env!("CARGO_BIN_EXE_rust-driver"));
+        beside.with_file_name("leasehold")
+    };
+    SERVER.get_or_init(build).clone()
+}
+
+fn setup(driver: &str) -> Setup {
+    Setup { server: server(), driver: vec![driver.into()], environment: Vec::new() }
+}
