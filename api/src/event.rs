@@ -20,7 +20,7 @@ pub struct Event {
     /// How long it held the lock, in milliseconds.
     #[serde(default)]
     pub held_ms: u64,
-    /// Why it was revoked, and on whose word.
+    /// Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -42,6 +42,12 @@ pub enum EventKind {
     Revoked,
     /// A waiting lease left the queue without having had the lock.
     WaitEnded,
+    /// A lease has been held for longer than the server's `held-warn`. It is still held.
+    HeldLong,
+    /// A lease has waited for longer than the server's `wait-warn`. It still waits.
+    WaitedLong,
+    /// A lease seems to wait for somebody who waits for its owner. It still waits.
+    DeadlockSuspected,
 }
 
 /// The SSE event `gap`: something happened that this reader will not be told.

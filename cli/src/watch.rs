@@ -89,6 +89,9 @@ pub(crate) fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Fa
         EventKind::Expired => "expired",
         EventKind::Revoked => "revoked",
         EventKind::WaitEnded => "wait ended",
+        EventKind::HeldLong => "held too long",
+        EventKind::WaitedLong => "waited too long",
+        EventKind::DeadlockSuspected => "deadlock suspected",
     };
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(event.at_ms).unwrap_or(0));
     let at = humantime::format_rfc3339_millis(at);

@@ -63,7 +63,7 @@ pub enum Change {
     /// Changes nothing: who asked for this many changes that follow.
     Asked { asker: Arc<Asker>, n_changes: u32 },
     /// Changes nothing: something about a lease that is worth writing down.
-    Noted { lease: LeaseNumber, what: Note, at: Timestamp },
+    Noted { lease: LeaseNumber, what: Note, at: Timestamp, reason: Option<Arc<str>> },
 }
 
 /// What can be worth writing down of a lease beside what happens to it.

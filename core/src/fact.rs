@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::change::Change;
+use crate::change::{Change, Note};
 use crate::lease::{Ending, Lease, LeaseNumber, LeaseRecord, Phase};
 use crate::name::{Dialect, LockKey, Owner};
 use crate::state::State;
@@ -33,7 +33,7 @@ pub struct Fact {
     pub waited: Span,
     /// How long it held the lock until then.
     pub held: Span,
-    /// Why it was revoked.
+    /// Why it was revoked, or what a note rests on.
     pub reason: Option<Arc<str>>,
 }
 
@@ -48,6 +48,8 @@ pub enum What {
     Ended(Ending),
     /// It left the queue without ever having had the lock.
     WaitEnded(Ending),
+    /// Nothing; but this is worth telling of it.
+    Noted(Note),
 }
 
 impl State {
@@ -63,6 +65,10 @@ impl State {
                 let was_active = self.leases[self.find_lease(*lease)?].is_active();
                 let what = if was_active { What::Ended(*how) } else { What::WaitEnded(*how) };
                 let fact = self.of(*lease, what, *at)?;
+                Some(Fact { reason: reason.clone(), ..fact })
+            }
+            Change::Noted { lease, what, at, reason } => {
+                let fact = self.of(*lease, What::Noted(*what), *at)?;
                 Some(Fact { reason: reason.clone(), ..fact })
             }
             _ => None,

@@ -141,6 +141,7 @@ fn check_lease(state: &State, slot: Slot<Lease>, lease: &Lease) -> Result<(), St
             let memory = if lease.keep { &state.kept } else { &state.answered };
             holds(memory.contains(&remembered), "ended, and will never be forgotten")?;
             holds(deadline.is_none() && lease.membership.is_none(), "ended, and still bound")?;
+            holds(state.vigil.get(slot).is_none(), "ended, and still looked at")?;
         }
     }
     holds(lease.token <= state.locks[lease.lock].last_token, "its token is from the future")
@@ -288,7 +289,14 @@ fn check_indexes(state: &State) -> Result<(), String> {
         })
         .count();
     same(&"lease deadlines", "watched", state.lease_deadlines.len(), n_watched)?;
+    let waiting = leases().filter(|lease| lease.phase.is_queued());
+    let waiting: BTreeSet<_> = waiting.map(|lease| (lease.owner, lease.number)).collect();
+    holds(waiting == state.waiting, "who waits is not known by owner")?;
+    let n_convoys = state.locks.iter().filter_map(|(_, lock)| lock.busy());
+    let n_convoys = n_convoys.filter(|busy| busy.is_convoy()).count();
+    same(&"convoys", "counted", state.n_convoys, n_convoys)?;
     let heaps_hold = state.lease_deadlines.is_consistent()
+        && state.vigil.is_consistent()
         && state.session_deadlines.is_consistent()
         && state.grace_deadlines.is_consistent();
     holds(heaps_hold, "a deadline is out of order")

@@ -18,6 +18,7 @@ mod asker;
 mod change;
 mod command;
 mod deadline;
+mod deadlock;
 mod fact;
 mod footprint;
 mod group;
@@ -45,6 +46,7 @@ mod time;
 mod token;
 mod transition;
 mod view;
+mod vigil;
 
 /// Is this deliberate bug switched on? Only the simulation's own tests ever do that.
 #[cfg(feature = "mutants")]

@@ -77,6 +77,15 @@ pub struct Limits {
     pub idle_max: usize,
     /// Most waiters one command grants or gives up; the rest is for the next sweep.
     pub promote_steps_max: usize,
+    /// A lease held for so long is noted; zero: none is.
+    pub held_warn: Span,
+    /// A lease that has waited for so long is noted; zero: none is.
+    pub wait_warn: Span,
+    /// A lease that has waited for so long is looked at for a deadlock, and again each time its wait has doubled; zero:
+    /// none is.
+    pub deadlock_after: Span,
+    /// Most waits that are followed for one such look.
+    pub deadlock_edges_max: usize,
 }
 
 impl Default for Limits {
@@ -119,6 +128,10 @@ impl Default for Limits {
             idle_retention: DAY,
             idle_max: 100_000,
             promote_steps_max: 256,
+            held_warn: Span::ZERO,
+            wait_warn: Span::ZERO,
+            deadlock_after: Span::from_secs(1),
+            deadlock_edges_max: 200,
         }
     }
 }

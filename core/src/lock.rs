@@ -46,6 +46,8 @@ pub(crate) struct Busy {
     pub(crate) pending: bool,
     /// Its grace period has not been seen to end yet.
     pub(crate) in_grace: bool,
+    /// Counted among those that are free though somebody waits for them.
+    pub(crate) in_convoy: bool,
 }
 
 /// The last owner let the lock expire. Until `grace_until` nobody else gets it.
@@ -97,6 +99,12 @@ impl Lock {
 }
 
 impl Busy {
+    /// Nobody holds it, no grace keeps it, and still somebody who is there has to wait.
+    pub(crate) fn is_convoy(&self) -> bool {
+        let Some(queue) = &self.queue else { return false };
+        self.n_holders == 0 && !self.in_grace && queue.n_ready() > 0
+    }
+
     /// Nobody has to do with the lock any more.
     pub(crate) fn is_over(&self) -> bool {
         self.holders.is_none()

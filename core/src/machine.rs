@@ -18,6 +18,7 @@ use crate::state::State;
 use crate::time::Timestamp;
 use crate::transition::Transition;
 use crate::view::{self, Counts, Detail, LeaseView, LockView};
+use crate::vigil::Vigil;
 
 /// All locks, leases, queues and sessions of one store.
 pub struct Machine {
@@ -29,7 +30,7 @@ impl Machine {
     /// An empty machine. `hash_seed` should be drawn at random for every process: it decides nothing but
     /// which names share a hash bucket, so that nobody can choose names that do.
     pub fn new(limits: Limits, hash_seed: u128) -> Self {
-        Self { state: State::new(hash_seed), limits }
+        Self { state: State::new(hash_seed, Vigil::new(&limits)), limits }
     }
 
     /// Does what is asked at `now`, whole or not at all. The same commands at the same times give the

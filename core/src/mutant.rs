@@ -69,6 +69,18 @@ pub enum Mutant {
     GroupEndsWithoutPromote,
     /// Core: that leases wait together is not read back from the tables.
     GroupNotStored,
+    /// Core: what was noted before a restart is noted again.
+    NotedAgainAfterRestart,
+    /// Core: how long a lease is held counts from when it was asked for.
+    HeldFromRequest,
+    /// Core: of leases that wait together, each is noted.
+    WaitNotedOfEachMember,
+    /// Core: only who waits for itself is found.
+    DeadlockOfTwoUnseen,
+    /// Core: nobody is seen to wait for whoever is before in the queue.
+    DeadlockInQueueUnseen,
+    /// Core: whoever waits is suspected.
+    DeadlockWithoutCircle,
     /// Server: lock time follows the wall clock.
     LockTimeFromWall,
     /// Server: a record is taken for the next one whatever it says of the one before.
@@ -136,6 +148,16 @@ pub const GROUPS: [Mutant; 10] = [
     Mutant::GroupRenewedInPart,
     Mutant::GroupEndsWithoutPromote,
     Mutant::GroupNotStored,
+];
+
+/// Those in what is noted of leases: the naive account of it must notice them.
+pub const OF_NOTES: [Mutant; 6] = [
+    Mutant::NotedAgainAfterRestart,
+    Mutant::HeldFromRequest,
+    Mutant::WaitNotedOfEachMember,
+    Mutant::DeadlockOfTwoUnseen,
+    Mutant::DeadlockInQueueUnseen,
+    Mutant::DeadlockWithoutCircle,
 ];
 
 /// From here on this thread has this bug, or none.

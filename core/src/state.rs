@@ -22,6 +22,7 @@ use crate::request::{Operation, Request};
 use crate::session::{Session, SessionDigest, SessionNumber};
 use crate::time::Timestamp;
 use crate::token::Token;
+use crate::vigil::Vigil;
 
 pub(crate) struct State {
     /// The latest time anything happened.
@@ -59,10 +60,15 @@ pub(crate) struct State {
     /// What leases and the names of locks take up.
     pub(crate) footprint: Footprint,
     pub(crate) maintenance: bool,
+    /// Leases in queues by owner.
+    pub(crate) waiting: BTreeSet<(Slot<Known>, LeaseNumber)>,
+    pub(crate) vigil: Vigil,
+    /// Locks that are free though somebody waits for them.
+    pub(crate) n_convoys: usize,
 }
 
 impl State {
-    pub(crate) fn new(seed: u128) -> Self {
+    pub(crate) fn new(seed: u128, vigil: Vigil) -> Self {
         let hash = NameHash::new(seed);
         Self {
             now: Timestamp::ZERO,
@@ -92,6 +98,9 @@ impl State {
             n_sessions: BTreeMap::new(),
             footprint: Footprint::default(),
             maintenance: false,
+            waiting: BTreeSet::new(),
+            vigil,
+            n_convoys: 0,
         }
     }
 

@@ -105,6 +105,8 @@ pub struct Counts {
     pub n_ended: usize,
     /// Sessions.
     pub n_sessions: usize,
+    /// Locks that are free though somebody waits for them together with others.
+    pub n_convoys: usize,
     /// Request ids remembered.
     pub n_requests: usize,
     /// Namespaces.
@@ -251,6 +253,7 @@ pub(crate) fn counts(state: &State) -> Counts {
         n_waiting: state.n_queued,
         n_ended: state.kept.len() + state.answered.len(),
         n_sessions: state.sessions.len(),
+        n_convoys: state.n_convoys,
         n_requests: state.requests.len(),
         n_namespaces: state.namespaces.len(),
         bytes: state.footprint(),

@@ -74,7 +74,12 @@ fn maintenance_and_notes_outlive_a_restart_or_change_nothing() {
     let mut machine = Machine::new(Limits::default(), 1);
     machine.apply(Timestamp::ZERO, acquire("shop"));
     let before = machine.export();
-    let noted = Change::Noted { lease: LeaseNumber(9), what: Note::HeldLong, at: Timestamp::ZERO };
+    let noted = Change::Noted {
+        lease: LeaseNumber(9),
+        what: Note::HeldLong,
+        at: Timestamp::ZERO,
+        reason: None,
+    };
     absorb(&mut machine, noted).expect("whatever it is about");
     assert_eq!(machine.export(), before);
     absorb(&mut machine, Change::Maintenance { on: true }).expect("it was off");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Command, Counts, Ending, Footprint};
+use leasehold_core::{Command, Counts, Ending, Footprint, Note};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -29,6 +29,13 @@ pub enum Op {
 const OPS: [(Op, &str); 3] =
     [(Op::Acquire, "acquire"), (Op::Renew, "renew"), (Op::Release, "release")];
 
+/// What can be noted of a lease.
+const NOTES: [(Note, &str); 3] = [
+    (Note::HeldLong, "held_long"),
+    (Note::WaitedLong, "waited_long"),
+    (Note::DeadlockSuspected, "deadlock_suspected"),
+];
+
 /// What has a budget in bytes.
 const BYTES: [(&str, &str); 5] = [
     ("metadata", "Bytes of metadata of waiting and active leases"),
@@ -52,6 +59,11 @@ impl Op {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ResultLabel {
     result: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct NoteLabel {
+    note: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -93,6 +105,8 @@ pub struct Metrics {
     expired: Counter,
     n_waiting: Gauge,
     n_sessions: Gauge,
+    n_convoys: Gauge,
+    notes: [Counter; 3],
     n_namespaces: Gauge,
     bytes: [Gauge; 5],
     queue_depth: Gauge<i64, AtomicI64>,
@@ -147,12 +161,17 @@ impl Metrics {
             "Refused because another process held the database",
             db_busy,
         );
+        let notes = Family::<NoteLabel, Counter>::default();
+        let help = "Leases held or waiting too long, and deadlocks suspected";
+        registry.register("leasehold_notes", help, notes.clone());
         let metrics = Self {
             results,
             locks_held: Gauge::default(),
             expired: Counter::default(),
             n_waiting: Gauge::default(),
             n_sessions: Gauge::default(),
+            n_convoys: Gauge::default(),
+            notes: NOTES.map(|(_, note)| notes.get_or_create(&NoteLabel { note }).clone()),
             n_namespaces: Gauge::default(),
             bytes: Default::default(),
             queue_depth: Gauge::default(),
@@ -179,6 +198,8 @@ impl Metrics {
         r.register("lock_expired", "Leases that expired", self.expired.clone());
         r.register("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
         r.register("leasehold_sessions", "Sessions", self.n_sessions.clone());
+        let help = "Locks that are free though a group waits for them";
+        r.register("leasehold_convoy_locks", help, self.n_convoys.clone());
         r.register(
             "leasehold_queue_depth",
             "Requests nobody has looked at yet",
@@ -248,10 +269,16 @@ impl Metrics {
         }
     }
 
+    pub(crate) fn count_note(&self, note: Note) {
+        let counter = NOTES.iter().zip(&self.notes).find(|((known, _), _)| *known == note);
+        counter.map(|(_, counter)| counter.inc());
+    }
+
     pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
         self.locks_held.set(counts.n_active as i64);
         self.n_waiting.set(counts.n_waiting as i64);
         self.n_sessions.set(counts.n_sessions as i64);
+        self.n_convoys.set(counts.n_convoys as i64);
         self.n_namespaces.set(counts.n_namespaces as i64);
         let Footprint { metadata, names, requests, queues, ended } = counts.bytes;
         for (gauge, n) in self.bytes.iter().zip([metadata, names, requests, queues, ended]) {

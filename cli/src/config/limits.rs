@@ -136,4 +136,12 @@ limits! {
     idle_max: number, "LEASEHOLD_IDLE_MAX";
     /// Most waiters one command grants or gives up.
     promote_steps_max: number, "LEASEHOLD_PROMOTE_STEPS_MAX";
+    /// Report a lease once it has been held for this long (0s: never).
+    held_warn: span, "LEASEHOLD_HELD_WARN";
+    /// Report a lease once it has waited for this long (0s: never).
+    wait_warn: span, "LEASEHOLD_WAIT_WARN";
+    /// Look for a deadlock once a lease has waited for this long, and each time its wait has doubled (0s: never).
+    deadlock_after: span, "LEASEHOLD_DEADLOCK_AFTER";
+    /// Most waits followed in one look for a deadlock.
+    deadlock_edges_max: number, "LEASEHOLD_DEADLOCK_EDGES_MAX";
 }

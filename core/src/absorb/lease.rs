@@ -9,6 +9,7 @@ use crate::footprint::Footprint;
 use crate::index::{Filed, number_hash};
 use crate::lease::{Ending, Extra, Lease, LeaseNumber, LeaseRecord, Links, Mode, Phase, Ttl};
 use crate::lock::{Lapse, Lock};
+use crate::mutant;
 use crate::name::Owner;
 use crate::owner::Known;
 use crate::request::{Operation, Request};
@@ -127,23 +128,30 @@ impl State {
             self.join_session(session, slot);
         }
         self.lease_deadlines.set(slot, deadline);
+        let looked_until = if mutant!(NotedAgainAfterRestart) { Timestamp::ZERO } else { self.now };
+        self.look_again(slot, looked_until);
     }
 
     fn enqueue(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
         self.n_queued += 1;
         let lease = &self.leases[slot];
+        self.waiting.insert((lease.owner, lease.number));
         self.locks[lock].busy_mut().queue.get_or_insert_default().insert(lease, slot);
+        self.recount_convoy(lock);
     }
 
     fn dequeue(&mut self, slot: Slot<Lease>) {
         self.n_queued -= 1;
         let lease = &self.leases[slot];
-        let busy = self.locks[lease.lock].busy_mut();
+        let lock = lease.lock;
+        self.waiting.remove(&(lease.owner, lease.number));
+        let busy = self.locks[lock].busy_mut();
         let Some(queue) = &mut busy.queue else { panic!("a waiter's lock has no queue") };
         queue.remove(lease);
         if queue.len() == 0 {
             busy.queue = None;
         }
+        self.recount_convoy(lock);
     }
 
     pub(super) fn grant(
@@ -169,6 +177,7 @@ impl State {
         self.weigh(slot);
         self.add_holder(lock, slot);
         self.lease_deadlines.set(slot, deadline);
+        self.look_again(slot, at);
     }
 
     pub(super) fn renew(
@@ -216,6 +225,8 @@ impl State {
             lease.deadline = deadline;
             queue.insert(lease, slot);
         }
+        let lock = lease.lock;
+        self.recount_convoy(lock);
         self.lease_deadlines.set(slot, deadline);
     }
 
@@ -234,6 +245,7 @@ impl State {
         }
         self.leave_session(slot);
         self.lease_deadlines.remove(slot);
+        self.vigil.remove(slot);
         let account = self.account_of(&self.leases[slot]);
         self.owners.accounts.get_mut(account).n_leases -= 1;
         self.locks[lock].busy_mut().n_ended += 1;

@@ -75,6 +75,7 @@ impl State {
         }
         self.leases[slot].in_lock.after = after;
         self.clear_lapse(lock);
+        self.recount_convoy(lock);
     }
 
     pub(super) fn remove_holder(&mut self, lock: Slot<Lock>, slot: Slot<Lease>) {
@@ -88,12 +89,14 @@ impl State {
         if let Some(after) = links.after {
             self.leases[after].in_lock.before = links.before;
         }
+        self.recount_convoy(lock);
     }
 
     pub(crate) fn set_lapse(&mut self, lock: Slot<Lock>, lapse: Lapse) {
         if lapse.grace_until > self.now {
             self.grace_deadlines.set(lock, lapse.grace_until);
             self.locks[lock].busy_mut().in_grace = true;
+            self.recount_convoy(lock);
         }
         self.locks[lock].lapse = Some(Box::new(lapse));
     }
@@ -110,6 +113,16 @@ impl State {
         self.grace_deadlines.remove(lock);
         if let Usage::Busy(busy) = &mut self.locks[lock].usage {
             busy.in_grace = false;
+        }
+        self.recount_convoy(lock);
+    }
+
+    /// A lock that is free though somebody waits for it: those who wait do so together with others.
+    pub(crate) fn recount_convoy(&mut self, lock: Slot<Lock>) {
+        let Usage::Busy(busy) = &mut self.locks[lock].usage else { return };
+        let is_convoy = busy.is_convoy();
+        if std::mem::replace(&mut busy.in_convoy, is_convoy) != is_convoy {
+            self.n_convoys = if is_convoy { self.n_convoys + 1 } else { self.n_convoys - 1 };
         }
     }
 }

@@ -80,7 +80,13 @@ impl State {
             Change::Restored { raise } => self.restore(*raise),
             Change::NamespaceForgotten { namespace } => self.forget_namespace(namespace)?,
             Change::Maintenance { on } => self.maintenance = *on,
-            Change::Asked { .. } | Change::Noted { .. } => {}
+            Change::Asked { .. } => {}
+            // Whoever absorbs only a part may not know the lease.
+            Change::Noted { lease, at, .. } => {
+                if let Some(slot) = self.find_lease(*lease) {
+                    self.noted(slot, *at);
+                }
+            }
         }
         Ok(())
     }
@@ -100,7 +106,7 @@ impl State {
 
     /// Leaves only namespaces, with floors that no token handed out before can reach.
     fn restore(&mut self, raise: u64) {
-        let mut fresh = State::new(0);
+        let mut fresh = State::new(0, self.vigil.afresh());
         fresh.hash = self.hash;
         fresh.owners = crate::owner::Owners::new(self.hash);
         fresh.now = self.now;

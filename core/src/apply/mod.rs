@@ -5,6 +5,7 @@ pub(crate) mod acquire_all;
 pub(crate) mod cancel;
 pub(crate) mod confirm;
 pub(crate) mod leave;
+pub(crate) mod look;
 pub(crate) mod maintain;
 pub(crate) mod proof;
 pub(crate) mod release;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::apply::look;
 use crate::arena::Slot;
 use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber};
@@ -26,6 +27,7 @@ pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
     while t.changes.len().max(n_done) < n_changes_max && step(t) {
         n_done += 1;
     }
+    n_done += look::look(t);
     Swept { n_done, more: next_deadline(t.state, t.limits).is_some_and(|at| at <= t.now) }
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn next_deadline(state: &State, limits: &Limits) -> Option<Timestamp>
         state.session_deadlines.first().map(|(at, _)| at),
         state.lease_deadlines.first().map(|(at, _)| at),
         state.grace_deadlines.first().map(|(at, _)| at),
+        state.vigil.first().map(|(at, _)| at),
         kept_until(state, limits),
         answered_until(state, limits),
         idle_until(state, limits),

@@ -78,6 +78,10 @@ impl<'a> Line<'a> {
                 "ended_retention" => limits.ended_retention = span(value)?,
                 "request_retention" => limits.request_retention = span(value)?,
                 "park_max" => limits.park_max = span(value)?,
+                "held_warn" => limits.held_warn = span(value)?,
+                "wait_warn" => limits.wait_warn = span(value)?,
+                "deadlock_after" => limits.deadlock_after = span(value)?,
+                "deadlock_edges_max" => limits.deadlock_edges_max = number()?,
                 other => return Err(format!("no limit is called {other:?}")),
             }
         }

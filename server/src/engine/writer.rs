@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Ask, Change, Ending, Fact, GrantKind, LeaseNumber, Leave, Machine, Rejection, Span,
-    Sweep, Timestamp, What, mutant,
+    Applied, Ask, Change, Ending, Fact, GrantKind, LeaseNumber, Leave, Machine, Note, Rejection,
+    Span, Sweep, Timestamp, What, mutant,
 };
 
 use super::Options;
@@ -293,8 +293,10 @@ impl Writer {
             self.watchers.tell(fact);
             let Fact { what, lock, owner, token, reason, .. } = fact;
             tracing::debug!(what = word(*what), ?lock, ?owner, ?token, ?reason, "lease");
-            if let What::Ended(how) = what {
-                self.metrics.count_ending(*how);
+            match what {
+                What::Ended(how) => self.metrics.count_ending(*how),
+                What::Noted(note) => self.metrics.count_note(*note),
+                _ => {}
             }
         }
         self.events.add(self.store.journal(), facts.drain(..), wall_ms);
@@ -391,6 +393,9 @@ fn word(what: What) -> &'static str {
         What::Ended(Ending::Expired) => "expired",
         What::Ended(Ending::Revoked) => "revoked",
         What::WaitEnded(_) => "wait ended",
+        What::Noted(Note::HeldLong) => "held long",
+        What::Noted(Note::WaitedLong) => "waited long",
+        What::Noted(Note::DeadlockSuspected) => "deadlock suspected",
     }
 }
 

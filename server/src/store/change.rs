@@ -74,7 +74,12 @@ pub(super) fn write(w: &mut Writer, change: &Change) {
         Change::NamespaceForgotten { namespace } => tagged(w, 19, |w| w.text(namespace)),
         Change::Asked { asker, n_changes } => tagged(w, 20, |w| write_asked(w, asker, *n_changes)),
         Change::Maintenance { on } => tagged(w, 21, |w| w.flag(*on)),
-        Change::Noted { lease, what, at } => tagged(w, 22, |w| write_noted(w, *lease, *what, *at)),
+        Change::Noted { lease, what, at, reason } => tagged(w, 22, |w| {
+            w.number(lease.0);
+            w.byte(note_tag(*what));
+            w.number(at.as_nanos());
+            w.option(reason.as_deref(), Writer::text);
+        }),
     }
 }
 
@@ -141,6 +146,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
             lease: LeaseNumber(r.number()?),
             what: note_of(r.byte()?)?,
             at: Timestamp::from_nanos(r.number()?),
+            reason: r.option(Reader::shared)?,
         },
         23 => read_of_peer(r)?,
         _ => return Err(Damaged("it has a change of a kind that is not known")),
@@ -207,6 +213,7 @@ pub(crate) fn bytes_at_most(change: &Change) -> usize {
             session.owner.principal.len() + session.owner.instance.len() + credential
         }
         Change::NamespaceForgotten { namespace } => namespace.len(),
+        Change::Noted { reason, .. } => reason.as_ref().map_or(0, |reason| reason.len()),
         Change::Asked { asker, .. } => {
             let Asker { principal, credential, rule, peer } = &**asker;
             principal.len() + credential.len() + rule.len() + peer.len()
@@ -249,12 +256,6 @@ fn write_asked(w: &mut Writer, asker: &Asker, n_changes: u32) {
     let Asker { principal, credential, rule, peer } = asker;
     [principal, credential, rule, peer].into_iter().for_each(|text| w.text(text));
     w.number(n_changes.into());
-}
-
-fn write_noted(w: &mut Writer, lease: LeaseNumber, what: Note, at: Timestamp) {
-    w.number(lease.0);
-    w.byte(note_tag(what));
-    w.number(at.as_nanos());
 }
 
 /// Most leases are alone.

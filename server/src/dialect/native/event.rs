@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
-use leasehold_core::{Ending, LockKey, What};
+use leasehold_core::{Ending, LockKey, Note, What};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, Sleep, sleep};
@@ -153,6 +153,11 @@ fn kind(what: What) -> (EventKind, &'static str) {
         What::Ended(Ending::Expired) => (EventKind::Expired, "expired"),
         What::Ended(Ending::Revoked) => (EventKind::Revoked, "revoked"),
         What::WaitEnded(_) => (EventKind::WaitEnded, "wait_ended"),
+        What::Noted(Note::HeldLong) => (EventKind::HeldLong, "held_long"),
+        What::Noted(Note::WaitedLong) => (EventKind::WaitedLong, "waited_long"),
+        What::Noted(Note::DeadlockSuspected) => {
+            (EventKind::DeadlockSuspected, "deadlock_suspected")
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use leasehold_core::{
 use super::filter::{self, Trait};
 use crate::engine::{Event, EventId};
 use crate::store::codec::{Damaged, Reader, Writer};
+use crate::store::tag::{note_of, note_tag};
 
 /// The format. A newer one is refused, not guessed at.
 const VERSION: u8 = 1;
@@ -145,6 +146,7 @@ fn what_tag(what: What) -> u8 {
         What::Granted => 1,
         What::Ended(how) => 2 + ending(how),
         What::WaitEnded(how) => 5 + ending(how),
+        What::Noted(note) => 8 + note_tag(note),
     }
 }
 
@@ -155,6 +157,7 @@ fn what_of(tag: u8) -> Result<What, Damaged> {
         1 => Ok(What::Granted),
         2..=4 => Ok(What::Ended(ending(tag - 2))),
         5..=7 => Ok(What::WaitEnded(ending(tag - 5))),
+        8..=10 => note_of(tag - 8).map(What::Noted),
         _ => Err(Damaged("it tells of something that is not known")),
     }
 }

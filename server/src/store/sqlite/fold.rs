@@ -376,7 +376,8 @@ impl Wanted {
             | Change::Attached { lease, .. }
             | Change::Ended { lease, .. }
             | Change::RequestForgotten { lease, .. }
-            | Change::LeaseForgotten { lease } => drop(self.leases.insert(*lease)),
+            | Change::LeaseForgotten { lease }
+            | Change::Noted { lease, .. } => drop(self.leases.insert(*lease)),
             Change::GraceForgone { lock } | Change::LockForgotten { lock } => {
                 self.locks.insert(lock.clone());
             }
@@ -389,8 +390,7 @@ impl Wanted {
             Change::SessionOpened(_)
             | Change::Restored { .. }
             | Change::Maintenance { .. }
-            | Change::Asked { .. }
-            | Change::Noted { .. } => {}
+            | Change::Asked { .. } => {}
         }
     }
 }
