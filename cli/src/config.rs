@@ -11,6 +11,7 @@ mod file;
 mod files;
 mod limits;
 mod values;
+mod webhook;
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -32,6 +33,7 @@ use file::Setting;
 use files::FilesArgs;
 use limits::LimitArgs;
 pub(crate) use values::values;
+use webhook::WebhookArgs;
 
 /// Every setting of a server. Its defaults need no file.
 #[derive(ClapArgs, Clone, Debug)]
@@ -100,6 +102,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     backup: BackupArgs,
     #[command(flatten)]
+    webhook: WebhookArgs,
+    #[command(flatten)]
     files: FilesArgs,
     #[command(flatten)]
     engine: EngineArgs,
@@ -152,6 +156,7 @@ impl Args {
             ));
         }
         self.backup.check(self.ephemeral)?;
+        self.webhook.check()?;
         self.connections.check()?;
         self.files.check(&limits.limits())?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
@@ -223,6 +228,7 @@ impl Args {
                     free_space_min: self.files.free_space_min,
                 },
             },
+            webhook: self.webhook.options(),
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

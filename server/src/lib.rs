@@ -14,3 +14,4 @@ pub mod random;
 pub mod serve;
 pub mod store;
 mod sync;
+pub mod webhook;

@@ -107,6 +107,8 @@ pub struct Metrics {
     n_sessions: Gauge,
     n_convoys: Gauge,
     notes: [Counter; 3],
+    webhooks: Family<ResultLabel, Counter>,
+    webhook_queue: Gauge,
     n_namespaces: Gauge,
     bytes: [Gauge; 5],
     queue_depth: Gauge<i64, AtomicI64>,
@@ -171,6 +173,8 @@ impl Metrics {
             n_waiting: Gauge::default(),
             n_sessions: Gauge::default(),
             n_convoys: Gauge::default(),
+            webhooks: Family::default(),
+            webhook_queue: Gauge::default(),
             notes: NOTES.map(|(_, note)| notes.get_or_create(&NoteLabel { note }).clone()),
             n_namespaces: Gauge::default(),
             bytes: Default::default(),
@@ -198,6 +202,10 @@ impl Metrics {
         r.register("lock_expired", "Leases that expired", self.expired.clone());
         r.register("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
         r.register("leasehold_sessions", "Sessions", self.n_sessions.clone());
+        let help = "Notes sent to the webhook, by result";
+        r.register("leasehold_webhooks", help, self.webhooks.clone());
+        let help = "Notes waiting to be sent to the webhook";
+        r.register("leasehold_webhook_queue", help, self.webhook_queue.clone());
         let help = "Locks that are free though a group waits for them";
         r.register("leasehold_convoy_locks", help, self.n_convoys.clone());
         r.register(
@@ -295,6 +303,18 @@ impl Metrics {
         self.journal_bytes.set(health.n_bytes() as i64);
         let known = self.fold_failures.get();
         self.fold_failures.inc_by(health.n_failures().saturating_sub(known));
+    }
+
+    pub(crate) fn count_webhook(&self, is_delivered: bool) {
+        let result = if is_delivered { "success" } else { "fail" };
+        self.webhooks.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// How many notes wait for the webhook, and how many it never got to.
+    pub(crate) fn observe_notes(&self, (n_waiting, n_dropped): (usize, u64)) {
+        self.webhook_queue.set(n_waiting as i64);
+        let dropped = self.webhooks.get_or_create(&ResultLabel { result: "dropped" });
+        dropped.inc_by(n_dropped.saturating_sub(dropped.get()));
     }
 
     pub(crate) fn observe_backup_age(&self, age: Duration) {

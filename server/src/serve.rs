@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
 use crate::store::{self, Store};
+use crate::webhook::{self, Webhook};
 
 /// Everything a server can be told.
 pub struct Settings {
@@ -48,6 +49,8 @@ pub struct Settings {
     pub retry: RetryHint,
     /// What the dialects are told.
     pub dialect: dialect::Options,
+    /// Where notes of leases held or waiting too long are sent; `None`: nowhere.
+    pub webhook: Option<webhook::Options>,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -59,6 +62,8 @@ pub enum Error {
     Listen(SocketAddr, std::io::Error),
     /// It cannot keep files.
     Files(std::io::Error),
+    /// It cannot send notes.
+    Webhook(String),
     /// Its store could not go on.
     Store(store::Error),
 }
@@ -68,6 +73,7 @@ impl std::fmt::Display for Error {
         match self {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Error::Files(error) => write!(f, "cannot keep files: {error}"),
+            Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
             Error::Store(error) => error.fmt(f),
         }
     }
@@ -87,6 +93,8 @@ pub struct Server {
     beside: Vec<(Dialect, SocketAddr)>,
     /// Its backups, and the task that takes them.
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
+    /// Sends notes.
+    webhook: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -120,7 +128,12 @@ impl Server {
         let metrics = Arc::new(Metrics::new());
         let limits = settings.engine.limits.clone();
         let (engine, handle) =
-            Engine::start(settings.engine, store, clock, metrics.clone()).map_err(Error::Store)?;
+            Engine::start(settings.engine, store, clock.clone(), metrics.clone())
+                .map_err(Error::Store)?;
+        let webhook = settings.webhook.map(|options| {
+            Webhook::new(options, handle.events(), clock, metrics.clone()).map_err(Error::Webhook)
+        });
+        let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run()));
         let app = App::new(
             handle.clone(),
             metrics.clone(),
@@ -162,7 +175,7 @@ impl Server {
             let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
             (backups, keeping)
         });
-        Ok(Self { address, engine, handle, accepting, stop, beside, backups })
+        Ok(Self { address, engine, handle, accepting, stop, beside, backups, webhook })
     }
 
     /// Where a dialect listens on its own, if it does.
@@ -191,6 +204,7 @@ impl Server {
         // A task that panicked has been told of already.
         let _ = self.accepting.await;
         drop(self.handle);
+        self.webhook.inspect(JoinHandle::abort);
         let backups = self.backups.map(|(backups, keeping)| {
             keeping.inspect(JoinHandle::abort);
             backups

@@ -41,6 +41,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         http: http::Options::default(),
         retry: RetryHint::default(),
         dialect: dialect::Options { files, ..dialect::Options::default() },
+        webhook: None,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

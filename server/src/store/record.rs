@@ -233,7 +233,12 @@ mod tests {
             Change::NamespaceForgotten { namespace: "shop".into() },
             Change::Maintenance { on: true },
             Change::Asked { asker: Arc::new(asker()), n_changes: 3 },
-            Change::Noted { lease, what: Note::DeadlockSuspected, at, reason: Some("a circle".into()) },
+            Change::Noted {
+                lease,
+                what: Note::DeadlockSuspected,
+                at,
+                reason: Some("a circle".into()),
+            },
         ]
     }
 

@@ -137,6 +137,19 @@ pub(super) fn wire(event: &engine::Event) -> Event {
     }
 }
 
+/// An event as a webhook tells of it: with its id, by which one that comes twice is known.
+pub(crate) fn note(generation: u64, event: &engine::Event) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Note {
+        id: String,
+        #[serde(flatten)]
+        event: Event,
+    }
+    let id = Cursor { generation, id: event.id }.to_string();
+    // Texts and numbers can always be written.
+    serde_json::to_vec(&Note { id, event: wire(event) }).unwrap_or_default()
+}
+
 /// One Server-Sent Event. JSON has no line breaks but escaped ones.
 fn frame(name: &str, id: Option<Cursor>, data: &impl Serialize) -> Bytes {
     let data = serde_json::to_string(data).unwrap_or_default();

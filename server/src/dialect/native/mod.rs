@@ -25,6 +25,7 @@ use axum::routing::{any, delete, get, post};
 use super::Listener;
 use crate::app::App;
 pub(crate) use direct::{Direct, Verb};
+pub(crate) use event::note;
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["v1"];

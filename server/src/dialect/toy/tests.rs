@@ -28,6 +28,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         engine: engine::Options::default(),
         http: http::Options::default(),
         retry: RetryHint::default(),
+        webhook: None,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -12,10 +12,12 @@ mod topic;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use leasehold_core::{Fact, LockKey};
+use leasehold_core::{Fact, LockKey, What};
+use tokio::sync::mpsc;
 
 pub(super) use bell::Bell;
 use bell::Bells;
@@ -113,6 +115,10 @@ pub struct EventLog {
     n_max: usize,
     latest: Mutex<Latest>,
     bells: Bells,
+    /// Who is told of notes, whatever they are about.
+    notes: OnceLock<mpsc::Sender<Arc<Event>>>,
+    /// Notes that nobody was told of because too many were waiting.
+    n_notes_dropped: AtomicU64,
 }
 
 struct Latest {
@@ -145,12 +151,41 @@ impl EventLog {
         };
         let events = known.into_iter().skip(n_forgotten).map(Arc::new).collect();
         let latest = Latest { seq, forgotten, events, namespaces: HashMap::new() };
-        Self { generation, n_max, latest: Mutex::new(latest), bells: Bells::default() }
+        Self {
+            generation,
+            n_max,
+            latest: Mutex::new(latest),
+            bells: Bells::default(),
+            notes: OnceLock::new(),
+            n_notes_dropped: AtomicU64::new(0),
+        }
     }
 
     /// Differs between a store and one restored from its backup.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Every note from now on, while no more than `n_max` wait to be taken. Only the first who asks gets any.
+    pub(crate) fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
+        let (sender, receiver) = mpsc::channel(n_max.max(1));
+        // Whoever comes second has a receiver that ends at once.
+        let _ = self.notes.set(sender);
+        receiver
+    }
+
+    /// How many notes wait to be taken, and how many were dropped.
+    pub(crate) fn n_notes(&self) -> (usize, u64) {
+        let n_waiting = self.notes.get().map_or(0, |notes| notes.max_capacity() - notes.capacity());
+        (n_waiting, self.n_notes_dropped.load(Relaxed))
+    }
+
+    fn pass_on(&self, event: &Arc<Event>) {
+        if let (What::Noted(_), Some(notes)) = (event.fact.what, self.notes.get())
+            && notes.try_send(event.clone()).is_err()
+        {
+            self.n_notes_dropped.fetch_add(1, Relaxed);
+        }
     }
 
     /// A bell for one more worker.
@@ -203,6 +238,7 @@ impl EventLog {
             let id = EventId { seq, index: index as u32 };
             let event = Arc::new(Event::new(id, fact, at_ms));
             latest.publish(&event, &self.bells);
+            self.pass_on(&event);
             latest.keep(event, self.n_max, folded_through);
         }
         drop(latest);

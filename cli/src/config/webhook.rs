@@ -1,0 +1,61 @@
+//! Settings of the webhook that is told of leases held or waiting too long.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use leasehold_server::webhook::{Options, Target};
+
+use crate::duration::DurationArg;
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Webhook")]
+pub(super) struct WebhookArgs {
+    /// Where to POST each warning: --held-warn, --wait-warn and suspected deadlocks (http:// only).
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_URL")]
+    webhook_url: Option<Target>,
+    /// A file with the secret that signs them, at least 16 bytes (default: unsigned).
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_SECRET_FILE")]
+    webhook_secret_file: Option<PathBuf>,
+    /// Most warnings waiting to be sent; more are dropped.
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_QUEUE_MAX", default_value_t = 1_000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    webhook_queue_max: u32,
+    /// Longest wait for an answer.
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_TIMEOUT", default_value = "10s")]
+    webhook_timeout: DurationArg,
+    /// Most attempts to send one warning.
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_ATTEMPTS_MAX", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    webhook_attempts_max: u32,
+    /// The pause before the second attempt; it doubles with each one.
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_RETRY_MIN", default_value = "1s")]
+    webhook_retry_min: DurationArg,
+    /// The longest pause between two attempts.
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_RETRY_MAX", default_value = "1m")]
+    webhook_retry_max: DurationArg,
+}
+
+impl WebhookArgs {
+    /// Says what does not go together.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.webhook_url.is_none() && self.webhook_secret_file.is_some() {
+            return Err("--webhook-secret-file: --webhook-url is missing".into());
+        }
+        if self.webhook_timeout.0.is_zero() {
+            return Err("--webhook-timeout: must be longer than 0s".into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn options(&self) -> Option<Options> {
+        Some(Options {
+            target: self.webhook_url.clone()?,
+            secret_file: self.webhook_secret_file.clone(),
+            queue_max: self.webhook_queue_max as usize,
+            timeout: self.webhook_timeout.0,
+            attempts_max: self.webhook_attempts_max,
+            retry_min: self.webhook_retry_min.0,
+            retry_max: self.webhook_retry_max.0.max(self.webhook_retry_min.0),
+        })
+    }
+}
