@@ -187,7 +187,7 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
 
 async fn metrics(State(app): State<App>) -> Response {
     app.metrics.observe_health(app.engine.health());
-    app.metrics.observe_notes(app.engine.events().n_notes());
+    app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
     if let Some(files) = &app.files {

@@ -131,7 +131,7 @@ impl Server {
             Engine::start(settings.engine, store, clock.clone(), metrics.clone())
                 .map_err(Error::Store)?;
         let webhook = settings.webhook.map(|options| {
-            Webhook::new(options, handle.events(), clock, metrics.clone()).map_err(Error::Webhook)
+            Webhook::new(options, &handle, clock, metrics.clone()).map_err(Error::Webhook)
         });
         let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run()));
         let app = App::new(

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use leasehold_core::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::ask::{Ask, Reply};
 use super::event::{Bell, Cursor, Event, EventId, EventLog, Interest, Reader};
@@ -136,6 +136,16 @@ impl EngineHandle {
         n_max: usize,
     ) -> (Vec<Arc<Event>>, EventId) {
         self.0.events.recent(before, n_max, |event| asked.wants(event))
+    }
+
+    /// Every note of a lease from now on, on the operator's word: see [`EventLog::take_notes`].
+    pub(crate) fn take_notes(&self, n_max: usize) -> mpsc::Receiver<Arc<Event>> {
+        self.0.events.take_notes(n_max)
+    }
+
+    /// How many notes wait to be taken, and how many were dropped.
+    pub(crate) fn n_notes(&self) -> (usize, u64) {
+        self.0.events.n_notes()
     }
 
     /// Everything after `since` that `interest` covers, as it happens; without `since`, only what is to come.

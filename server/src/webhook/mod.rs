@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::clock::Clock;
 use crate::dialect::native;
-use crate::engine::{Event, EventLog};
+use crate::engine::{EngineHandle, Event};
 use crate::metrics::Metrics;
 use post::Answer;
 use signature::Secret;
@@ -71,13 +71,13 @@ impl Webhook {
     /// Takes every note from now on. An error says what is wrong with the secret.
     pub(crate) fn new(
         options: Options,
-        events: &EventLog,
+        engine: &EngineHandle,
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, String> {
         let secret = options.secret_file.as_deref().map(Secret::read).transpose()?;
-        let notes = events.take_notes(options.queue_max);
-        let generation = events.generation();
+        let notes = engine.take_notes(options.queue_max);
+        let generation = engine.generation();
         Ok(Self { options, secret, notes, generation, clock, metrics })
     }
 
