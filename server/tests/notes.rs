@@ -75,7 +75,7 @@ async fn held_and_waited_too_long_is_told_once_and_a_restart_repeats_nothing() {
     local.advance_ms(1);
     sweep(&local).await;
     let waited = ("waited_long".to_owned(), "waiter".to_owned(), None);
-    assert_eq!(noted(&local, "db").await, [waited.clone()]);
+    assert_eq!(noted(&local, "db").await, std::slice::from_ref(&waited));
     local.advance_ms(20_000);
     sweep(&local).await;
     sweep(&local).await;
