@@ -64,8 +64,8 @@ impl State {
         Walk { circle: None, n_edges }
     }
 
-    /// Whom a lease waits for: whoever holds its lock, and whoever is first in the queue, because nobody is passed. What a
-    /// grace period reverses it also puts right when it ends, so it counts for nothing here.
+    /// Whom a lease waits for: whoever holds its lock, and whoever is first in the queue, because nobody is passed.
+    /// What a grace period reverses it also puts right when it ends, so it counts for nothing here.
     fn waits(&self, waiter: Slot<Lease>) -> impl Iterator<Item = Wait> + '_ {
         let Lease { lock, owner: who, phase, .. } = self.leases[waiter];
         let first = self.locks[lock].queue().and_then(Queue::first);

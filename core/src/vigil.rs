@@ -49,8 +49,8 @@ impl Vigil {
         self.looks.remove(slot);
     }
 
-    /// When a lease is first looked at after `after`. One that waits is looked at each time its wait has doubled, so that
-    /// a deadlock that came about late is found, and one that lasts is told again, but ever more rarely.
+    /// When a lease is first looked at after `after`. One that waits is looked at each time its wait has doubled, so
+    /// that a deadlock that came about late is found, and one that lasts is told again, but ever more rarely.
     fn next_look(&self, lease: &Lease, after: Timestamp) -> Timestamp {
         if lease.is_active() {
             let since =

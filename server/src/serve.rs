@@ -130,10 +130,7 @@ impl Server {
         let (engine, handle) =
             Engine::start(settings.engine, store, clock.clone(), metrics.clone())
                 .map_err(Error::Store)?;
-        let webhook = settings.webhook.map(|options| {
-            Webhook::new(options, &handle, clock, metrics.clone()).map_err(Error::Webhook)
-        });
-        let webhook = webhook.transpose()?.map(|webhook| tokio::spawn(webhook.run()));
+        let webhook = hook(settings.webhook, &handle, clock, &metrics)?;
         let app = App::new(
             handle.clone(),
             metrics.clone(),
@@ -218,6 +215,18 @@ impl Server {
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
     }
+}
+
+/// Has notes sent elsewhere, if they are to be.
+fn hook(
+    options: Option<webhook::Options>,
+    engine: &EngineHandle,
+    clock: Arc<dyn Clock>,
+    metrics: &Arc<Metrics>,
+) -> Result<Option<JoinHandle<()>>, Error> {
+    let Some(options) = options else { return Ok(None) };
+    let webhook = Webhook::new(options, engine, clock, metrics.clone()).map_err(Error::Webhook)?;
+    Ok(Some(tokio::spawn(webhook.run())))
 }
 
 /// Has the dialects that have a listener of their own listen.

@@ -74,12 +74,10 @@ pub(super) fn write(w: &mut Writer, change: &Change) {
         Change::NamespaceForgotten { namespace } => tagged(w, 19, |w| w.text(namespace)),
         Change::Asked { asker, n_changes } => tagged(w, 20, |w| write_asked(w, asker, *n_changes)),
         Change::Maintenance { on } => tagged(w, 21, |w| w.flag(*on)),
-        Change::Noted { lease, what, at, reason } => tagged(w, 22, |w| {
-            w.number(lease.0);
-            w.byte(note_tag(*what));
-            w.number(at.as_nanos());
-            w.option(reason.as_deref(), Writer::text);
-        }),
+        Change::Noted { lease, what, at, reason } => {
+            w.byte(22);
+            write_noted(w, *lease, *what, *at, reason.as_deref());
+        }
     }
 }
 
@@ -256,6 +254,19 @@ fn write_asked(w: &mut Writer, asker: &Asker, n_changes: u32) {
     let Asker { principal, credential, rule, peer } = asker;
     [principal, credential, rule, peer].into_iter().for_each(|text| w.text(text));
     w.number(n_changes.into());
+}
+
+fn write_noted(
+    w: &mut Writer,
+    lease: LeaseNumber,
+    what: Note,
+    at: Timestamp,
+    reason: Option<&str>,
+) {
+    w.number(lease.0);
+    w.byte(note_tag(what));
+    w.number(at.as_nanos());
+    w.option(reason, Writer::text);
 }
 
 /// Most leases are alone.

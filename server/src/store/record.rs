@@ -233,13 +233,13 @@ mod tests {
             Change::NamespaceForgotten { namespace: "shop".into() },
             Change::Maintenance { on: true },
             Change::Asked { asker: Arc::new(asker()), n_changes: 3 },
-            Change::Noted {
-                lease,
-                what: Note::DeadlockSuspected,
-                at,
-                reason: Some("a circle".into()),
-            },
+            noted(lease, at),
         ]
+    }
+
+    fn noted(lease: LeaseNumber, at: Timestamp) -> Change {
+        let (what, reason) = (Note::DeadlockSuspected, Some("a circle".into()));
+        Change::Noted { lease, what, at, reason }
     }
 
     fn head(kind: Kind) -> Head {

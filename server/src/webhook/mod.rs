@@ -1,7 +1,7 @@
 //! Telling another server what is noted of leases: one `POST` for each note, in order, signed and repeated.
 //!
-//! A courtesy, and bounded like one. What cannot be delivered in time is counted and let go; nobody who holds or wants a
-//! lock ever waits for it. What is missed here is still in the events and in the history.
+//! A courtesy, and bounded like one. What cannot be delivered in time is counted and let go; nobody who holds or wants
+//! a lock ever waits for it. What is missed here is still in the events and in the history.
 
 mod post;
 mod signature;
