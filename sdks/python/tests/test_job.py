@@ -1,0 +1,115 @@
+"""Jobs, and the gate at the other side."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import List
+
+import pytest
+
+from leasehold import AsyncClient, AsyncLease, Client, FencingGate, Lease, NotAcquired, NotReleased, StaleToken
+
+from .server import Server
+
+
+def test_a_job_runs_under_its_lock_and_gets_the_lease(client: Client, name: str) -> None:
+    @client.lock(name, ttl=5).job()
+    def report(lease: Lease, day: str, *, copies: int = 1) -> str:
+        """Make a report."""
+        assert client.look(lease.name)["held"]
+        return f"{day} {copies}"
+
+    assert report("monday", copies=2) == "monday 2"
+    assert report("tuesday") == "tuesday 1", "and again"
+    assert (report.__name__, report.__doc__) == ("report", "Make a report.")
+    assert not client.look(name)["held"]
+
+
+def test_a_job_that_runs_elsewhere_is_refused_or_skipped(client: Client, name: str) -> None:
+    ran: List[int] = []
+    request = client.lock(name)
+
+    @request.job(skip_if_held=True)
+    def skipped(lease: Lease) -> None:
+        ran.append(lease.fencing_token)
+
+    @request.job()
+    def refused(lease: Lease) -> None:
+        ran.append(lease.fencing_token)
+
+    with client.lock(name):
+        assert skipped() is None
+        with pytest.raises(NotAcquired):
+            refused()
+        assert ran == []
+    skipped()
+    assert len(ran) == 1
+
+
+def test_a_job_that_lost_its_lock_says_so(client: Client, name: str) -> None:
+    @client.lock(name).job(skip_if_held=True)
+    def late(lease: Lease) -> str:
+        client.revoke(lease.name, "a test")
+        return "done"
+
+    with pytest.raises(NotReleased):
+        late()
+
+
+def test_a_job_may_be_a_coroutine_function(shared_server: Server, name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(shared_server.url) as client:
+
+            @client.lock(name).job(skip_if_held=True)
+            async def report(lease: AsyncLease, day: str) -> str:
+                assert (await client.look(lease.name))["held"]
+                return day
+
+            assert await report("monday") == "monday"
+            async with client.lock(name):
+                assert await report("tuesday") is None
+
+    asyncio.run(main())
+
+
+def test_a_request_is_entered_once_at_a_time(client: Client, name: str) -> None:
+    request = client.lock(name, shared=True)
+    with request, pytest.raises(RuntimeError):
+        request.__enter__()
+    with request as lease:
+        lease.check()
+
+
+def test_a_gate_refuses_what_is_stale() -> None:
+    gate, file = FencingGate(), []
+    gate.write("report", 7, lambda: file.append("seven"))
+    gate.write("report", 8, lambda: file.append("eight"))
+    with pytest.raises(StaleToken) as stale:
+        gate.write("report", 7, lambda: file.append("seven, late"))
+    assert (stale.value.token, stale.value.newest) == (7, 8)
+    gate.write("report", 8, lambda: file.append("eight again"))
+    gate.write("other", 1, lambda: file.append("another resource"))
+    assert file == ["seven", "eight", "eight again", "another resource"]
+    assert (gate.newest("report"), gate.newest("nothing")) == (8, None)
+
+
+def test_a_gate_compares_and_writes_in_one_step() -> None:
+    gate, file = FencingGate(), []
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        inside.set()
+        assert go_on.wait(10)
+        file.append(1)
+
+    older = threading.Thread(target=lambda: gate.write("report", 1, slow))
+    older.start()
+    assert inside.wait(10)
+    newer = threading.Thread(target=lambda: gate.write("report", 2, lambda: file.append(2)))
+    newer.start()
+    assert gate.newest("report") == 1, "the newer one waits"
+    go_on.set()
+    older.join(10)
+    newer.join(10)
+    assert file == [1, 2]

@@ -1,0 +1,115 @@
+"""TLS with a certificate authority and client certificates of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from pathlib import Path
+from typing import Iterator, Tuple
+
+import pytest
+import trustme
+
+from leasehold import Client, Invalid, LeaseholdError, Unreachable
+
+from .server import Server
+
+
+class Terminator:
+    """Speaks TLS, asks for a client certificate, and passes everything on."""
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        self._target = port
+        self._context = context
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self.port = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        start = asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
+        server = self._loop.run_until_complete(start)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        self._loop.run_forever()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream = await asyncio.open_connection("127.0.0.1", self._target)
+        await asyncio.gather(_pass(reader, upstream), _pass(upstream_reader, writer))
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while piece := await reader.read(65536):
+            writer.write(piece)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+
+@pytest.fixture
+def tls(shared_server: Server, tmp_path: Path) -> Iterator[Tuple[str, Path]]:
+    """The URL, and a folder with ca.pem, cert.pem and key.pem."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    mine = authority.issue_cert("client.example")
+    mine.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    mine.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    terminator = Terminator(shared_server.port, context)
+    yield f"https://127.0.0.1:{terminator.port}", tmp_path
+    terminator.stop()
+
+
+def test_a_lock_over_tls_with_a_client_certificate(tls: Tuple[str, Path], name: str) -> None:
+    url, folder = tls
+    client = Client(
+        url,
+        ca_file=folder / "ca.pem",
+        client_cert_file=folder / "cert.pem",
+        client_key_file=folder / "key.pem",
+        api_key="lh_key",
+    )
+    with client, client.lock(name) as lease:
+        assert lease.held
+        assert client.look(name)["held"]
+
+
+def test_the_files_may_be_named_by_the_environment(
+    tls: Tuple[str, Path], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    url, folder = tls
+    names = {"CA_FILE": "ca.pem", "CLIENT_CERT_FILE": "cert.pem", "CLIENT_KEY_FILE": "key.pem"}
+    for variable, file in names.items():
+        monkeypatch.setenv("LEASEHOLD_" + variable, str(folder / file))
+    monkeypatch.setenv("LEASEHOLD_URL", url)
+    with Client() as client, client.lock(name):
+        assert client.look(name)["held"]
+
+
+def test_a_server_nobody_vouches_for_is_not_believed(tls: Tuple[str, Path]) -> None:
+    with Client(tls[0]) as client, pytest.raises(Unreachable, match=r"(?i)certificate"):
+        client.look("a")
+
+
+def test_without_a_client_certificate_nothing_is_answered(tls: Tuple[str, Path]) -> None:
+    with Client(tls[0], ca_file=tls[1] / "ca.pem") as client, pytest.raises(LeaseholdError):
+        client.look("a")
+
+
+def test_a_key_needs_its_certificate(tls: Tuple[str, Path]) -> None:
+    with pytest.raises(Invalid):
+        Client(tls[0], client_key_file=tls[1] / "key.pem")

@@ -1,0 +1,26 @@
+"""What is tied to the server: the types of the wire and the version."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import leasehold
+
+HERE = Path(__file__).resolve().parent.parent
+
+
+def test_the_types_are_what_the_generator_makes_of_the_contract() -> None:
+    command = [sys.executable, str(HERE / "generate"), "--stdout"]
+    made = subprocess.run(command, check=True, capture_output=True, timeout=120, text=True).stdout
+    committed = (HERE / "src/leasehold/wire.py").read_text(encoding="utf-8")
+    assert made == committed, "docs/openapi.json has changed: run sdks/python/check --generate"
+
+
+def test_the_version_is_the_server_s() -> None:
+    manifest = (HERE / "../../Cargo.toml").read_text(encoding="utf-8")
+    found = re.search(r'^\[workspace\.package\]\nversion = "(.+)"$', manifest, re.MULTILINE)
+    assert found
+    assert leasehold.__version__ == found.group(1)
