@@ -26,6 +26,7 @@ class Lease:
         self.sent_at: List[float] = []
         self.patience: List[float] = []
         self.failures: List[LeaseholdError] = []
+        self.answer_after = 0.0
         self.heartbeat = Heartbeat(self.clock, self.tenure, TTL, self.clock.now() + TTL, self.renew)
 
     async def renew(self, patience: float) -> float:
@@ -33,6 +34,7 @@ class Lease:
         self.patience.append(patience)
         if self.failures:
             raise self.failures.pop(0)
+        await self.clock.sleep_until(self.clock.now() + self.answer_after)
         return TTL
 
     async def advance(self, seconds: float) -> None:
@@ -100,6 +102,34 @@ def test_the_deadline_is_told_without_being_asked() -> None:
         for _ in range(90):
             await lease.advance(0.1)
         assert told == [Lost.OUT_OF_TIME]
+
+    run(test)
+
+
+def test_a_renewal_counts_from_when_it_was_sent_not_from_its_answer() -> None:
+    async def test(lease: Lease) -> None:
+        lease.answer_after = 1.0
+        await lease.advance(3.0)
+        sent_at = lease.clock.now()
+        await lease.advance(1.0)
+        assert lease.tenure.end == pytest.approx(sent_at + 0.99 * TTL)
+        await lease.advance(1.9)
+        assert len(lease.sent_at) == 1
+        await lease.advance(0.1)
+        assert lease.sent_at == pytest.approx([sent_at, sent_at + TTL / 3]), "and so does the next one"
+
+    run(test)
+
+
+def test_an_answer_that_comes_after_the_loss_changes_nothing() -> None:
+    async def test(lease: Lease) -> None:
+        lease.answer_after = 8.0
+        await lease.advance(3.0)
+        await lease.advance(5.7)
+        assert lease.tenure.loss() is Lost.OUT_OF_TIME
+        await lease.advance(3.0)
+        assert lease.tenure.loss() is Lost.OUT_OF_TIME
+        assert len(lease.sent_at) == 1
 
     run(test)
 

@@ -23,8 +23,10 @@ from leasehold import (
     WaitTimeout,
     counted,
     shared,
+    wire,
 )
 
+from .clock import FakeClock
 from .proxy import Proxy
 from .server import Server, until
 
@@ -106,6 +108,43 @@ def test_an_acquire_is_one_however_often_its_answer_is_lost(client: Client, prox
     tries = proxy.said("/acquire")
     assert len(tries) == 4
     assert len(set(tries)) == 1
+
+
+def test_nothing_is_renewed_after_a_release(proxy: Proxy, name: str) -> None:
+    with Client(proxy.url) as client, client.lock(name + "/kept", ttl=0.9) as kept:
+        released = client.lock(name, ttl=0.9).acquire()
+        end = released.end
+        until(lambda: released.end > end, "it is renewed")
+        released.release()
+        n_renewals = len([body for body in proxy.said("/renew") if released.lease_id.encode() in body])
+        end = kept.end
+        until(lambda: kept.end > end + 0.9, "the other one is renewed for more than a ttl")
+        assert len([body for body in proxy.said("/renew") if released.lease_id.encode() in body]) == n_renewals
+
+
+def test_a_grant_counts_from_when_the_request_was_sent(shared_server: Server, name: str) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with AsyncClient(shared_server.url, clock=clock) as client:
+            ask = client.acquire
+
+            async def slow(lock: str, request: wire.AcquireRequest) -> wire.Acquired:
+                answer = await ask(lock, request)
+                clock.advance(4.0)
+                return answer
+
+            client.acquire = slow  # type: ignore[method-assign]
+            sent_at = clock.now()
+            async with client.lock(name, ttl=10, margin=1) as lease:
+                assert (lease.end, lease.deadline) == pytest.approx((sent_at + 9.9, sent_at + 8.9))
+                clock.advance(4.8)
+                assert lease.held
+                clock.advance(0.2)
+                assert not lease.held
+                assert await lease.lost.wait() is Lost.OUT_OF_TIME
+
+    with pytest.raises(LeaseLost):
+        asyncio.run(main())
 
 
 def test_a_lease_that_ended_is_not_released(client: Client, name: str) -> None:
