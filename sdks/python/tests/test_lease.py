@@ -147,6 +147,27 @@ def test_a_grant_counts_from_when_the_request_was_sent(shared_server: Server, na
         asyncio.run(main())
 
 
+def test_after_a_wait_long_enough_for_clocks_to_drift_the_lease_is_renewed_first(
+    shared_server: Server, name: str
+) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with AsyncClient(shared_server.url, clock=clock) as client:
+            ask = client.acquire
+
+            async def late(lock: str, request: wire.AcquireRequest) -> wire.Acquired:
+                answer = await ask(lock, request)
+                # As if it had waited so long: 1 % of that is more than the whole lease.
+                clock.advance(3000.0)
+                return {**answer, "expires_after_send_ms": 3_010_000}
+
+            client.acquire = late  # type: ignore[method-assign]
+            async with client.lock(name, ttl=10, wait=6000) as lease:
+                assert lease.end == pytest.approx(clock.now() + 9.9)
+
+    asyncio.run(main())
+
+
 def test_a_lease_that_ended_is_not_released(client: Client, name: str) -> None:
     lease = client.lock(name).acquire()
     client.revoke(name, "a test")
@@ -200,7 +221,8 @@ def test_several_locks_or_none(client: Client, name: str) -> None:
     with client.locks(a, shared(b), counted(c, 3), ttl=5) as leases:
         assert leases.names == (a, b, c)
         assert set(leases.fencing_tokens) == {a, b, c}
-        assert client.look(a)["held"]
+        (holder,) = client.look(a).get("holders") or []
+        assert 4000 < (holder["expires_in_ms"] or 0) <= 5000
         with client.lock(b, shared=True):
             pass
     assert [client.look(lock)["held"] for lock in (a, b, c)] == [False] * 3
