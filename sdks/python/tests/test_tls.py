@@ -30,8 +30,15 @@ class Terminator:
         assert self._ready.wait(10)
 
     def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

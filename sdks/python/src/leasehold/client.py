@@ -14,7 +14,7 @@ from .clock import Clock
 from .election import AsyncElection
 from .events import AsyncEvents
 from .group import AsyncLocksRequest, Wanted
-from .holding import Holding
+from .holding import Holding, say_farewell
 from .loss import OnLost
 from .request import AsyncLockRequest, Kind
 from .retry import Retry
@@ -163,7 +163,9 @@ class AsyncClient(Calls):
 
     async def close(self) -> None:
         """Give back what is still held, as well as that can be done within a second, and close all connections."""
-        await asyncio.gather(*(holding._farewell() for holding in list(self._held)))
+        # The locks of a session are given back with it.
+        held = [holding for holding in self._held if not holding._tenure.is_inside]
+        await asyncio.gather(say_farewell(), *(holding._farewell() for holding in held))
         made, self._made = self._made, None
         if made is not None and self._loop is asyncio.get_running_loop():
             await made.close()

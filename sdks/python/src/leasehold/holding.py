@@ -136,13 +136,17 @@ class Holding:
             logger.warning("the work is done, but the lease was not given back and will expire: %s", error)
 
     def __del__(self) -> None:
-        if getattr(self, "_end", self) is not None or os.getpid() != self._pid:
+        if getattr(self, "_end", self) is not None or self._is_over():
             return
         warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=1)
         self._tenure.lose(Lost.RELEASED)
         grant = self._grant
         # If the loop is closed, the lease runs out.
         loss.tell(self._loop, lambda: _give_back_later(grant))
+
+    def _is_over(self) -> bool:
+        """Whether there is nothing to give back: it ended, its session was closed, or it is our parent's."""
+        return self._tenure.loss() in (Lost.ENDED, Lost.RELEASED, Lost.FORKED)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a lease cannot be sent to another process: it is renewed by the one that has it")
@@ -161,6 +165,14 @@ def _give_back_later(grant: Grant) -> None:
     task = asyncio.ensure_future(give_back())
     _farewells.add(task)
     task.add_done_callback(_farewells.discard)
+
+
+async def say_farewell() -> None:
+    """Return when what was dropped in this loop is given back, or after a second."""
+    loop = asyncio.get_running_loop()
+    mine = {task for task in _farewells if task.get_loop() is loop}
+    if mine:
+        await asyncio.wait(mine, timeout=FAREWELL_MAX)
 
 
 class LeaseHolding(Holding):

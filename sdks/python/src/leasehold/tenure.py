@@ -73,6 +73,11 @@ class Tenure:
         return cls(other._clock, other._margin, NEVER, other)
 
     @property
+    def is_inside(self) -> bool:
+        """Whether it ends with another one."""
+        return self._within is not None
+
+    @property
     def end(self) -> float:
         """Until when nobody else can have it, if clocks drift no more than they may."""
         return self._end if self._within is None else min(self._end, self._within.end)

@@ -95,8 +95,9 @@ class Transport:
             # Without TLS settings there is no https URL, and nothing to verify.
             verify=settings.tls if settings.tls is not None else False,
             trust_env=False,
-            # Whoever waits in a queue has a connection of its own, and renewals must not wait for one.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60),
+            # Whoever waits in a queue has a connection of its own, and renewals must not wait for one. Few are kept
+            # idle: each of them is looked at with every request.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=4, keepalive_expiry=60),
             socket_options=_keepalive(),
         )
 

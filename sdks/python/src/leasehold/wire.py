@@ -84,7 +84,7 @@ What kind of error it is.
 """
 
 
-EventKind: TypeAlias = Literal['queued', 'granted', 'released', 'expired', 'revoked', 'wait_ended']
+EventKind: TypeAlias = Literal['queued', 'granted', 'released', 'expired', 'revoked', 'wait_ended', 'held_long', 'waited_long', 'deadlock_suspected']
 """
 What happened. It is also the SSE event name.
 """
@@ -302,7 +302,7 @@ class PastEvent(TypedDict):
     owner_id: str
     reason: NotRequired[str | None]
     """
-    Why it was revoked, and on whose word.
+    Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of.
     """
     waited_ms: int
     """
@@ -712,7 +712,7 @@ class Event(TypedDict):
     owner_id: str
     reason: NotRequired[str | None]
     """
-    Why it was revoked, and on whose word.
+    Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of.
     """
     waited_ms: int
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
 import threading
 import weakref
@@ -203,7 +201,6 @@ class Client:
         with self._lock:
             portal = self._portals.pop(os.getpid(), None)
         if portal is not None:
-            portal.call(self._async.close())
             portal.stop()
 
     def __enter__(self) -> Client:
@@ -219,7 +216,7 @@ class Client:
         with self._lock:
             portal = self._portals.get(os.getpid())
             if portal is None:
-                portal = self._portals[os.getpid()] = Portal()
+                portal = self._portals[os.getpid()] = Portal(self._async.close)
             return portal
 
     def _after_fork(self) -> None:
@@ -235,13 +232,5 @@ def _after_fork_in_child() -> None:
         client._after_fork()
 
 
-def _at_exit() -> None:
-    for client in list(_clients):
-        # The interpreter is ending, and nobody is left to be told.
-        with contextlib.suppress(Exception):
-            client.close()
-
-
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
-atexit.register(_at_exit)

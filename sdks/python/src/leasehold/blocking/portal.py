@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import threading
-from typing import Any, Coroutine, TypeVar
+import weakref
+from typing import Any, Callable, Coroutine, Set, TypeVar
+
+from ..loss import tell
 
 T = TypeVar("T")
 
@@ -13,11 +18,16 @@ UNDO_MAX = 2.5
 
 
 class Portal:
-    """The way into that loop. The thread is a daemon: it does not keep the process alive."""
+    """The way into that loop. The thread is a daemon, and ends when nobody has the portal any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start the thread; `close` is what it does last."""
+        self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="leasehold", daemon=True)
+        # It must not know the portal, or the portal would never be dropped.
+        self._thread = threading.Thread(target=_serve, args=(self._loop, close), name="leasehold", daemon=True)
+        _threads.add(self._thread)
+        _portals.add(self)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -42,13 +52,54 @@ class Portal:
             raise
 
     def stop(self) -> None:
-        """End the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """End the thread, and return when it has ended."""
+        self._leave()
         self._thread.join(UNDO_MAX)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
+    def __del__(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        # In a forked child the loop's files are its parent's.
+        if os.getpid() == self._pid:
+            tell(self._loop, self._loop.stop)
+
+
+_portals: weakref.WeakSet[Portal] = weakref.WeakSet()
+_threads: Set[threading.Thread] = set()
+
+
+def _serve(loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(close())
+        loop.run_until_complete(_cancel_others())
+    finally:
+        loop.close()
+        _threads.discard(threading.current_thread())
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=UNDO_MAX)
+
+
+def _at_exit() -> None:
+    for portal in list(_portals):
+        portal._leave()
+    for thread in list(_threads):
+        thread.join(UNDO_MAX)
+
+
+def _after_fork_in_child() -> None:
+    # A child has none of its parent's threads.
+    _threads.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_at_exit)
