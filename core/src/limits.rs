@@ -209,7 +209,8 @@ impl Limits {
         self.within(Limit::RequestId, id.is_none_or(|id| fits(id, self.request_id_bytes_max)))
     }
 
-    pub(crate) fn check_key(&self, key: &LockKey) -> Result<(), Rejection> {
+    /// Whether a lock can have this name at all. Whoever asks the engine need not look: it does.
+    pub fn check_key(&self, key: &LockKey) -> Result<(), Rejection> {
         self.within(Limit::Namespace, fits(&key.namespace, self.namespace_bytes_max))?;
         self.within(Limit::Name, fits(&key.name, self.name_bytes_max))
     }

@@ -111,4 +111,9 @@ async fn questions_that_make_no_sense_are_refused() {
         let answer = local.client.get(&format!("/v1/locks/db/history?{query}")).await;
         assert_eq!(answer.status, 400, "{query}: {}", answer.body);
     }
+    let name = "x".repeat(513);
+    for path in [format!("/v1/locks/{name}/history"), format!("/v1/events?lock={name}")] {
+        let answer = local.client.get(&path).await;
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body);
+    }
 }

@@ -52,7 +52,11 @@ pub(super) async fn watch(
         .map(|id| parse_id("since or Last-Event-ID", id))
         .transpose()?;
     let interest = match params.lock {
-        Some(name) => Interest::Lock(LockKey { namespace, name: name.into() }),
+        Some(name) => {
+            let key = LockKey { namespace, name: name.into() };
+            app.limits.check_key(&key)?;
+            Interest::Lock(key)
+        }
         None => Interest::Namespace(namespace),
     };
     let interest = caller.permit(interest)?;

@@ -38,6 +38,7 @@ pub(super) async fn of_lock(
     caller: Caller,
     Params(params): Params<HistoryParams>,
 ) -> Result<Response, Refusal> {
+    app.limits.check_key(&key)?;
     answer(app, caller, key.namespace.to_string(), Some(key.name.to_string()), params).await
 }
 
