@@ -240,7 +240,7 @@ impl Client {
         }
     }
 
-    fn lock_path(&self, lock: &str, what: &str) -> Result<String, Error> {
+    pub(crate) fn lock_path(&self, lock: &str, what: &str) -> Result<String, Error> {
         if lock.is_empty() {
             return Err(Error::Invalid("a lock must have a name".into()));
         }

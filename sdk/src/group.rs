@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold_api::{
     AcquireAllRequest, AcquiredAll, GrantedLease, HeldLease, Mode, ReleaseAllRequest,
-    RenewAllRequest, WantedLock,
+    RenewAllRequest, WantedLock, WatchLeaseRequest,
 };
 use serde_json::Value;
 
@@ -288,7 +288,12 @@ impl MultiGuard {
     fn watch(&self) -> Vec<Sentinel> {
         let watch = |lease: &GrantedLease| {
             let (client, name) = (self.proofs.client.clone(), lease.lock_name.clone());
-            Sentinel::start(client, name, lease.fencing_token, self.tenure.clone())
+            let proof = WatchLeaseRequest {
+                owner_id: self.proofs.acquired.owner_id.clone(),
+                lease_id: lease.lease_id.clone(),
+                fencing_token: lease.fencing_token,
+            };
+            Sentinel::start(client, name, proof, self.tenure.clone())
         };
         self.leases().iter().map(watch).collect()
     }

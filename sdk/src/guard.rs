@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_api::{Acquired, ReleaseRequest, RenewRequest};
+use leasehold_api::{Acquired, ReleaseRequest, RenewRequest, WatchLeaseRequest};
 
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
@@ -77,8 +77,13 @@ impl LockGuard {
     pub(crate) fn watched(mut self, is_watched: bool) -> Self {
         self.sentinel = is_watched.then(|| {
             let Proof { client, acquired, .. } = &self.lease.proof;
-            let (name, token) = (acquired.lock_name.clone(), acquired.fencing_token);
-            Sentinel::start(client.clone(), name, token, self.tenure.clone())
+            let proof = WatchLeaseRequest {
+                owner_id: acquired.owner_id.clone(),
+                lease_id: acquired.lease_id.clone(),
+                fencing_token: acquired.fencing_token,
+            };
+            let lock = acquired.lock_name.clone();
+            Sentinel::start(client.clone(), lock, proof, self.tenure.clone())
         });
         self
     }

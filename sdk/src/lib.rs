@@ -65,6 +65,7 @@ mod retry;
 mod secret;
 mod sentinel;
 mod session;
+mod sse;
 mod stream;
 mod tenure;
 mod transport;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_api::EventKind;
+use leasehold_api::{Code, WatchLeaseRequest};
 use tokio::task::JoinHandle;
 
+use crate::sse::Messages;
 use crate::tenure::{Lost, Tenure};
-use crate::{Client, Error, Events, Watched};
+use crate::{Client, Error};
 
 /// The pause after the server could not be watched for a while.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -19,14 +20,20 @@ pub(crate) struct Sentinel {
 }
 
 impl Sentinel {
-    /// Watches the lease that has `token` of `lock`, and ends `tenure` when the server says that it is over. If the
+    /// Watches the lease of `lock` that `proof` is of, and ends `tenure` when the server says that it is over. If the
     /// server cannot be watched, renewals still tell.
-    pub(crate) fn start(client: Client, lock: String, token: u64, tenure: Arc<Tenure>) -> Self {
+    pub(crate) fn start(
+        client: Client,
+        lock: String,
+        proof: WatchLeaseRequest,
+        tenure: Arc<Tenure>,
+    ) -> Self {
         let task = tokio::spawn(async move {
             tokio::select! {
                 biased;
                 _ = tenure.lost() => {}
-                () = ended(&client, &lock, token) => {
+                () = ended(&client, &lock, &proof) => {
+                    let token = proof.fencing_token;
                     tracing::warn!(lock, token, "the server says that the lease is over");
                     tenure.lose(Lost::Ended);
                 }
@@ -43,46 +50,25 @@ impl Drop for Sentinel {
 }
 
 /// Returns when the lease is over, as far as we are told.
-async fn ended(client: &Client, lock: &str, token: u64) {
-    let mut events = client.watch(lock);
-    // It may have been over before we listened.
-    let mut is_sure = false;
+async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) {
     loop {
-        match next(&mut events, client, lock, token, &mut is_sure).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(error) => {
-                tracing::debug!(lock, %error, "the lease cannot be watched now");
-                is_sure = false;
-                tokio::time::sleep(PAUSE).await;
-            }
+        let Err(error) = watch(client, lock, proof).await else { return };
+        tracing::debug!(lock, %error, "the lease cannot be watched now");
+        match error {
+            Error::Failed { failure, .. } if failure.code == Code::LeaseNotHeld => return,
+            error if error.is_retryable() => tokio::time::sleep(PAUSE).await,
+            // A server that does not let us watch will not do so later.
+            _ => std::future::pending().await,
         }
     }
 }
 
-async fn next(
-    events: &mut Events,
-    client: &Client,
-    lock: &str,
-    token: u64,
-    is_sure: &mut bool,
-) -> Result<bool, Error> {
-    if !*is_sure {
-        events.connect().await?;
-        let state = client.look(lock).await?;
-        *is_sure = true;
-        return Ok(!state.holders.iter().any(|holder| holder.fencing_token == token));
-    }
-    match events.next().await? {
-        Watched::Event { event, .. } => {
-            let is_it = event.lock_name == lock && event.fencing_token == token;
-            let is_end =
-                matches!(event.kind, EventKind::Released | EventKind::Expired | EventKind::Revoked);
-            Ok(is_it && is_end)
-        }
-        Watched::Gap(_) => {
-            *is_sure = false;
-            Ok(false)
+async fn watch(client: &Client, lock: &str, proof: &WatchLeaseRequest) -> Result<(), Error> {
+    let path = client.lock_path(lock, "/watch")?;
+    let mut messages = Messages::of(client.inner.transport.watch(&path, proof).await?);
+    loop {
+        if messages.read().await?.iter().any(|message| message.event == "ended") {
+            return Ok(());
         }
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::address::Addresses;
+use crate::address::{Addresses, Turn};
 
 /// A page of 1000 locks, each with everything it can show, is far smaller.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -107,20 +107,36 @@ impl Transport {
         answer
     }
 
-    /// Asks for a stream that has no end.
-    pub(crate) async fn stream(
+    /// Asks for events, beginning after the one with this id.
+    pub(crate) async fn events(
         &self,
         path: &str,
         last_event_id: Option<&str>,
     ) -> Result<Incoming, Error> {
         let turn = self.addresses.turn();
         let mut request = self.request(turn.base(), Method::GET, path, None::<&()>)?;
-        let headers = request.headers_mut();
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_event_id {
             let invalid = |_| Error::Invalid("the id of the last event is no header".into());
-            headers.insert("last-event-id", HeaderValue::from_str(id).map_err(invalid)?);
+            let id = HeaderValue::from_str(id).map_err(invalid)?;
+            request.headers_mut().insert("last-event-id", id);
         }
+        self.stream(&turn, request).await
+    }
+
+    /// Sends `body` and asks for what happens from then on.
+    pub(crate) async fn watch(&self, path: &str, body: &impl Serialize) -> Result<Incoming, Error> {
+        let turn = self.addresses.turn();
+        let request = self.request(turn.base(), Method::POST, path, Some(body))?;
+        self.stream(&turn, request).await
+    }
+
+    async fn stream(
+        &self,
+        turn: &Turn<'_>,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Incoming, Error> {
+        let events = HeaderValue::from_static("text/event-stream");
+        request.headers_mut().insert(ACCEPT, events);
         let answer = async {
             self.http.request(request).await.map_err(|error| of_hyper(turn.base(), &error))
         };
