@@ -78,10 +78,7 @@ pub(crate) struct AcquireArgs {
 
 pub(crate) fn acquire(args: &AcquireArgs) -> Result<(), Failure> {
     ask(args.output, async {
-        let client = args.server.client()?;
-        if args.wait.is_some() {
-            args.server.greet(&client).await?;
-        }
+        let client = args.server.reach().await?;
         let acquired = granted(&client, args).await.map_err(|error| not_granted(args, error))?;
         show(args, &acquired)
     })

@@ -70,7 +70,7 @@ fn backup_here(args: &BackupArgs, target: &Path) -> Result<(), Failure> {
 fn backup_there(url: &str, args: &BackupArgs) -> Result<(), Failure> {
     let server = ServerArgs::at(url, args.token_file.clone());
     ask(args.output, async {
-        let taken = server.client()?.take_backup().await?;
+        let taken = server.reach().await?.take_backup().await?;
         if args.output.json {
             return print_json(&taken);
         }

@@ -46,6 +46,13 @@ impl ServerArgs {
         Ok(self.builder()?.build()?)
     }
 
+    /// A client of that server, which is there: it has answered.
+    pub(crate) async fn reach(&self) -> Result<Client, Failure> {
+        let client = self.client()?;
+        self.greet(&client).await?;
+        Ok(client)
+    }
+
     fn builder(&self) -> Result<ClientBuilder, Failure> {
         let mut builder = Client::builder(&self.url).connect_timeout(self.connect_timeout.0);
         if let Some(namespace) = &self.namespace {

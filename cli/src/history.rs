@@ -53,7 +53,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), Failure> {
 }
 
 async fn tell(args: &HistoryArgs) -> Result<(), Failure> {
-    let client = args.server.client()?;
+    let client = args.server.reach().await?;
     let since = args.since.and_then(|since| SystemTime::now().checked_sub(since.0));
     let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let mut query = HistoryQuery {

@@ -92,7 +92,7 @@ enum Sort {
 
 pub(crate) fn ls(args: &LsArgs) -> Result<(), Failure> {
     ask(args.output, async {
-        let client = args.server.client()?;
+        let client = args.server.reach().await?;
         if args.names {
             return names(args, &client).await;
         }

@@ -38,7 +38,7 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<(), Failure> {
         request_id: Some(proof.request_id.clone().unwrap_or_else(request_id)),
     };
     ask(args.output, async {
-        let client = args.server.client()?;
+        let client = args.server.reach().await?;
         let released = persist(|| client.release(&proof.lock, &request)).await?;
         if args.output.json {
             return print_json(&released);

@@ -44,7 +44,7 @@ pub(crate) fn renew(args: &RenewArgs) -> Result<(), Failure> {
         request_id: proof.request_id.clone(),
     };
     ask(args.output, async {
-        let client = args.server.client()?;
+        let client = args.server.reach().await?;
         let renewed = persist(|| client.renew(&proof.lock, &request)).await?;
         if args.output.json {
             return print_json(&renewed);

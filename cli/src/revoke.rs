@@ -51,7 +51,7 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
     ask(args.output, async {
         let Some(lock) = &args.lock else { return revoke_all(args).await };
         // Asked once: a second time would take it away from the next one.
-        let revoked = args.server.client()?.revoke(lock, &args.reason).await?;
+        let revoked = args.server.reach().await?.revoke(lock, &args.reason).await?;
         if args.output.json {
             return print_json(&revoked);
         }
@@ -78,7 +78,7 @@ async fn revoke_all(args: &RevokeArgs) -> Result<(), Failure> {
         reason: args.reason.clone(),
         dry_run: args.dry_run,
     };
-    let revoked = args.server.client()?.revoke_all(&request).await?;
+    let revoked = args.server.reach().await?.revoke_all(&request).await?;
     if args.output.json {
         return print_json(&revoked);
     }

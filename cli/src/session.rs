@@ -95,7 +95,7 @@ pub(crate) fn session(args: &SessionArgs) -> Result<(), Failure> {
 
 async fn open(args: &OpenArgs) -> Result<(), Failure> {
     let request = OpenSessionRequest { owner_id: args.owner.name(), ttl_ms: args.ttl.millis() };
-    let opened = args.server.client()?.open_session(&request).await?;
+    let opened = args.server.reach().await?.open_session(&request).await?;
     if args.output.json {
         return print_json(&opened);
     }
@@ -108,7 +108,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
 }
 
 async fn keep(args: &KeepArgs) -> Result<(), Failure> {
-    let client = args.this.server.client()?;
+    let client = args.this.server.reach().await?;
     loop {
         let kept = persist(|| client.keep_session(&args.this.id)).await?;
         if args.this.output.json {
@@ -122,7 +122,7 @@ async fn keep(args: &KeepArgs) -> Result<(), Failure> {
 }
 
 async fn show(args: &ThisArgs) -> Result<(), Failure> {
-    let seen = args.server.client()?.look_session(&args.id).await?;
+    let seen = args.server.reach().await?.look_session(&args.id).await?;
     if args.output.json {
         return print_json(&seen);
     }
@@ -131,7 +131,7 @@ async fn show(args: &ThisArgs) -> Result<(), Failure> {
 }
 
 async fn close(args: &ThisArgs) -> Result<(), Failure> {
-    end(&args.server.client()?, &args.id).await?;
+    end(&args.server.reach().await?, &args.id).await?;
     if args.output.json {
         print_json(&json!({"closed": true}))
     } else {

@@ -39,7 +39,7 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Failure> {
     ask(args.output, async {
-        let state = args.server.client()?.look(&args.lock).await?;
+        let state = args.server.reach().await?.look(&args.lock).await?;
         if args.output.json {
             print_json(&state)?;
         } else {

@@ -51,7 +51,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<(), Failure> {
 
 async fn follow(args: &WatchArgs) -> Result<(), Failure> {
     let prefix = args.lock.as_ref().or(args.prefix.as_ref());
-    let mut events = args.server.client()?.watch(prefix.cloned().unwrap_or_default());
+    let mut events = args.server.reach().await?.watch(prefix.cloned().unwrap_or_default());
     if let Some(id) = &args.since {
         events = events.since(id);
     }

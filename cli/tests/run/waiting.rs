@@ -54,7 +54,12 @@ fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
         (&silent_url, "no answer within 1s"),
         (&foreign_url, "no HTTP server"),
     ] {
-        for words in [&["run", "a", "touch", "wrong"][..], &["acquire", "a", "-w", "60"]] {
+        for words in [
+            &["run", "a", "touch", "wrong"][..],
+            &["acquire", "a", "-w", "60"],
+            &["status", "a"],
+            &["ls"],
+        ] {
             let words =
                 [&words[..1], &["--url", url, "--connect-timeout", "1"], &words[1..]].concat();
             let mut command = std::process::Command::new(BINARY);

@@ -181,3 +181,15 @@ async fn a_lease_that_was_over_before_it_could_be_watched_is_noticed() {
     world.local.client.post("/v1/locks/orders/revoke", reason).await.unwrap();
     assert_eq!(guard.lost().await, Lost::Ended);
 }
+
+#[tokio::test]
+async fn a_watched_lock_of_a_session_is_lost_alone() {
+    let world = World::new().await;
+    let session = world.client.session().ttl(TTL).open().await.unwrap();
+    let guard = session.lock("orders").watched().acquire().await.unwrap();
+    let other = session.lock("stock").acquire().await.unwrap();
+    let reason = json!({"reason": "test"});
+    world.local.client.post("/v1/locks/orders/revoke", reason).await.unwrap();
+    assert_eq!(guard.lost().await, Lost::Ended);
+    assert_eq!(other.check(), Ok(()));
+}
