@@ -1,0 +1,3 @@
+module leasehold.example/go
+
+go 1.19

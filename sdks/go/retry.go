@@ -1,0 +1,122 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Retry is how often and how long something is tried. Everything is bounded.
+type Retry struct {
+	// AttemptsMax is the most tries. While waiting in a queue only those count that failed one after the other.
+	AttemptsMax int
+	// TotalMax: no try begins later than this after the first one; where a wait is given, that counts instead.
+	TotalMax time.Duration
+	// PauseMin is the pause after the first failure; it doubles with each.
+	PauseMin time.Duration
+	// PauseMax is the longest pause after a failure.
+	PauseMax time.Duration
+}
+
+// DefaultRetry is 8 tries in 10 s, with pauses from 50 ms to 2 s.
+var DefaultRetry = Retry{AttemptsMax: 8, TotalMax: 10 * time.Second, PauseMin: 50 * time.Millisecond, PauseMax: 2 * time.Second}
+
+// manner is what is done about a lock that another owner has.
+type manner int
+
+const (
+	// once: nothing, that is the answer.
+	once manner = iota
+	// inQueue: wait in its queue.
+	inQueue
+	// comingBack: come back when the server says so.
+	comingBack
+)
+
+// attempts are the tries so far.
+type attempts struct {
+	retry    Retry
+	manner   manner
+	giveUpAt moment
+	begunAt  moment
+
+	nAttempts int
+	nFailures int
+}
+
+// after is the pause before the next try; false if this error is the answer.
+func (a *attempts) after(err error, now moment) (time.Duration, bool) {
+	a.nAttempts++
+	var pause time.Duration
+	var refused *NotAcquiredError
+	switch {
+	case errors.As(err, &refused):
+		a.nFailures = 0
+		if !a.returnsAfter(refused.Refusal.Reason) {
+			return 0, false
+		}
+		pause = a.afterRefusal(refused.Refusal, now)
+	case Retryable(err):
+		a.nFailures++
+		pause = jittered(doubled(a.retry.PauseMin, a.nFailures-1, a.retry.PauseMax))
+	default:
+		return 0, false
+	}
+	nCounted := a.nAttempts
+	if a.manner == inQueue {
+		nCounted = a.nFailures
+	}
+	return pause, nCounted < a.retry.AttemptsMax && now.after(pause) < a.giveUpAt
+}
+
+func (a *attempts) returnsAfter(reason string) bool {
+	switch reason {
+	case "BUSY_RETRY":
+		return true
+	case "QUEUE_FULL", "WAIT_TIMEOUT":
+		return a.manner != once
+	default:
+		return a.manner == comingBack
+	}
+}
+
+func (a *attempts) afterRefusal(no NotAcquired, now moment) time.Duration {
+	recommended := time.Duration(no.RecommendedRetryMs) * time.Millisecond
+	pause := recommended + jittered(recommended/4)
+	if no.Reason != "WAIT_TIMEOUT" {
+		return pause
+	}
+	// Whoever kept its place until the wait was over goes straight to the back of the queue. But a server that says at
+	// once that the wait is over is not asked more often than it recommends, or than any failing one.
+	if pause < a.retry.PauseMin {
+		pause = a.retry.PauseMin
+	}
+	if pause -= now.since(a.begunAt); pause < 0 {
+		return 0
+	}
+	return pause
+}
+
+// persist asks the same again as long as that may help. Each try is told whether one before may have taken effect; so is
+// whoever gets the error in the end.
+func persist(ctx context.Context, clock clock, retry Retry, ask func(mayHaveTakenEffect bool) error) error {
+	attempts := attempts{retry: retry, manner: once, giveUpAt: clock.now().after(retry.TotalMax)}
+	mayHaveTakenEffect := false
+	for {
+		err := ask(mayHaveTakenEffect)
+		if err == nil {
+			return nil
+		}
+		mayHaveTakenEffect = mayHaveTakenEffect || MayHaveTakenEffect(err)
+		pause, again := attempts.after(err, clock.now())
+		if !again {
+			if mayHaveTakenEffect {
+				return uncertain(err)
+			}
+			return err
+		}
+		if err := sleepUntil(ctx, clock, clock.now().after(pause)); err != nil {
+			return err
+		}
+	}
+}

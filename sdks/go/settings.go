@@ -1,0 +1,195 @@
+package leasehold
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Options say where the server is and who we are. What is left out comes from the environment, or has a default.
+type Options struct {
+	// URLs of one server, or of several that stand in for each other. Default: LEASEHOLD_URL (several with commas in
+	// between), or http://127.0.0.1:8080.
+	URLs []string
+	// Namespace of every lock. Default: LEASEHOLD_NAMESPACE, or the server's default.
+	Namespace string
+	// Owner of every lock. Default: host, process and random digits, so that no two clients are one owner.
+	Owner string
+	// APIKey is sent as "Authorization: Bearer" with every request. Default: LEASEHOLD_API_KEY.
+	APIKey string
+	// APIKeyFile has the API key. It takes precedence over the environment. Default: LEASEHOLD_API_KEY_FILE.
+	APIKeyFile string
+	// Insecure sends the API key over plain http to another machine too. Everybody in between can read it.
+	Insecure bool
+	// CAFile has the certificates to trust, in PEM. Default: those that the system trusts.
+	CAFile string
+	// CertFile and KeyFile have the client's certificate and its key, in PEM.
+	CertFile, KeyFile string
+	// Timeout is how long an answer may take, beyond what was asked to be waited. Default: 10 s.
+	Timeout time.Duration
+	// ConnectTimeout is how long a connection may take. Default: 3 s.
+	ConnectTimeout time.Duration
+	// Logf is told what happens in the background: a renewal that failed, a lease that was lost. Never a secret.
+	Logf func(format string, args ...any)
+
+	clock clock
+}
+
+const urlDefault = "http://127.0.0.1:8080"
+
+// settings are where to send requests, and with what.
+type settings struct {
+	// Each without a slash at its end. There is at least one.
+	urls []string
+	// A function, because fmt shows what is in a struct, but not what a function returns.
+	apiKey         func() string
+	tls            *tls.Config
+	timeout        time.Duration
+	connectTimeout time.Duration
+}
+
+// settings are the options, if they make sense.
+func (o Options) settings(getenv func(string) string) (*settings, error) {
+	urls, err := o.urls(getenv)
+	if err != nil {
+		return nil, err
+	}
+	apiKey, err := o.apiKey(getenv)
+	if err != nil {
+		return nil, err
+	}
+	if apiKey != "" && !o.Insecure {
+		for _, url := range urls {
+			if err := refusePlainHTTP(url); err != nil {
+				return nil, err
+			}
+		}
+	}
+	config, err := o.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{urls: urls, apiKey: func() string { return apiKey }, tls: config, timeout: 10 * time.Second, connectTimeout: 3 * time.Second}
+	if o.Timeout > 0 {
+		s.timeout = o.Timeout
+	}
+	if o.ConnectTimeout > 0 {
+		s.connectTimeout = o.ConnectTimeout
+	}
+	return s, nil
+}
+
+func (o Options) urls(getenv func(string) string) ([]string, error) {
+	given := o.URLs
+	if len(given) == 0 {
+		given = strings.Split(getenv("LEASEHOLD_URL"), ",")
+	}
+	var urls []string
+	for _, text := range given {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		url, err := checkedURL(text)
+		if err != nil {
+			return nil, err
+		}
+		urls = append(urls, url)
+	}
+	if len(urls) == 0 {
+		urls = []string{urlDefault}
+	}
+	return urls, nil
+}
+
+func checkedURL(text string) (string, error) {
+	parsed, err := url.Parse(text)
+	switch {
+	case err != nil || parsed.Host == "" && parsed.Scheme == "":
+		return "", invalid("a URL cannot be read: it must begin with http:// or https://")
+	case parsed.User != nil:
+		// A password in a URL ends up in messages; so the URL is not shown here either.
+		return "", invalid("a URL must have no user and no password: use APIKey")
+	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
+		return "", invalid("%q must begin with http:// or https://", text)
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		return "", invalid("%q must have no query and no fragment", text)
+	}
+	return normalURL(parsed), nil
+}
+
+// normalURL is the same text for the same place.
+func normalURL(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/")
+}
+
+var sendableKey = regexp.MustCompile(`^[\x21-\x7e]+$`)
+
+func (o Options) apiKey(getenv func(string) string) (string, error) {
+	key, file := o.APIKey, o.APIKeyFile
+	if key == "" && file == "" {
+		file = getenv("LEASEHOLD_API_KEY_FILE")
+	}
+	if key == "" && file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", invalid("cannot read the API key: %v", err)
+		}
+		if key = strings.TrimSpace(string(text)); key == "" {
+			return "", invalid("%s has no API key in it", file)
+		}
+	}
+	if key == "" {
+		key = getenv("LEASEHOLD_API_KEY")
+	}
+	if key != "" && !sendableKey.MatchString(key) {
+		return "", invalid("the API key cannot be sent in a header")
+	}
+	return key, nil
+}
+
+func refusePlainHTTP(text string) error {
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Scheme == "http" && !isLoopback(parsed.Hostname()) {
+		return invalid("the API key would be sent unencrypted to %s: use https, or set Insecure", text)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+func (o Options) tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return nil, invalid("CertFile and KeyFile must be given together")
+	}
+	if o.CertFile != "" {
+		certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return nil, invalid("cannot read the client's certificate: %v", err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, invalid("cannot read CAFile: %v", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, invalid("%s has no certificate in it", o.CAFile)
+		}
+	}
+	return config, nil
+}

@@ -1,0 +1,310 @@
+package leasehold
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// A page of 1000 locks, each with everything it can show, is far smaller.
+	answerBytesMax = 64 << 20
+	// How much of an answer that is none of ours is shown.
+	foreignBytesShown = 200
+	// A peer that is gone without a word is noticed after about 30 s, also while we wait in a queue.
+	keepAlive = 3 * time.Second
+	// The server closes idle connections after 2 min: we do before it does, and so seldom send into a closed one.
+	idleMax = 30 * time.Second
+)
+
+// question is one request.
+type question struct {
+	method  string
+	path    string
+	body    any
+	headers map[string]string
+	// How much longer than usual the answer may take.
+	longer time.Duration
+	// How long the answer may take, if not as usual.
+	patience time.Duration
+}
+
+// answer is a whole answer.
+type answer struct {
+	status int
+	body   []byte
+	leader string
+}
+
+func (a *answer) isSuccess() bool { return a.status >= 200 && a.status < 300 }
+
+// transport is where the servers are and how to talk to them.
+type transport struct {
+	settings *settings
+	http     *http.Client
+
+	mutex sync.Mutex
+	// Which URL is used: the one that worked last.
+	at int
+}
+
+func newTransport(s *settings) *transport {
+	dialer := &net.Dialer{Timeout: s.connectTimeout, KeepAlive: keepAlive}
+	return &transport{settings: s, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         dialer.DialContext,
+			TLSClientConfig:     s.tls,
+			TLSHandshakeTimeout: s.connectTimeout,
+			IdleConnTimeout:     idleMax,
+			MaxIdleConnsPerHost: 64,
+			DisableCompression:  true,
+		},
+		// A key goes nowhere but to the URLs that were given.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// call sends a request and waits for the whole answer.
+func (t *transport) call(ctx context.Context, q question) (*answer, error) {
+	return t.somewhere(ctx, q, func(ctx context.Context, base string) (*answer, error) {
+		response, err := t.send(ctx, base, q)
+		if err != nil {
+			return nil, err
+		}
+		return whole(response)
+	})
+}
+
+// stream asks for a stream that has no end. It ends with the context, or when it is closed.
+func (t *transport) stream(ctx context.Context, q question) (io.ReadCloser, error) {
+	var stream io.ReadCloser
+	q.headers = withAccept(q.headers)
+	answer, err := t.somewhere(ctx, q, func(limited context.Context, base string) (*answer, error) {
+		// The patience is for the head of the answer; the stream itself goes on.
+		own, cancel := context.WithCancel(ctx)
+		headCame := make(chan struct{})
+		defer close(headCame)
+		go func() {
+			select {
+			case <-limited.Done():
+				// Its patience also ends when all is well.
+				select {
+				case <-headCame:
+				default:
+					cancel()
+				}
+			case <-headCame:
+			}
+		}()
+		response, err := t.send(own, base, q)
+		if err != nil || response.StatusCode != http.StatusOK {
+			defer cancel()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusOK {
+			return whole(response)
+		}
+		stream = &openStream{ReadCloser: response.Body, cancel: cancel}
+		return &answer{status: response.StatusCode}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if stream == nil {
+		return nil, failure(answer)
+	}
+	return stream, nil
+}
+
+// openStream is a stream whose connection ends with it.
+type openStream struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (s *openStream) Close() error {
+	s.cancel()
+	return s.ReadCloser.Close()
+}
+
+// somewhere asks one URL after the other, at most once each, as long as it is certain that nothing was done: no
+// connection came about, or the server says that another one leads. Anything else is the answer; the next request may go
+// elsewhere then.
+func (t *transport) somewhere(ctx context.Context, q question, ask func(context.Context, string) (*answer, error)) (*answer, error) {
+	var last error
+	for range t.settings.urls {
+		at, base := t.current()
+		answer, err := t.inTime(ctx, q, base, ask)
+		var unreachable *UnreachableError
+		switch {
+		case err == nil && isNotLeader(answer):
+			t.follow(at, answer.leader)
+			last = failure(answer)
+		case err == nil:
+			if answer.status == http.StatusServiceUnavailable {
+				t.leave(at)
+			}
+			return answer, nil
+		case errors.As(err, &unreachable):
+			t.leave(at)
+			last = err
+		default:
+			if MayHaveTakenEffect(err) {
+				t.leave(at)
+			}
+			return nil, err
+		}
+	}
+	return nil, last
+}
+
+func (t *transport) inTime(ctx context.Context, q question, base string, ask func(context.Context, string) (*answer, error)) (*answer, error) {
+	patience := q.patience
+	if patience == 0 {
+		patience = t.settings.timeout + q.longer
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := ask(limited, base)
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		// Whoever asked does not want to know any more.
+		return nil, ctx.Err()
+	case limited.Err() != nil:
+		var unreachable *UnreachableError
+		if errors.As(err, &unreachable) {
+			return nil, err
+		}
+		return nil, &BrokenError{Why: "nothing came within " + patience.String()}
+	default:
+		return nil, err
+	}
+}
+
+func (t *transport) current() (int, string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.at, t.settings.urls[t.at]
+}
+
+// leave: of many requests that fail at once, only the first moves on.
+func (t *transport) leave(at int) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.at == at {
+		t.at = (at + 1) % len(t.settings.urls)
+	}
+}
+
+// follow goes where the server says the leader is, if that is one of our URLs: credentials go nowhere else.
+func (t *transport) follow(at int, leader string) {
+	if parsed, err := url.Parse(leader); err == nil && leader != "" {
+		for to, known := range t.settings.urls {
+			if known == normalURL(parsed) {
+				t.mutex.Lock()
+				defer t.mutex.Unlock()
+				if t.at == at {
+					t.at = to
+				}
+				return
+			}
+		}
+	}
+	t.leave(at)
+}
+
+func (t *transport) send(ctx context.Context, base string, q question) (*http.Response, error) {
+	var body io.Reader
+	if q.body != nil {
+		text, err := json.Marshal(q.body)
+		if err != nil {
+			return nil, invalid("cannot be sent as JSON: %v", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	var isConnected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { isConnected.Store(true) }}
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), q.method, base+q.path, body)
+	if err != nil {
+		return nil, invalid("%v", err)
+	}
+	if q.body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if key := t.settings.apiKey(); key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	for name, value := range q.headers {
+		request.Header.Set(name, value)
+	}
+	response, err := t.http.Do(request)
+	if err == nil {
+		return response, nil
+	}
+	// What net/http says around the reason names the path, with the ids in it.
+	var around *url.Error
+	if errors.As(err, &around) {
+		err = around.Err
+	}
+	if isConnected.Load() {
+		return nil, &BrokenError{Why: err.Error()}
+	}
+	return nil, &UnreachableError{URL: base, Err: err}
+}
+
+func whole(response *http.Response) (*answer, error) {
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax+1))
+	if err != nil {
+		return nil, &BrokenError{Why: err.Error()}
+	}
+	if len(body) > answerBytesMax {
+		return nil, &BrokenError{Why: "the answer is too long"}
+	}
+	return &answer{status: response.StatusCode, body: body, leader: response.Header.Get("Leasehold-Leader")}, nil
+}
+
+func withAccept(headers map[string]string) map[string]string {
+	all := map[string]string{"Accept": "text/event-stream"}
+	for name, value := range headers {
+		all[name] = value
+	}
+	return all
+}
+
+func isNotLeader(a *answer) bool {
+	return a.status == http.StatusMisdirectedRequest && hasCode(failure(a), "NOT_LEADER")
+}
+
+// failure is what an answer says that is no 2xx.
+func failure(a *answer) error {
+	var said Failure
+	if json.Unmarshal(a.body, &said) != nil || said.Code == "" || said.Error == "" {
+		return foreign(a)
+	}
+	if said.Code == "NOT_LEADER" {
+		said.Retryable = true
+	}
+	return &FailedError{Status: a.status, Failure: said}
+}
+
+func foreign(a *answer) error {
+	shown := a.body
+	if len(shown) > foreignBytesShown {
+		shown = shown[:foreignBytesShown]
+	}
+	return &ForeignError{Status: a.status, Body: string(shown)}
+}
