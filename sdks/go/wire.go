@@ -214,6 +214,7 @@ type Holder struct {
 	LeaseExpiryMs *int64          `json:"lease_expiry_ms"`
 	ExpiresInMs   *uint64         `json:"expires_in_ms"`
 	HeldMs        uint64          `json:"held_ms"`
+	Limit         *uint32         `json:"limit,omitempty"`
 	Metadata      json.RawMessage `json:"metadata,omitempty"`
 }
 
@@ -257,17 +258,17 @@ type PastEvent struct {
 type History struct {
 	Events []PastEvent `json:"events"`
 	// NextCursor is nil on the last page.
-	NextCursor *string `json:"next_cursor"`
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // Revoked says from whom a lock was taken away.
 type Revoked struct {
-	LockName string        `json:"lock_name"`
-	Revoked  []RevokedFrom `json:"revoked"`
+	LockName string         `json:"lock_name"`
+	Revoked  []RevokedLease `json:"revoked"`
 }
 
-// RevokedFrom had a lock.
-type RevokedFrom struct {
+// RevokedLease was active until it was revoked.
+type RevokedLease struct {
 	OwnerID      string `json:"owner_id"`
 	FencingToken uint64 `json:"fencing_token"`
 }

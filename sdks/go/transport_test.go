@@ -1,0 +1,215 @@
+package leasehold
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stub answers as it is told, and keeps what it was asked.
+type stub struct {
+	*httptest.Server
+	mutex    sync.Mutex
+	requests []*http.Request
+	ids      []string
+}
+
+func newStub(t *testing.T, answer http.HandlerFunc) *stub {
+	s := &stub{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			RequestID string `json:"request_id"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		s.mutex.Lock()
+		s.requests, s.ids = append(s.requests, r), append(s.ids, body.RequestID)
+		s.mutex.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *stub) n() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return len(s.requests)
+}
+
+func good(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte(`{"lock_name":"a","held":false,"last_token":0}`))
+}
+
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func refusing(status int, code string, header ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for n := 0; n < len(header); n += 2 {
+			w.Header().Set(header[n], header[n+1])
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(Failure{Error: "no", Code: code, Retryable: status == 503})
+	}
+}
+
+func clientOf(t *testing.T, urls ...string) *Client {
+	t.Helper()
+	client, err := New(Options{URLs: urls, APIKey: "key", Timeout: 100 * time.Millisecond})
+	must(t, err)
+	return client
+}
+
+func TestWhereNoConnectionComesAboutTheNextURLIsAskedAtOnce(t *testing.T) {
+	second := newStub(t, good)
+	client := clientOf(t, "http://127.0.0.1:1", second.URL)
+	look(t, client, "a")
+	look(t, client, "a")
+	if second.n() != 2 {
+		t.Fatal(second.n())
+	}
+	_, err := clientOf(t, "http://127.0.0.1:1", "http://127.0.0.1:2").Look(background(t), "a")
+	var unreachable *UnreachableError
+	if !errors.As(err, &unreachable) || !Retryable(err) || MayHaveTakenEffect(err) || !strings.Contains(err.Error(), "connection refused. Is the server running?") {
+		t.Fatal(err)
+	}
+}
+
+func TestAfterA503OrSilenceTheNextTryGoesToAnotherURLUnderTheSameRequestID(t *testing.T) {
+	for _, answer := range []http.HandlerFunc{refusing(503, "OVERLOADED"), silent} {
+		first, second := newStub(t, answer), newStub(t, refusing(409, "LIMIT_DIFFERS"))
+		_, err := clientOf(t, first.URL, second.URL).Lock(background(t), "a")
+		if !hasCode(err, "LIMIT_DIFFERS") || first.n() != 1 || second.n() != 1 || first.ids[0] != second.ids[0] || first.ids[0] == "" {
+			t.Fatal(err, first.ids, second.ids)
+		}
+	}
+}
+
+func TestA421IsFollowedToAConfiguredLeaderOnly(t *testing.T) {
+	leader, other := newStub(t, good), newStub(t, refusing(421, "NOT_LEADER"))
+	follower := newStub(t, refusing(421, "NOT_LEADER", "Leasehold-Leader", leader.URL+"/"))
+	look(t, clientOf(t, follower.URL, other.URL, leader.URL), "a")
+	if follower.n() != 1 || other.n() != 0 || leader.n() != 1 {
+		t.Fatal(follower.n(), other.n(), leader.n())
+	}
+	_, err := clientOf(t, follower.URL).Look(background(t), "a")
+	if !hasCode(err, "NOT_LEADER") || !Retryable(err) || leader.n() != 1 {
+		t.Fatal(err, leader.n())
+	}
+	_, err = clientOf(t, newStub(t, refusing(421, "HOST_NOT_ALLOWED")).URL, leader.URL).Look(background(t), "a")
+	if !hasCode(err, "HOST_NOT_ALLOWED") || Retryable(err) {
+		t.Fatal(err)
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	stranger := newStub(t, good)
+	server := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
+	})
+	_, err := clientOf(t, server.URL).Look(background(t), "a")
+	var foreign *ForeignError
+	if !errors.As(err, &foreign) || foreign.Status != 307 || stranger.n() != 0 {
+		t.Fatal(err, stranger.n())
+	}
+	if key := server.requests[0].Header.Get("Authorization"); key != "Bearer key" {
+		t.Fatal(key)
+	}
+}
+
+func TestAnAnswerThatIsNoneOfOursOrBreaksOffIsTold(t *testing.T) {
+	proxy := newStub(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(502)
+		_, _ = w.Write([]byte(strings.Repeat("x", 999)))
+	})
+	_, err := clientOf(t, proxy.URL).Look(background(t), "a")
+	var foreign *ForeignError
+	if !errors.As(err, &foreign) || len(foreign.Body) != 200 || !Retryable(err) {
+		t.Fatal(err)
+	}
+	breaking := newStub(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		_, _ = w.Write([]byte("{"))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	_, err = clientOf(t, breaking.URL).Revoke(background(t), "a", "test")
+	if !MayHaveTakenEffect(err) || breaking.n() != 1 {
+		t.Fatal(err, breaking.n())
+	}
+}
+
+func TestTLS(t *testing.T) {
+	certFile, keyFile := certificate(t)
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	must(t, err)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := "nobody"
+		if len(r.TLS.PeerCertificates) > 0 {
+			name = r.TLS.PeerCertificates[0].Subject.CommonName
+		}
+		_ = json.NewEncoder(w).Encode(LockState{LockName: name})
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	known := func(options Options) (string, error) {
+		options.URLs = []string{server.URL}
+		client, err := New(options)
+		must(t, err)
+		state, err := client.Look(background(t), "a")
+		if err != nil {
+			return "", err
+		}
+		return state.LockName, nil
+	}
+	if name, err := known(Options{CAFile: certFile}); name != "nobody" {
+		t.Fatal(name, err)
+	}
+	if name, err := known(Options{CAFile: certFile, CertFile: certFile, KeyFile: keyFile, APIKey: "key"}); name != "test" {
+		t.Fatal(name, err)
+	}
+	var unreachable *UnreachableError
+	if _, err := known(Options{}); !errors.As(err, &unreachable) {
+		t.Fatal(err)
+	}
+}
+
+// certificate is one for 127.0.0.1 that is good for servers, clients and as its own authority.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	must(t, err)
+	certFile, keyFile = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600))
+	return certFile, keyFile
+}
