@@ -34,7 +34,7 @@ func TestSeveralLocksAreGrantedTogetherOrNotAtAll(t *testing.T) {
 
 func TestSeveralLocksAreRenewedTogetherAndLostIfOneOfThemIs(t *testing.T) {
 	client, ctx := startServer(t).client(Options{}), background(t)
-	set, err := client.Locks(ctx, []Wanted{{Name: "e"}, {Name: "f"}}, TTL(300*time.Millisecond))
+	set, err := client.Locks(ctx, []Wanted{{Name: "e"}, {Name: "f"}}, TTL(1500*time.Millisecond))
 	must(t, err)
 	end := set.tenure.end()
 	until(t, "they are renewed", func() bool { return set.tenure.end() > end })

@@ -95,7 +95,7 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("is lost when it is revoked: with the next renewal, or at once", func(t *testing.T) {
 		ctx, client := background(t), server.client(Options{})
-		for _, options := range [][]Option{{TTL(300 * time.Millisecond)}, {TTL(10 * time.Minute), Watched()}} {
+		for _, options := range [][]Option{{TTL(1500 * time.Millisecond)}, {TTL(10 * time.Minute), Watched()}} {
 			lease, err := client.Lock(ctx, "revoked", options...)
 			must(t, err)
 			_, err = client.Revoke(ctx, "revoked", "host is gone")
@@ -111,10 +111,10 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("outlives its ttl while it is held, and can be left", func(t *testing.T) {
 		ctx, client := background(t), server.client(Options{})
-		lease, err := client.Lock(ctx, "renewed", TTL(200*time.Millisecond))
+		lease, err := client.Lock(ctx, "renewed", TTL(900*time.Millisecond))
 		must(t, err)
 		end := lease.tenure.end()
-		until(t, "three ttls have passed", func() bool { return client.clock.now() > end.after(600*time.Millisecond) })
+		until(t, "three ttls have passed", func() bool { return client.clock.now() > end.after(1800*time.Millisecond) })
 		if state := look(t, client, "renewed"); !lease.Held() || *state.FencingToken != lease.FencingToken() {
 			t.Fatal(lease)
 		}
@@ -146,7 +146,7 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("can be had by coming back", func(t *testing.T) {
 		ctx, client := background(t), server.client(Options{})
-		lease, err := client.Lock(ctx, "returning", TTL(400*time.Millisecond))
+		lease, err := client.Lock(ctx, "returning")
 		must(t, err)
 		go func() { _ = lease.Release(ctx) }()
 		lease, err = client.Lock(ctx, "returning", ComeBack())

@@ -236,7 +236,8 @@ type LockList struct {
 
 // Event is something that happened to a lock.
 type Event struct {
-	// Kind is queued, granted, released, expired, revoked or wait_ended.
+	// Kind is queued, granted, released, expired, revoked or wait_ended; or a warning: held_long, waited_long or
+	// deadlock_suspected. A newer server may have others.
 	Kind         string  `json:"kind"`
 	Namespace    string  `json:"namespace"`
 	LockName     string  `json:"lock_name"`

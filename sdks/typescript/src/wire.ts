@@ -1381,7 +1381,7 @@ export interface components {
             ttl_seconds: number;
         };
         /** @description What kind of error it is. */
-        "leases.Code": "INVALID_REQUEST" | "INVALID_TTL" | "INVALID_JSON" | "OWNER_TOKEN_MISMATCH" | "FORBIDDEN" | "LEASE_NOT_FOUND" | "NOT_FOUND" | "LOCK_HELD" | "OWNER_MISMATCH" | "LEASE_EXPIRED" | "LEASE_NOT_ACTIVE" | "REQUEST_ID_CONFLICT" | "LIMIT_REACHED" | "INTERNAL_ERROR" | "UNAVAILABLE";
+        "leases.Code": "INVALID_REQUEST" | "INVALID_TTL" | "INVALID_JSON" | "OWNER_TOKEN_REQUIRED" | "OWNER_TOKEN_MISMATCH" | "FORBIDDEN" | "LEASE_NOT_FOUND" | "NOT_FOUND" | "LOCK_HELD" | "OWNER_MISMATCH" | "LEASE_EXPIRED" | "LEASE_NOT_ACTIVE" | "REQUEST_ID_CONFLICT" | "LIMIT_REACHED" | "INTERNAL_ERROR" | "UNAVAILABLE";
         /** @description Exactly these members. */
         "leases.Failure": {
             code: components["schemas"]["leases.Code"];
@@ -1644,7 +1644,7 @@ export interface components {
             request_id: string;
         };
         /** @description What kind of error it is. */
-        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description One event of `GET /v1/events`. Its id is the SSE id. */
         "locks.Event": {
             /**
@@ -1664,7 +1664,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description Why it was revoked, and on whose word. */
+            /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
             /**
              * Format: uint64
@@ -1674,7 +1674,7 @@ export interface components {
             waited_ms: number;
         };
         /** @description What happened. It is also the SSE event name. */
-        "locks.EventKind": "queued" | "granted" | "released" | "expired" | "revoked" | "wait_ended";
+        "locks.EventKind": "queued" | "granted" | "released" | "expired" | "revoked" | "wait_ended" | "held_long" | "waited_long" | "deadlock_suspected";
         /** @description The body of every error answer that has no shape of its own. */
         "locks.Failure": {
             /** @description The kind of error, for programs. */
@@ -1907,7 +1907,7 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description Why it was revoked, and on whose word. */
+            /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
             /**
              * Format: uint64
@@ -2140,7 +2140,7 @@ export interface components {
             owner_id: string;
         };
         /** @description What kind of error it is. */
-        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description The body of every error answer that has no shape of its own. */
         "server.Failure": {
             /** @description The kind of error, for programs. */

@@ -57,36 +57,36 @@ test("a release whose answer is lost is repeated under the same request id: one 
 });
 
 test("nothing is renewed after a release, though its renewal was under way", async () => {
-  const lease = await client.lock("no-renewal", { ttlMs: 300 }).acquire();
+  const lease = await client.lock("no-renewal", { ttlMs: 1_500 }).acquire();
   link.fate = ({ path }) => (path.endsWith("/renew") ? "swallow" : "pass");
   await until("a renewal is under way", () => link.of("/renew").length === 1);
   await lease.release();
   const n = link.seen.length;
-  const over = client.clock.now() + 400;
+  const over = client.clock.now() + 1_600;
   await until("a ttl has passed", () => client.clock.now() > over);
   assert.deepEqual(link.seen.slice(n), []);
   assert.equal(link.seen[n - 1]?.path.endsWith("/release"), true);
 });
 
 test("the loss is told before the lease can end, counted from when the request was sent", async () => {
-  const ttlMs = 1_500;
-  const [sentAt, lease] = [client.clock.now(), await client.lock("swallowed", { ttlMs }).acquire()];
+  const [ttlMs, marginMs] = [5_000, 2_000];
+  const [sentAt, lease] = [client.clock.now(), await client.lock("swallowed", { ttlMs, marginMs }).acquire()];
   link.fate = () => "swallow";
   const { reason } = (await fired(lease.signal)) as LostError;
   const toldAfterMs = client.clock.now() - sentAt;
   assert.equal(reason, "out-of-time");
-  assert.ok(toldAfterMs < ttlMs && toldAfterMs > ttlMs / 2, `${toldAfterMs}`);
+  assert.ok(toldAfterMs < ttlMs - 50 && toldAfterMs > ttlMs / 2, `${toldAfterMs}`);
   assert.equal((await direct.calls.look("swallowed")).held, true, "it has not ended at the server");
 });
 
 test("the answer to a renewal that comes after the loss changes nothing", async () => {
-  const lease = await client.lock("final", { ttlMs: 300 }).acquire();
+  const lease = await client.lock("final", { ttlMs: 900 }).acquire();
   link.fate = ({ path }) => (path.endsWith("/renew") ? "stall" : "pass");
   await fired(lease.signal);
   link.fate = () => "pass";
   assert.equal(lease.held, false);
   const n = link.of("/renew").length;
-  const over = client.clock.now() + 400;
+  const over = client.clock.now() + 1_000;
   await until("a ttl has passed", () => client.clock.now() > over);
   assert.deepEqual([lease.held, link.of("/renew").length], [false, n]);
 });
@@ -108,7 +108,7 @@ test("a wait survives a restart of the server, under the same request id", async
 });
 
 test("a lease survives a restart of the server", async () => {
-  const lease = await client.lock("kept", { ttlMs: 3_000 }).acquire();
+  const lease = await client.lock("kept", { ttlMs: 8_000 }).acquire();
   await server.kill();
   await server.start();
   const { end } = lease;
@@ -127,9 +127,9 @@ test("a release that cannot be made says so, and nothing is renewed", async () =
 
 test("a grant that comes after a wait longer than the ttl is held", async () => {
   const holder = await direct.lock("long-wait").acquire();
-  const waiting = client.lock("long-wait", { ttlMs: 200, waitMs: 30_000 }).acquire();
+  const waiting = client.lock("long-wait", { ttlMs: 1_000, waitMs: 30_000 }).acquire();
   await until("it waits", async () => (await direct.calls.look("long-wait")).n_waiting === 1);
-  const over = client.clock.now() + 300;
+  const over = client.clock.now() + 1_100;
   await until("a ttl has passed", () => client.clock.now() > over);
   await holder.release();
   const lease = await waiting;

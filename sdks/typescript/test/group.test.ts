@@ -29,7 +29,7 @@ test("several locks are granted together or not at all", async () => {
 
 test("they are renewed together, and lost if one of them is", async () => {
   const client = server.client();
-  const set = await client.locks(["e", "f"], { ttlMs: 300 }).acquire();
+  const set = await client.locks(["e", "f"], { ttlMs: 1_500 }).acquire();
   const { end } = set;
   await until("they are renewed", () => set.end > end);
   await client.calls.revoke("f", "host is gone");

@@ -87,7 +87,7 @@ test("whoever gives up leaves the queue at once", async () => {
 
 test("a lock is lost when it is revoked: with the next renewal", async () => {
   const client = server.client();
-  const lease = await client.lock("revoked", { ttlMs: 300 }).acquire();
+  const lease = await client.lock("revoked", { ttlMs: 1_500 }).acquire();
   await client.calls.revoke("revoked", "host is gone");
   assert.equal(((await fired(lease.signal)) as LostError).reason, "ended");
   await assert.rejects(lease.release(), NotReleasedError);
@@ -103,9 +103,9 @@ test("a watched lock is lost as soon as it is revoked", async () => {
 
 test("a lock outlives its ttl while it is held", async () => {
   const client = server.client();
-  const lease = await client.lock("renewed", { ttlMs: 200 }).acquire();
+  const lease = await client.lock("renewed", { ttlMs: 900 }).acquire();
   const { end } = lease;
-  await until("three ttls have passed", () => client.clock.now() > end + 600);
+  await until("three ttls have passed", () => client.clock.now() > end + 1_800);
   assert.equal(lease.held, true);
   const { fencing_token } = await client.calls.look("renewed");
   assert.equal(fencing_token, lease.fencingToken);

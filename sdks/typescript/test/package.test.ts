@@ -46,7 +46,7 @@ function examples(language: string): string[] {
 test("the wire types are what the generator makes of the contract", () => {
   const made = join(folder, "wire.ts");
   execFileSync(join(bin, "openapi-typescript"), ["../../docs/openapi.json", "--alphabetize", "--output", made], { cwd: root, stdio: "ignore" });
-  assert.ok(readFileSync(made, "utf8") === text("src/wire.ts"), "src/wire.ts is out of date: run `npm run generate`");
+  assert.ok(readFileSync(made, "utf8") === text("src/wire.ts"), "src/wire.ts is out of date: run `sdks/typescript/check --generate`");
 });
 
 test("the version is the server's", () => {
