@@ -62,6 +62,13 @@ pub enum Mode {
     Counted(u32),
 }
 
+impl Mode {
+    /// Can a lock be reserved for the last owner of such a lease? What several had is nobody's to be kept for.
+    pub fn has_grace(self) -> bool {
+        self == Self::Exclusive
+    }
+}
+
 /// Where a lease is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {

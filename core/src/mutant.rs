@@ -97,12 +97,16 @@ pub enum Mutant {
     DueWithoutWaking,
     /// Engine: whoever gives the writer up does not look whether anything was asked meanwhile.
     SleepWithoutLooking,
+    /// Engine: a grant that nobody was told of is kept.
+    UndeliveredIsKept,
+    /// Engine: a grant is given back though its client was told of it.
+    DeliveredIsGivenBack,
     /// Simulated client: the bound that counts from the send time is counted from the answer.
     CountFromAnswer,
 }
 
 /// Those the simulation's checker finds.
-pub const ALL: [Mutant; 27] = [
+pub const ALL: [Mutant; 28] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -127,6 +131,7 @@ pub const ALL: [Mutant; 27] = [
     Mutant::AskWithoutWaking,
     Mutant::DueWithoutWaking,
     Mutant::CountFromAnswer,
+    Mutant::DeliveredIsGivenBack,
     Mutant::ChainNotChecked,
     Mutant::MarkIgnored,
     Mutant::MarkBeforeCommit,
@@ -159,6 +164,18 @@ pub const OF_NOTES: [Mutant; 6] = [
     Mutant::DeadlockInQueueUnseen,
     Mutant::DeadlockWithoutCircle,
 ];
+
+/// Those in what becomes of an answer on its way to the socket.
+pub const OF_DELIVERY: [Mutant; 2] = [Mutant::UndeliveredIsKept, Mutant::DeliveredIsGivenBack];
+
+/// What another thread is to do, with the bug this one has.
+pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let mutant = ON.get();
+    move || {
+        switch(mutant);
+        life()
+    }
+}
 
 /// From here on this thread has this bug, or none.
 pub fn switch(mutant: Option<Mutant>) {

@@ -262,7 +262,7 @@ impl MultiGuard {
 
     /// Gives all the locks back: no renewal is sent from here on. A failure that may be temporary is tried again.
     pub async fn release(mut self) -> Result<(), Error> {
-        self.let_go().await;
+        self.stop_renewing().await;
         let result = self.proofs.release().await;
         self.is_over = true;
         result
@@ -270,14 +270,14 @@ impl MultiGuard {
 
     /// Leaves all the locks held for `time` from now: as [`LockGuard::leave_for`](crate::LockGuard::leave_for).
     pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
-        self.let_go().await;
+        self.stop_renewing().await;
         let result = persist(&self.proofs.client, || self.proofs.renew(time)).await;
         self.is_over = true;
         result.map(drop)
     }
 
     /// Nothing is renewed after this, and whoever asks is told they are not ours.
-    async fn let_go(&mut self) {
+    async fn stop_renewing(&mut self) {
         self.tenure.lose(Lost::Released);
         self.sentinels.clear();
         if let Some(heartbeat) = self.heartbeat.take() {

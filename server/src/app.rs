@@ -19,6 +19,7 @@ use crate::backup::Backups;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content};
 use crate::dialect::{self, Dialect};
+use crate::door;
 use crate::engine::{EngineHandle, Mailbox, Probe};
 use crate::http;
 use crate::http::answers::Answers;
@@ -139,15 +140,14 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     };
     router
         .method_not_allowed_fallback(async || {
-            let why = "method not allowed for this path; see the Allow header";
-            failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, why)
+            failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, door::NOT_ALLOWED)
         })
         .with_state(app)
 }
 
 /// For paths that are nobody's.
 pub(crate) async fn nothing_here() -> Response {
-    failure(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here")
+    failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path")
 }
 
 pub(crate) fn failure(status: StatusCode, code: Code, why: &str) -> Response {

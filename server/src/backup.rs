@@ -5,12 +5,13 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
 use crate::dialect::calendar;
 use crate::store::{self, sqlite};
+use crate::sync::lock;
 
 /// How the name of a backup begins. What comes then is when it was taken.
 const PREFIX: &str = "leasehold-";
@@ -164,11 +165,6 @@ fn taken_at(name: &str) -> Option<&str> {
     let at = at.strip_suffix(".incomplete").unwrap_or(at);
     let is_like = |c: char| c.is_ascii_digit() || matches!(c, 'T' | '.' | 'Z');
     (at.len() == "20240115T103000.000Z".len() && at.chars().all(is_like)).then_some(at)
-}
-
-/// Nothing behind these is ever left half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -54,8 +54,11 @@ const LONG_WAIT: Span = Span::from_secs(60);
 
 type Told = Result<Result<Waited, Rejection>, Error>;
 
-fn is_granted(told: &Told) -> bool {
-    matches!(told, Ok(Ok(Waited::Granted(_))))
+/// And whoever asked knows of it.
+fn is_granted(told: Told) -> bool {
+    let Ok(Ok(Waited::Granted(granted))) = told else { return false };
+    granted.deliver();
+    true
 }
 
 async fn look(handle: &EngineHandle) -> LockView {
@@ -72,7 +75,7 @@ async fn n_waiting(handle: &EngineHandle) -> usize {
 
 /// Somebody holds the lock, and somebody waits for it.
 async fn held_and_waited_for(world: &World, wait: Span) -> tokio::task::JoinHandle<Told> {
-    assert!(is_granted(&world.handle.ask_unchecked(acquire("a", NO_WAIT)).await));
+    assert!(is_granted(world.handle.ask_unchecked(acquire("a", NO_WAIT)).await));
     let handle = world.handle.clone();
     let waiter = tokio::spawn(async move { handle.ask_unchecked(acquire("b", wait)).await });
     while n_waiting(&world.handle).await == 0 {
@@ -88,7 +91,7 @@ async fn busy_means_that_nothing_was_done() {
     assert_eq!(world.handle.ask_unchecked(acquire("a", NO_WAIT)).await.unwrap_err(), Error::Busy);
     assert_eq!(world.handle.ask_unchecked(Probe).await.unwrap_err(), Error::Busy);
     world.faults.busy.store(false, Relaxed);
-    assert!(is_granted(&world.handle.ask_unchecked(acquire("b", NO_WAIT)).await), "a never had it");
+    assert!(is_granted(world.handle.ask_unchecked(acquire("b", NO_WAIT)).await), "a never had it");
     let metrics = world.metrics.render();
     assert!(metrics.contains("lock_db_busy_total{op=\"acquire\"} 1"), "{metrics}");
     assert!(metrics.contains("lock_acquire_total{result=\"busy\"} 1"), "{metrics}");
@@ -120,7 +123,7 @@ async fn a_full_channel_refuses_instead_of_growing() {
     for call in calls {
         match call.await {
             Err(Error::Overloaded) => n_overloaded += 1,
-            reply => n_granted += usize::from(is_granted(&reply)),
+            reply => n_granted += usize::from(is_granted(reply)),
         }
     }
     assert!(n_overloaded > 0, "none was refused");
@@ -146,7 +149,7 @@ async fn a_grant_nobody_was_told_of_is_given_back() {
         tokio::time::sleep(Duration::from_micros(n % 20)).await;
         drop(call);
     }
-    while !is_granted(&world.handle.ask_unchecked(acquire("b", NO_WAIT)).await) {
+    while !is_granted(world.handle.ask_unchecked(acquire("b", NO_WAIT)).await) {
         tokio::task::yield_now().await;
     }
 }
@@ -163,20 +166,20 @@ async fn a_grant_somebody_else_was_told_of_too_is_not_given_back() {
     // Granted, but nobody has looked at the answer; the client asks again, is told, and then its first
     // connection breaks.
     let first = world.handle.ask_unchecked(named("r"));
-    assert!(is_granted(&world.handle.ask_unchecked(named("r")).await));
+    assert!(is_granted(world.handle.ask_unchecked(named("r")).await));
     drop(first);
     assert!(is_held().await && is_held().await, "the second connection was told that it holds");
     // The same if both waited.
     let revoke = Revoke { target: Target::Lock(key()), reason: "test".into() };
     assert!(world.handle.ask_unchecked(revoke).await.is_ok());
-    assert!(is_granted(&world.handle.ask_unchecked(acquire("b", NO_WAIT)).await));
+    assert!(is_granted(world.handle.ask_unchecked(acquire("b", NO_WAIT)).await));
     let (first, second) =
         (world.handle.ask_unchecked(named("r2")), world.handle.ask_unchecked(named("r2")));
     while n_waiting(&world.handle).await == 0 {
         tokio::task::yield_now().await;
     }
     world.clock.advance(Span::from_secs(30));
-    assert!(is_granted(&second.await));
+    assert!(is_granted(second.await));
     drop(first);
     assert!(is_held().await && is_held().await, "the second connection was told that it holds");
 }
@@ -339,7 +342,7 @@ async fn an_append_that_is_settled_later_is_told_then() {
     let world = start(Options::default());
     let told = unsettled(&world, Span::from_secs(30)).await;
     world.faults.unsettled.store(false, Relaxed);
-    assert!(is_granted(&told.await.expect("no panic")));
+    assert!(is_granted(told.await.expect("no panic")));
     assert_eq!(look(&world.handle).await.holders.len(), 1);
 }
 
@@ -388,6 +391,6 @@ async fn a_batch_ends_where_its_record_would_be_long() {
         })
         .collect();
     for call in calls {
-        assert!(is_granted(&call.await));
+        assert!(is_granted(call.await));
     }
 }

@@ -9,6 +9,7 @@ pub mod client;
 mod fault;
 pub mod front;
 pub mod history;
+pub mod http;
 pub mod message;
 pub mod network;
 pub mod node;

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use leasehold_core::RetryHint;
+use leasehold_server::app::App;
 use leasehold_server::engine::{EngineHandle, Options, Stepped};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::Error;
+use leasehold_server::{dialect, http};
 
 use crate::chance::Chance;
 use crate::history::OperationId;
@@ -62,9 +65,11 @@ impl Node {
     pub fn start(&mut self, now: Time, options: Options, n_workers: usize) -> Result<(), Error> {
         self.machine.show(&self.clock, now);
         let store = Box::new(SimStore(self.disk.clone()));
-        let metrics = Arc::new(Metrics::new());
-        let (engine, handle) = Stepped::start(options, store, self.clock.clone(), metrics)?;
-        let workers = (0..n_workers).map(|_| Worker::new(&handle, self.secrets.fork())).collect();
+        let (metrics, limits) = (Arc::new(Metrics::new()), options.limits.clone());
+        let (engine, handle) = Stepped::start(options, store, self.clock.clone(), metrics.clone())?;
+        let (http, dialect) = (http::Options::default(), dialect::Options::default());
+        let app = App::new(handle.clone(), metrics, http, RetryHint::default(), dialect, limits);
+        let workers = (0..n_workers).map(|_| Worker::new(&app, self.secrets.fork())).collect();
         self.process = Some(Process { engine, handle, workers });
         Ok(())
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Wake, Waker};
 
-use leasehold_server::engine::EngineHandle;
+use leasehold_server::app::App;
+use leasehold_server::dialect::Dialect;
+use leasehold_server::door::Door;
 
 use crate::chance::Chance;
 use crate::front::Front;
@@ -35,11 +37,12 @@ pub struct Ran {
 
 impl Worker {
     /// One more worker of this engine.
-    pub fn new(engine: &EngineHandle, secrets: Chance) -> Self {
-        let (handle, mailbox) = engine.with_mailbox();
+    pub fn new(app: &App, secrets: Chance) -> Self {
+        let (app, mailbox) = app.for_thread();
+        let (handle, door) = (app.engine.clone(), Door::new(app, &[Dialect::Native]));
         let (deliver, flush) = (Task::new(mailbox.deliver()), Task::new(handle.flush()));
         let connections = Arc::<Woken>::default();
-        Self { front: Front::new(handle, secrets), connections, deliver, flush }
+        Self { front: Front::new(handle, door, secrets), connections, deliver, flush }
     }
 
     /// Has it anything to do?

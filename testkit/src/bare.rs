@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use http_body_util::BodyExt;
 use leasehold_server::app::App;
 use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect;
-use leasehold_server::door::{Door, Visitor};
+use leasehold_server::door::{Answer, Door, Visitor};
 use leasehold_server::engine::Engine;
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::memory::MemoryStore;
@@ -39,10 +40,21 @@ impl Bare {
 
     /// The status of the answer to a request; `None` if it is none, or waits for something longer than that.
     pub fn ask(&self, text: &[u8], patience: Duration) -> Option<StatusCode> {
-        let request = parse(text)?;
-        let answer = self.door.answer(Visitor::LOCAL, request);
+        Some(self.answer(text, patience)?.deliver().status())
+    }
+
+    /// The status and the text of the answer to a request, once it is delivered.
+    pub fn told(&self, text: &[u8], patience: Duration) -> Option<(StatusCode, String)> {
+        let (head, body) = self.answer(text, patience)?.deliver().into_parts();
+        let body = self.runtime.block_on(body.collect()).ok()?.to_bytes();
+        Some((head.status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    /// The answer to a request, which is delivered to nobody yet.
+    pub fn answer(&self, text: &[u8], patience: Duration) -> Option<Answer> {
+        let answer = self.door.answer(Visitor::LOCAL, parse(text)?);
         let answering = async { tokio::time::timeout(patience, answer).await };
-        Some(self.runtime.block_on(answering).ok()?.status())
+        self.runtime.block_on(answering).ok()
     }
 }
 

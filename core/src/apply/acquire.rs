@@ -239,7 +239,6 @@ pub(super) struct Fresh {
 
 pub(super) fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slot<Lease> {
     let number = t.state.next_lease;
-    let exclusive = acquire.mode == Mode::Exclusive;
     let Owner { principal, instance } = acquire.owner;
     let instance =
         if acquire.owner_per_lease { format!("{instance}{}", number.0).into() } else { instance };
@@ -261,7 +260,7 @@ pub(super) fn add(t: &mut Transition<'_>, acquire: Acquire, fresh: Fresh) -> Slo
         renewed_at: t.now,
         deadline: fresh.deadline,
         ttl: acquire.ttl,
-        grace: if exclusive { whole_millis(acquire.grace) } else { Span::ZERO },
+        grace: if acquire.mode.has_grace() { whole_millis(acquire.grace) } else { Span::ZERO },
         group: fresh.group,
         metadata: acquire.metadata,
         requests: fresh.request.into_iter().collect(),

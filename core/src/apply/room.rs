@@ -171,9 +171,9 @@ fn check_names(
 /// Bytes of names that are not known yet.
 fn new_names(need: &Need<'_>, known: Option<Slot<Known>>, is_new_namespace: bool) -> usize {
     let Acquire { lock, owner, owner_per_lease, .. } = need.acquire;
-    let numbered = usize::from(*owner_per_lease) * NUMBER_BYTES_MAX;
+    let number_bytes = usize::from(*owner_per_lease) * NUMBER_BYTES_MAX;
     let is_new_owner = known.is_none() || *owner_per_lease;
-    let owner = if is_new_owner { owner::bytes(owner) + numbered } else { 0 };
+    let owner = if is_new_owner { owner::bytes(owner) + number_bytes } else { 0 };
     let name = if need.lock.is_none() { lock.name.len() } else { 0 };
     let namespace = if is_new_namespace { namespace::bytes(&lock.namespace) } else { 0 };
     owner + name + namespace

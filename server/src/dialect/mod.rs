@@ -13,6 +13,7 @@ pub mod native;
 mod owner;
 mod path;
 mod query;
+mod rejection;
 pub mod sticky;
 #[cfg(test)]
 mod toy;

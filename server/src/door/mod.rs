@@ -5,8 +5,10 @@
 //! all the traffic go straight to their handlers and the others through the router, and logs and counts the answer
 //! ([`record`]). Nothing a client sends chooses the way a request takes but its method and path.
 
+mod answer;
 mod arrival;
 mod form;
+mod methods;
 mod record;
 mod vital;
 
@@ -25,9 +27,11 @@ use crate::app::{self, App};
 use crate::auth::{Caller, Principal};
 use crate::dialect::{Dialect, native};
 
+pub use answer::Answer;
 pub(crate) use arrival::Arrival;
 use arrival::{Ids, RequestId};
 pub use arrival::{Peer, Visitor};
+pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
 
 /// Everything the server answers. Cheap to clone.
@@ -56,7 +60,7 @@ impl Door {
     }
 
     /// The answer to one request.
-    pub async fn answer<B>(&self, visitor: Visitor, request: Request<B>) -> Response
+    pub async fn answer<B>(&self, visitor: Visitor, request: Request<B>) -> Answer
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
@@ -64,13 +68,13 @@ impl Door {
         let arrival = Arrival::new(app, ids, visitor.peer, anonymous.clone(), &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
-        let (route, mut response) =
+        let (route, mut answer) =
             self.0.serve(visitor, arrival, request).instrument(span.clone()).await;
-        span.in_scope(|| recorder.end(call, &route, response.status()));
+        span.in_scope(|| recorder.end(call, &route, answer.response.status()));
         if let RequestId::Given(id) = request_id {
-            response.headers_mut().insert(arrival::X_REQUEST_ID, id);
+            answer.response.headers_mut().insert(arrival::X_REQUEST_ID, id);
         }
-        response
+        answer
     }
 }
 
@@ -80,16 +84,16 @@ impl Inner {
         visitor: Visitor,
         arrival: Arrival,
         mut request: Request<B>,
-    ) -> (Route, Response)
+    ) -> (Route, Answer)
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         form::drop_extra_slashes(request.uri_mut());
         if let Err(why) = form::check(&request) {
-            return (Route::Refused, refused(&why));
+            return (Route::Refused, refused(&why).into());
         }
         if visitor.is_restricted && !vital::is_vital(request.method(), request.uri()) {
-            return (Route::Refused, no_place(&self.app));
+            return (Route::Refused, no_place(&self.app).into());
         }
         if self.speaks_native
             && let Some(direct) = native::Direct::of(&request)
@@ -101,7 +105,10 @@ impl Inner {
         let router = self.router.clone();
         let Ok(mut response) = tower::ServiceExt::oneshot(router, request.map(Body::new)).await;
         let route = response.extensions_mut().remove().unwrap_or(Route::Unmatched);
-        (route, response)
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            response = methods::named(response).await;
+        }
+        (route, Answer::routed(response))
     }
 }
 
@@ -115,7 +122,7 @@ fn refused(why: &str) -> Response {
 fn no_place(app: &App) -> Response {
     let http = &app.http;
     let why = format!(
-        "too many connections; nothing was done. Allowed: {} in total (connections-max), {} from one address \
+        "too many connections; the request had no effect. Allowed: {} in total (connections-max), {} from one address \
          (connections-per-peer-max), {} HTTP/2 requests (streams-max). Only health checks and what renews or \
          releases a lease are answered on this one",
         http.connections_max, http.connections_per_peer_max, http.streams_max

@@ -5,15 +5,17 @@
 
 use leasehold_core::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Amend, Ask as _, Cancel, CloseSession, Command,
-    Confirm, EndSession, GiveUp, Grant, KeepSession, LockView, Maintain, OpenSession, Outcome,
-    Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Span, Wait,
+    Confirm, EndSession, GiveUp, Grant, GrantKind, KeepSession, LeaseNumber, LockView, Maintain,
+    OpenSession, Outcome, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Span, Wait,
 };
 
+use super::mailbox::Told;
 use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
 };
-use super::verdict::queued;
+use super::undelivered::Undelivered;
+use super::waited::queued;
 use super::watch::WatchLease;
 
 /// Something that can be asked of the engine.
@@ -27,7 +29,7 @@ pub trait Ask: Sized {
 
     /// The answer, the type of which was forgotten. `None`: that is an answer to something else.
     #[doc(hidden)]
-    fn answer_in(reply: Reply) -> Option<Self::Answer>;
+    fn answer_in(told: Told) -> Option<Self::Answer>;
 }
 
 /// Any question.
@@ -51,7 +53,7 @@ impl Question {
 
 /// Any answer.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub(super) enum Reply {
     /// What came of a command.
     Applied(Result<Outcome, Rejection>),
     /// The wait is over without a grant.
@@ -78,11 +80,30 @@ pub struct WaitFor {
     pub wait: Span,
 }
 
+/// A lease that whoever asked has now.
+#[derive(Debug)]
+pub struct Granted {
+    /// The lease, and how it came about.
+    pub grant: Box<Grant>,
+    /// To go with the answer; `None` if its owner may know of the lease already.
+    pub undelivered: Option<Undelivered>,
+}
+
+impl Granted {
+    /// The grant, for whoever has no answer to send before it is theirs.
+    pub fn deliver(self) -> Box<Grant> {
+        if let Some(undelivered) = self.undelivered {
+            undelivered.delivered();
+        }
+        self.grant
+    }
+}
+
 /// What became of a wait.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Waited {
     /// The lease is active.
-    Granted(Box<Grant>),
+    Granted(Granted),
     /// The wait is over without a grant; the lock as it is now.
     Over(Box<LockView>),
 }
@@ -97,10 +118,15 @@ pub struct WaitForAll {
 }
 
 /// What became of a wait for several locks.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum WaitedAll {
-    /// All the leases are active, in the order of the request.
-    Granted(Vec<Grant>),
+    /// All the leases are active.
+    Granted {
+        /// In the order of the request.
+        grants: Vec<Grant>,
+        /// To go with the answer; `None` if their owner may know of the leases already.
+        undelivered: Option<Undelivered>,
+    },
     /// The wait is over without a grant.
     Over {
         /// The place in the request of the first lock that is in the way.
@@ -119,16 +145,27 @@ pub struct Enqueue {
     pub wait: Span,
 }
 
+/// What became of a lease that nobody needs to wait for.
+#[derive(Debug)]
+pub enum Enqueued {
+    /// The lease is active.
+    Granted(Granted),
+    /// The lease is in the queue.
+    Queued(LeaseNumber),
+}
+
 impl Ask for Take {
-    type Answer = Result<Box<Grant>, Rejection>;
+    type Answer = Result<Granted, Rejection>;
 
     fn into_question(self) -> Question {
         acquire(self.0, Wait::No)
     }
 
-    fn answer_in(reply: Reply) -> Option<Self::Answer> {
+    fn answer_in(Told { reply, undelivered }: Told) -> Option<Self::Answer> {
         match reply {
-            Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => Some(Ok(grant)),
+            Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
+                Some(Ok(Granted { grant, undelivered }))
+            }
             Reply::Applied(Err(rejection)) => Some(Err(rejection)),
             _ => None,
         }
@@ -143,10 +180,10 @@ impl Ask for WaitFor {
         acquire(self.acquire, wait)
     }
 
-    fn answer_in(reply: Reply) -> Option<Self::Answer> {
-        match reply {
+    fn answer_in(told: Told) -> Option<Self::Answer> {
+        match told.reply {
             Reply::WaitOver { view, .. } => Some(Ok(Waited::Over(view))),
-            other => Take::answer_in(other).map(|taken| taken.map(Waited::Granted)),
+            _ => Take::answer_in(told).map(|taken| taken.map(Waited::Granted)),
         }
     }
 }
@@ -160,11 +197,11 @@ impl Ask for WaitForAll {
         Question::Apply(AcquireAll { first: Acquire { wait, ..first }, others }.into())
     }
 
-    fn answer_in(reply: Reply) -> Option<Self::Answer> {
+    fn answer_in(Told { reply, undelivered }: Told) -> Option<Self::Answer> {
         match reply {
             Reply::WaitOver { n, view } => Some(Ok(WaitedAll::Over { n, view })),
             Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => {
-                Some(Ok(WaitedAll::Granted(grants)))
+                Some(Ok(WaitedAll::Granted { grants, undelivered }))
             }
             Reply::Applied(Err(rejection)) => Some(Err(rejection)),
             _ => None,
@@ -173,14 +210,19 @@ impl Ask for WaitForAll {
 }
 
 impl Ask for Enqueue {
-    type Answer = Result<Acquired, Rejection>;
+    type Answer = Result<Enqueued, Rejection>;
 
     fn into_question(self) -> Question {
         acquire(self.acquire, Wait::Unattended(self.wait))
     }
 
-    fn answer_in(reply: Reply) -> Option<Self::Answer> {
-        applied::<Acquire>(reply)
+    fn answer_in(told: Told) -> Option<Self::Answer> {
+        match told.reply {
+            Reply::Applied(Ok(Outcome::Acquire(Acquired::Queued(lease)))) => {
+                Some(Ok(Enqueued::Queued(lease)))
+            }
+            _ => Take::answer_in(told).map(|taken| taken.map(Enqueued::Granted)),
+        }
     }
 }
 
@@ -206,8 +248,8 @@ macro_rules! commands {
                 Question::Apply(self.into_command())
             }
 
-            fn answer_in(reply: Reply) -> Option<Self::Answer> {
-                applied::<$name>(reply)
+            fn answer_in(told: Told) -> Option<Self::Answer> {
+                applied::<$name>(told.reply)
             }
         }
     )*};
@@ -239,8 +281,8 @@ macro_rules! reads {
                 Question::Read(Read::$name(self))
             }
 
-            fn answer_in(reply: Reply) -> Option<Self::Answer> {
-                match reply {
+            fn answer_in(told: Told) -> Option<Self::Answer> {
+                match told.reply {
                     Reply::Found(Found::$name(found)) => Some(found),
                     _ => None,
                 }
@@ -274,12 +316,13 @@ impl Reply {
         }
     }
 
-    /// A lease that was granted, the first if there are several.
-    pub(super) fn grant(&self) -> Option<&Grant> {
-        match self {
+    /// A lease that was granted by this and by nothing before, the first if there are several.
+    pub(super) fn new_grant(&self) -> Option<LeaseNumber> {
+        let grant = match self {
             Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => grants.first(),
-            Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => Some(grant),
+            Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => Some(&**grant),
             _ => None,
-        }
+        };
+        grant.filter(|grant| grant.kind == GrantKind::New).map(|grant| grant.lease.id.number)
     }
 }

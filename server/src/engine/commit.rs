@@ -40,8 +40,8 @@ impl Writer {
     ) -> Result<(), store::Error> {
         let moment = self.clock.moment();
         if mutant!(AnswerBeforeAppend) {
-            for Answer { reply, content, .. } in std::mem::take(&mut batch.answers) {
-                self.post(reply, Ok(content));
+            for Answer { reply_to, content, .. } in std::mem::take(&mut batch.answers) {
+                self.post(reply_to, Ok(content));
             }
             self.send();
         }
@@ -71,9 +71,9 @@ impl Writer {
     pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
         self.tell(&mut batch.facts, moment.wall_ms);
         self.wake(batch.wakeups.drain(..));
-        for Answer { reply, content, op, sent_at } in batch.answers.drain(..) {
+        for Answer { reply_to, content, op, sent_at } in batch.answers.drain(..) {
             self.metrics.answered(op, content.is_success(), sent_at);
-            self.post(reply, Ok(content));
+            self.post(reply_to, Ok(content));
         }
         self.send();
         batch.changes.clear();
@@ -165,6 +165,6 @@ impl Writer {
 
 fn tell(answers: Vec<Answer>, error: Error) {
     for answer in answers {
-        let _ = answer.reply.tell(Err(error));
+        answer.reply_to.tell(Err(error));
     }
 }

@@ -11,9 +11,9 @@ use std::time::Instant;
 use leasehold_core::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-use super::ask::{Ask, Reply};
+use super::ask::Ask;
 use super::event::{Bell, Cursor, Event, EventId, EventLog, Interest, Reader};
-use super::mailbox::{Desk, Mailbox, Return, Verdict, new_grant};
+use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Error, Ticket};
 use super::rounds::{Lead, Refused};
 use super::shared::{Gone, Shared};
@@ -78,15 +78,14 @@ impl EngineHandle {
     /// The same engine for a worker, a thread that serves many connections. That thread must run the mailbox's
     /// [`Mailbox::deliver`] and this handle's [`Self::flush`] and [`Self::wake_readers`].
     pub fn with_mailbox(&self) -> (Self, Mailbox) {
-        let shared = self.0.shared.clone();
         let desk = Arc::<Desk>::default();
-        let mut desks = shared.desks();
+        let mut desks = self.0.shared.desks();
         desks.push(desk.clone());
         let worker = Some((desks.len() - 1, desk.clone()));
         drop(desks);
         let bell = Some(self.0.events.bell());
         let handle = Self(Arc::new(Inner { worker, bell, ..Inner::clone(&self.0) }));
-        (handle, Mailbox::new(desk, shared))
+        (handle, Mailbox::new(desk))
     }
 
     pub(super) fn with_health(&self, health: Arc<Health>) -> Self {
@@ -194,8 +193,8 @@ impl EngineHandle {
             Some((worker, desk)) => (Some(*worker), Some(&desk.flusher)),
             None => (None, None),
         };
-        let reply = Return { sender, worker };
-        let asked = message::Asked { question, ticket, reply, sent_at: Instant::now() };
+        let reply_to = ReplyTo { sender, worker };
+        let asked = message::Asked { question, ticket, reply_to, sent_at: Instant::now() };
         let refused = match self.0.shared.inbox.ask(asked, flusher) {
             Ok(()) => None,
             Err(Refused::Full) => {
@@ -219,7 +218,7 @@ impl EngineHandle {
 /// parked, and a grant nobody was told of is given back.
 #[must_use = "dropping a call takes it back"]
 pub struct Call<A: Ask> {
-    receiver: oneshot::Receiver<Verdict>,
+    receiver: oneshot::Receiver<Answered>,
     ticket: Ticket,
     refused: Option<Error>,
     handle: EngineHandle,
@@ -244,8 +243,8 @@ impl<A: Ask> Future for Call<A> {
 
 /// The type of an answer is what its question says. If it were another, the engine would have answered something else
 /// than was asked, and nobody could say what was done.
-fn typed<A: Ask>(reply: Reply) -> Result<A::Answer, Error> {
-    A::answer_in(reply).ok_or_else(|| {
+fn typed<A: Ask>(told: Told) -> Result<A::Answer, Error> {
+    A::answer_in(told).ok_or_else(|| {
         tracing::error!(
             asked = std::any::type_name::<A>(),
             "answered something else than was asked"
@@ -260,13 +259,9 @@ impl<A: Ask> Drop for Call<A> {
             return;
         }
         self.receiver.close();
-        let gone = match self.receiver.try_recv() {
-            Ok(verdict) => match new_grant(&verdict) {
-                Some(lease) => Gone::Grant(lease),
-                None => return,
-            },
-            Err(_) => Gone::Ticket(self.ticket),
-        };
-        self.handle.0.shared.is_gone(gone);
+        // An answer that came meanwhile gives back by itself what it grants.
+        if self.receiver.try_recv().is_err() {
+            self.handle.0.shared.is_gone(Gone::Ticket(self.ticket));
+        }
     }
 }

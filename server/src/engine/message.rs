@@ -4,14 +4,14 @@ use std::fmt;
 use std::time::Instant;
 
 use super::ask::Question;
-use super::mailbox::Return;
+use super::mailbox::ReplyTo;
 use crate::metrics::Op;
 
 /// One question on its way.
 pub(crate) struct Asked {
     pub(super) question: Question,
     pub(super) ticket: Ticket,
-    pub(super) reply: Return,
+    pub(super) reply_to: ReplyTo,
     pub(super) sent_at: Instant,
 }
 

@@ -16,19 +16,20 @@ mod read;
 mod rounds;
 mod shared;
 mod stepped;
-mod verdict;
+mod undelivered;
+mod waited;
 mod waiters;
 mod watch;
 mod writer;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use leasehold_core::{Limits, Resume};
 
-pub use ask::{Ask, Enqueue, Take, WaitFor, WaitForAll, Waited, WaitedAll};
+pub use ask::{Ask, Enqueue, Enqueued, Granted, Take, WaitFor, WaitForAll, Waited, WaitedAll};
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle};
@@ -41,6 +42,7 @@ pub use read::{
 };
 #[doc(hidden)]
 pub use stepped::Stepped;
+pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
 use crate::clock::{Clock, LockClock};
@@ -97,6 +99,8 @@ impl Engine {
     ) -> Result<(Self, EngineHandle), store::Error> {
         let (lead, handle, shared) = load(options, store, clock, metrics)?;
         let life = move || run(&lead, &shared);
+        #[cfg(feature = "mutants")]
+        let life = leasehold_core::mutant::inherited(life);
         let thread = std::thread::Builder::new().name("engine".into()).spawn(life);
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
         Ok((Self { thread }, handle))
@@ -172,9 +176,4 @@ fn load(
     let lead = Arc::new(Lead::new(writer, shared.inbox.clone(), habits));
     let handle = EngineHandle::new(lead.clone(), shared.clone(), clock, events, metrics);
     Ok((lead, handle.with_health(health), shared))
-}
-
-/// Nothing behind our mutexes is ever left half done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use leasehold_core::LeaseNumber;
 use tokio::sync::watch;
 
-use super::lock;
 use super::mailbox::Desks;
 use super::message::{Asked, Ticket};
 use super::rounds::Inbox;
+use crate::sync::lock;
 
-/// So many need not wait until the worker that asked has done everything else.
-const N_CROWD: usize = 32;
+/// Once so many have asked, they need not wait until the worker has done everything else it has to do.
+const N_ASKED_AT_ONCE: usize = 32;
 
 pub(super) struct Shared {
     pub(super) inbox: Arc<Inbox<Asked>>,
@@ -38,7 +38,7 @@ pub(super) enum Gone {
 impl Shared {
     pub(super) fn new(n_asked_max: usize) -> Self {
         Self {
-            inbox: Arc::new(Inbox::new(n_asked_max, N_CROWD)),
+            inbox: Arc::new(Inbox::new(n_asked_max, N_ASKED_AT_ONCE)),
             gone: Mutex::default(),
             next_ticket: AtomicU64::new(1),
             is_stopping: AtomicBool::new(false),

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use leasehold_core::LeaseNumber;
 
-use super::mailbox::Return;
+use super::mailbox::ReplyTo;
 use super::message::Ticket;
-use super::verdict::Wanted;
+use super::waited::Wanted;
 
 /// Connections behind waiting leases.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Waiters {
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
     pub(super) wanted: Wanted,
-    pub(super) reply: Return,
+    pub(super) reply_to: ReplyTo,
     pub(super) sent_at: Instant,
 }
 

@@ -5,20 +5,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Ask, Change, Ending, Fact, GrantKind, LeaseNumber, Leave, Machine, Note, Rejection,
-    Span, Sweep, Timestamp, What, mutant,
+    Applied, Ask, Change, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
+    Timestamp, What, mutant,
 };
 
 use super::Options;
 use super::ask::{Question, Reply};
 use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
-use super::mailbox::{Outbox, Return, Verdict};
+use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
 use super::read::Look;
 use super::rounds::{Round, Work};
 use super::shared::{Gone, Shared};
-use super::verdict::{Wanted, queued};
+use super::undelivered::Undelivered;
+use super::waited::{Wanted, queued};
 use super::waiters::{Waiter, Waiters};
 use super::watch::Watchers;
 use crate::clock::LockClock;
@@ -65,7 +66,7 @@ pub struct Batch {
 }
 
 pub(super) struct Answer {
-    pub(super) reply: Return,
+    pub(super) reply_to: ReplyTo,
     pub(super) content: Reply,
     pub(super) op: Option<Op>,
     pub(super) sent_at: Instant,
@@ -123,14 +124,14 @@ impl Writer {
     fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Whatever nobody looked at has had no effect.
         for ask in self.asks.drain(..).chain(self.shared.inbox.close()) {
-            let _ = ask.reply.tell(Err(Error::Stopping));
+            ask.reply_to.tell(Err(Error::Stopping));
         }
         if let Some(held) = self.held.take() {
             held.batch.tell_all(Error::Unknown);
         }
         let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
         for waiter in self.waiters.drain() {
-            let _ = waiter.reply.tell(Err(error));
+            waiter.reply_to.tell(Err(error));
         }
         let result = result.and_then(|()| self.store.finish());
         self.shared.stopped.send_replace(true);
@@ -176,7 +177,7 @@ impl Writer {
             Err(error) => {
                 // Nothing was applied.
                 for ask in asks.drain(..) {
-                    let _ = ask.reply.tell(Err(Error::Stopping));
+                    ask.reply_to.tell(Err(Error::Stopping));
                 }
                 return Err(error);
             }
@@ -207,7 +208,7 @@ impl Writer {
         self.was_busy = true;
         for ask in asks.drain(..) {
             self.metrics.busy(Op::of(&ask.question));
-            self.post(ask.reply, Err(Error::Busy));
+            self.post(ask.reply_to, Err(Error::Busy));
         }
         self.send();
     }
@@ -246,28 +247,29 @@ impl Writer {
     }
 
     fn answer(&mut self, asked: Asked, batch: &mut Batch) {
-        let Asked { question, ticket, reply, sent_at } = asked;
+        let Asked { question, ticket, reply_to, sent_at } = asked;
         let op = Op::of(&question);
-        if op == Some(Op::Acquire) && reply.is_closed() {
+        if op == Some(Op::Acquire) && reply_to.is_closed() {
             // Nobody is there to be given anything. Releases are applied all the same.
             return;
         }
         if question.takes_more() && self.health.n_bytes() >= self.options.journal_bytes_max {
             self.metrics.overloaded(op);
-            return self.post(reply, Err(Error::JournalFull));
+            return self.post(reply_to, Err(Error::JournalFull));
         }
         let content = match question {
             Question::Apply(command) => {
                 let wanted = Wanted::by(&command);
                 let outcome = self.apply(command, batch);
                 if let (Some(wanted), Some(lease)) = (wanted, queued(&outcome)) {
-                    return self.waiters.add(lease, Waiter { ticket, wanted, reply, sent_at });
+                    let waiter = Waiter { ticket, wanted, reply_to, sent_at };
+                    return self.waiters.add(lease, waiter);
                 }
                 Reply::Applied(outcome)
             }
             Question::Read(read) => Reply::Found(read.look(self, batch)),
         };
-        batch.answers.push(Answer { reply, content, op, sent_at });
+        batch.answers.push(Answer { reply_to, content, op, sent_at });
     }
 
     pub(super) fn apply<A: Ask>(
@@ -305,33 +307,34 @@ impl Writer {
     pub(super) fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
         for lease in leases {
             let waiters = self.waiters.take(lease);
-            let mut is_told = waiters.is_empty();
-            let mut is_granted = false;
-            // If several are told, none of them gives it back by going away.
+            // If several are told, it is given back only if none of them hears of it.
             let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatIsKnownElsewhere);
-            let kind = if is_shared { GrantKind::Replayed } else { GrantKind::New };
-            for Waiter { wanted, reply, sent_at, .. } in waiters {
-                let content = self.verdict(lease, kind, &wanted);
-                is_granted |= content.grant().is_some();
-                self.metrics.answered(Some(Op::Acquire), content.is_success(), sent_at);
+            let mut common = None;
+            for Waiter { wanted, reply_to, sent_at, .. } in waiters {
+                let reply = self.waited(lease, &wanted);
+                self.metrics.answered(Some(Op::Acquire), reply.is_success(), sent_at);
+                let guard = |lease| common.take().unwrap_or_else(|| self.undelivered(lease));
+                let mut undelivered = reply.new_grant().map(guard);
                 if is_shared {
-                    is_told |= reply.sender.send(Ok(content)).is_ok();
-                } else {
-                    is_told = true;
-                    self.post(reply, Ok(content));
+                    (undelivered, common) = undelivered.map(Undelivered::split).unzip();
                 }
-            }
-            if is_granted && !is_told {
-                self.shared.add_gone(Gone::Grant(lease));
+                self.outbox.add(reply_to, Ok(Told { reply, undelivered }));
             }
         }
     }
 
     /// Has an answer sent with the next [`Self::send`].
-    pub(super) fn post(&mut self, reply: Return, verdict: Verdict) {
-        if let Some(lease) = self.outbox.add(reply, verdict) {
-            self.shared.add_gone(Gone::Grant(lease));
-        }
+    pub(super) fn post(&mut self, reply_to: ReplyTo, reply: Result<Reply, Error>) {
+        let told = reply.map(|reply| {
+            let undelivered = reply.new_grant().map(|lease| self.undelivered(lease));
+            Told { reply, undelivered }
+        });
+        self.outbox.add(reply_to, told);
+    }
+
+    /// Goes with an answer that grants something.
+    pub(super) fn undelivered(&self, lease: LeaseNumber) -> Undelivered {
+        Undelivered::new(self.shared.clone(), lease)
     }
 
     pub(super) fn send(&mut self) {

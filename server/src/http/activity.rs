@@ -11,7 +11,9 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::outgoing::Outgoing;
 use super::places::StreamPlace;
+use crate::engine::Undelivered;
 
 /// An upload slower than this is taken for somebody who only wants the place, once places are short.
 const DRIP_BYTES_PER_SECOND: u64 = 1024;
@@ -237,18 +239,35 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Arriving<B> {
     }
 }
 
-/// A body that keeps its request in progress until it is written, or given up.
+/// A body that keeps its request in progress until it is written, or given up. Given up, it gives back what it grants.
 pub(super) struct Tracked {
     body: Body,
+    grant: Option<Grant>,
     _request: InProgress,
 }
 
+/// What an answer grants, until its last piece is handed over.
+pub(super) struct Grant {
+    pub(super) undelivered: Undelivered,
+    pub(super) outgoing: Arc<Outgoing>,
+    /// The connection has other answers at the same time.
+    pub(super) is_shared: bool,
+}
+
 impl Tracked {
-    pub(super) fn new(body: Body, mut request: InProgress) -> Self {
+    pub(super) fn new(body: Body, grant: Option<Grant>, mut request: InProgress) -> Self {
         if body.size_hint().exact().is_some() {
             request.is_answered();
         }
-        Self { body, _request: request }
+        Self { body, grant, _request: request }
+    }
+
+    /// What grants something is never longer than one piece.
+    fn hand_over(&mut self, frame: &Frame<Bytes>) {
+        if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
+            let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            outgoing.hand_over(undelivered, n_bytes, is_shared);
+        }
     }
 }
 
@@ -260,7 +279,13 @@ impl HttpBody for Tracked {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && self.body.is_end_stream()
+        {
+            self.hand_over(frame);
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

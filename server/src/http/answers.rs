@@ -51,8 +51,8 @@ impl Answers {
         self.begin(&self.long).map_err(|_| {
             let allowed = self.n_long_max * LONG_BYTES;
             TooMuch(format!(
-                "too many long answers are being sent: {allowed} bytes allowed (answers-bytes-max); nothing was done, \
-                 ask again"
+                "too many long answers are being sent: {allowed} bytes allowed (answers-bytes-max); the \
+                 request had no effect, repeat it"
             ))
         })
     }
@@ -62,7 +62,8 @@ impl Answers {
         self.begin(&self.streams).map_err(|_| {
             let allowed = self.n_streams_max;
             TooMuch(format!(
-                "too many streams of events: {allowed} allowed (event-streams-max); nothing was done, ask again"
+                "too many streams of events: {allowed} allowed (event-streams-max); the request had no effect, repeat \
+                 it"
             ))
         })
     }

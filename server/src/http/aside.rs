@@ -5,8 +5,10 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
+
+use crate::sync::lock;
 
 pub(super) struct Aside<F> {
     future: Pin<Box<F>>,
@@ -47,7 +49,7 @@ impl<F: Future> Future for Aside<F> {
 
 impl Bell {
     fn task(&self) -> std::sync::MutexGuard<'_, Option<Waker>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.task)
     }
 }
 

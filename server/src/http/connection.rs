@@ -17,11 +17,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Options;
-use super::activity::{Activity, Doing, Tracked};
+use super::activity::{Activity, Doing, Grant, Tracked};
 use super::aside::Aside;
+use super::outgoing::Outgoing;
 use super::places::{Place, Places};
 use super::wire::Wire;
-use crate::door::{Door, Peer, Visitor};
+use crate::door::{Answer, Door, Peer, Visitor};
 
 /// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
@@ -42,7 +43,9 @@ pub(super) async fn serve(
         tracing::debug!(%error, "could not have the system look after a connection");
     }
     let activity = &place.activity;
-    let is_answered = match talk(&wire, peer, &place, door, options, stop).await {
+    let ended = talk(&wire, peer, &place, door, options, stop).await;
+    wire.outgoing().over();
+    let is_answered = match ended {
         Ended::Done => activity.has_unread(),
         Ended::Refused => true,
         Ended::GivenUp => false,
@@ -73,6 +76,7 @@ async fn talk(
     let connection = Arc::new(Connection {
         door,
         activity: place.activity.clone(),
+        outgoing: wire.outgoing().clone(),
         places: place.places().clone(),
         visitor: Visitor { peer, is_restricted: place.is_restricted() },
     });
@@ -129,6 +133,7 @@ fn builder(options: &Options) -> auto::Builder<TokioExecutor> {
 struct Connection {
     door: Door,
     activity: Arc<Activity>,
+    outgoing: Arc<Outgoing>,
     places: Arc<Places>,
     visitor: Visitor,
 }
@@ -137,7 +142,7 @@ async fn answer(
     connection: Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<Response<Tracked>, Infallible> {
-    let Connection { door, activity, places, .. } = &*connection;
+    let Connection { door, activity, outgoing, places, .. } = &*connection;
     let mut visitor = connection.visitor;
     // Only there a connection can have more than one request.
     let is_shared = request.version() == Version::HTTP_2;
@@ -149,12 +154,16 @@ async fn answer(
     let (head, body) = request.into_parts();
     let (in_progress, body) = activity.begin(body, stream);
     let request = Request::from_parts(head, body);
-    let mut response = door.answer(visitor, request).await;
+    let Answer { mut response, undelivered } = door.answer(visitor, request).await;
     if !is_shared && activity.has_unread() {
         // What is left of the request stands where the next one would.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Tracked::new(body, in_progress)))
+    let grant = undelivered.map(|undelivered| {
+        let outgoing = outgoing.clone();
+        Grant { undelivered, outgoing, is_shared }
+    });
+    Ok(response.map(|body| Tracked::new(body, grant, in_progress)))
 }
 
 /// Returns when the client is gone and waits for something. What it asked a moment ago may still be answered: there are

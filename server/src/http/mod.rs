@@ -9,6 +9,7 @@ pub(crate) mod body;
 mod connection;
 pub(crate) mod forwarded;
 mod options;
+mod outgoing;
 pub(crate) mod pieces;
 pub(crate) mod places;
 mod wire;

@@ -1,7 +1,7 @@
 //! Long answers, sent piece by piece: the next is made when the one before has been taken, so that a reader takes up
 //! what it has not read of a piece or two, however long the list. One that takes nothing for long is given up.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
@@ -12,6 +12,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::answers::Sending;
+use crate::sync::lock;
 
 /// As much as an answer may have to be sent whole, and about as much as one piece has.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
@@ -96,7 +97,7 @@ impl Pieces {
 }
 
 fn take(parcel: &Parcel) -> Option<Bytes> {
-    parcel.lock().unwrap_or_else(PoisonError::into_inner).take()
+    lock(parcel).take()
 }
 
 #[cfg(test)]

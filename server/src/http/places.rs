@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -19,6 +19,7 @@ use super::Options;
 use super::activity::Activity;
 use super::forwarded::is_in;
 use crate::door::Peer;
+use crate::sync::lock;
 
 /// At most one of so many reserved places is one client's.
 const RESERVED_SHARE: usize = 4;
@@ -144,7 +145,7 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.taken)
     }
 }
 

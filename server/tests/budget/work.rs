@@ -107,7 +107,7 @@ impl Bench {
 
     fn acquire(&mut self) -> Vec<(LeaseId, Token)> {
         let granted = self.ask(|n, _| acquire(n, "a"));
-        let granted = granted.into_iter().map(|grant| grant.expect("a grant").lease);
+        let granted = granted.into_iter().map(|grant| grant.expect("a grant").deliver().lease);
         granted.map(|lease| (lease.id, lease.token)).collect()
     }
 

@@ -123,7 +123,7 @@ async fn another_content_type_is_415_and_none_is_json() {
 #[tokio::test]
 async fn a_body_over_the_limit_is_413() {
     let scene = Scene::start().await;
-    let answer = scene.send(Method::POST, "/v1/claims/", &" ".repeat(100 << 10)).await;
+    let answer = scene.send(Method::POST, "/v1/claims/", &" ".repeat(4 << 20)).await;
     assert_eq!(answer.status, 413);
     assert!(!answer.text_of("message").is_empty());
 }
@@ -138,6 +138,8 @@ async fn head_is_get_and_other_methods_are_405_with_allow() {
             let answer = scene.send(method, path, "").await;
             assert_eq!(answer.status, 405);
             assert_eq!(answer.headers["allow"], "GET,HEAD,POST");
+            let allowed = "method not allowed; allowed: GET, HEAD, POST";
+            assert!(answer.text.contains(allowed), "{}", answer.text);
         }
     }
     for path in [format!("/v1/claims/{id}"), format!("/v1/claims/{id}/")] {

@@ -30,8 +30,8 @@ async fn an_unknown_path_is_not_found() {
         "/healthz/",
     ];
     for path in paths {
-        scene.refuses(get(path), 404, "NOT_FOUND", "nothing here").await;
-        scene.refuses(post(path, "{}"), 404, "NOT_FOUND", "nothing here").await;
+        scene.refuses(get(path), 404, "NOT_FOUND", "no such path").await;
+        scene.refuses(post(path, "{}"), 404, "NOT_FOUND", "no such path").await;
     }
 }
 

@@ -42,7 +42,7 @@ async fn an_unknown_session_is_not_found() {
     let almost = &scene.session_id[1..];
     for session_id in ["x", "0", almost, &"f".repeat(64), &"f".repeat(5000)] {
         for ask in uses(session_id) {
-            scene.refuses(ask, 404, NO_SESSION, "no such session").await;
+            scene.refuses(ask, 404, NO_SESSION, "session not found").await;
         }
     }
     let empty = json!({"owner_id": "a", "session_id": ""}).to_string();
@@ -58,7 +58,7 @@ async fn a_session_that_is_over_is_not_found() {
     assert_eq!((gone.status, gone.text.as_str()), (204, ""));
     scene.local.advance_ms(1000);
     for ask in uses(&expired).into_iter().chain(uses(&closed)) {
-        scene.refuses(ask, 404, NO_SESSION, "no such session").await;
+        scene.refuses(ask, 404, NO_SESSION, "session not found").await;
     }
 }
 
@@ -70,7 +70,7 @@ async fn nobody_acquires_in_the_session_of_another() {
             let mut body = json!({"owner_id": "b", "session_id": scene.session_id});
             body.as_object_mut().expect("an object").extend(more.as_object().expect("it").clone());
             let ask = post(&format!("/v1/locks/{lock}/acquire"), body.to_string());
-            scene.refuses(ask, 404, NO_SESSION, "no such session").await;
+            scene.refuses(ask, 404, NO_SESSION, "session not found").await;
         }
     }
 }

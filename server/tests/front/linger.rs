@@ -1,6 +1,7 @@
 //! An answer that comes before the request has been read reaches its client all the same.
 
 use leasehold_testkit::{Local, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{Raw, post};
 
@@ -58,6 +59,80 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
                 assert!(answer.starts_with(&expected), "{n}: {head}{length}got {answer:?}");
             }
         }
+    }
+}
+
+/// Far more than is discarded, and than any buffer takes.
+const LARGE_BYTES: usize = 4 << 20;
+
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_has_much_to_send() {
+    let local = Local::ephemeral().await;
+    for (status, head) in refused(&local).await {
+        let (expected, length) = (format!("HTTP/1.1 {status} "), LARGE_BYTES);
+        let head = format!("{head}Host: a\r\nContent-Length: {length}\r\n\r\n");
+        for reads_meanwhile in [true, false] {
+            let mut raw = Raw::connect(local.address).await;
+            raw.send(&head).await;
+            let body = vec![b' '; LARGE_BYTES];
+            let answer = if reads_meanwhile {
+                let (mut reading, mut writing) = raw.0.split();
+                let mut answer = Vec::new();
+                tokio::select! {
+                    biased;
+                    _ = reading.read_to_end(&mut answer) => {}
+                    () = async {
+                        let _ = writing.write_all(&body).await;
+                        std::future::pending().await
+                    } => {}
+                }
+                String::from_utf8_lossy(&answer).into_owned()
+            } else {
+                // It is told that its connection is broken; the answer came before that.
+                raw.send(&body).await;
+                raw.rest().await
+            };
+            assert!(answer.starts_with(&expected), "{reads_meanwhile}: {head}got {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_is_told_why_its_upload_is_refused() {
+    let local = Local::ephemeral().await;
+    let folder = leasehold_testkit::folder();
+    let file = folder.path().join("body");
+    std::fs::write(&file, vec![b' '; LARGE_BYTES]).unwrap();
+    for (status, head) in refused(&local).await {
+        // Two Host headers are what only a program of our own sends.
+        if head.contains("Host:") {
+            continue;
+        }
+        let mut lines = head.lines();
+        let mut first = lines.next().unwrap().split(' ');
+        let (method, path) = (first.next().unwrap(), first.next().unwrap());
+        let mut curl = std::process::Command::new("curl");
+        curl.args([
+            "-sS",
+            "--max-time",
+            "20",
+            "-w",
+            "%{http_code}",
+            "-o",
+            "/dev/null",
+            "-X",
+            method,
+        ]);
+        // It would ask before sending.
+        curl.args(["-H", "Expect:", "-H", "Content-Type: application/json"]);
+        for header in lines {
+            curl.args(["-H", header]);
+        }
+        curl.arg("--data-binary").arg(format!("@{}", file.display()));
+        curl.arg(format!("http://{}{path}", local.address));
+        let ended = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert_eq!(said, status.to_string(), "{head}{ended:?}");
     }
 }
 

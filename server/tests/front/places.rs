@@ -67,6 +67,10 @@ async fn waiters_on_every_place_do_not_lock_out_the_holder_or_a_health_check() {
         let mut raw = Raw::connect(local.address).await;
         raw.send(wait("db", &format!("waiter-{n}"))).await;
         waiters.push(raw);
+        if n == 0 {
+            // It is the first in the queue, whichever worker is the faster.
+            crate::until_waiting(&local, "db", 1).await;
+        }
     }
     // The 20 wait on their places: the client's own connection was idle, and had to go.
     let renew = post("/v1/locks/db/renew", &proof(&held, &[("extend_by_ms", 90_000)]));

@@ -89,17 +89,17 @@ async fn names_are_any_text_up_to_their_length() {
     check(
         &lab.post(&format!("client={longer}")).await,
         400,
-        json!({"error": "client is too long"}),
+        json!({"error": "client: must have from 1 to 256 bytes (owner-bytes-max)"}),
     );
     check(
         &lab.delete(&format!("client={longer}")).await,
         400,
-        json!({"error": "client is too long"}),
+        json!({"error": "client: must have from 1 to 256 bytes (owner-bytes-max)"}),
     );
     check_granted(&lab.post(&format!("client={long}")).await, "acquired", 1);
     check_released(&lab.delete(&format!("client={long}")).await);
     let (long, longer) = ("x".repeat(512), "x".repeat(513));
-    let too_long = json!({"error": "job is too long"});
+    let too_long = json!({"error": "job: must have from 1 to 512 bytes (name-bytes-max)"});
     check(&lab.post(&format!("client=a&job={longer}")).await, 400, too_long.clone());
     check(&lab.delete(&format!("client=a&job={longer}")).await, 400, too_long.clone());
     check(&lab.get(&format!("job={longer}")).await, 400, too_long);

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Acquire, Acquired, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
+use leasehold_core::{Acquire, LeaseNumber, Limits, LockKey, Phase, Secret, Span};
 use tokio::time::Instant;
 
 use super::error::Refusal;
@@ -17,7 +17,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
-use crate::engine::{Enqueue, Interest, Next, ReadLease};
+use crate::door;
+use crate::engine::{Enqueue, Enqueued, Granted, Interest, Next, ReadLease};
 
 /// Longest a look may wait for a claim to stop waiting.
 const WAIT_MAX: Span = Span::from_secs(300);
@@ -30,7 +31,7 @@ pub(super) async fn create(
     Counted(peer): Counted,
     caller: Caller,
     Body(parameters): Body,
-) -> Answer {
+) -> Result<door::Answer, Refusal> {
     let now = app.engine.now();
     let NewClaim { resource, timeout, metadata } = parameters.new_claim(&app.limits)?;
     let lock = LockKey { namespace: app.dialect.claims.namespace.clone(), name: resource.into() };
@@ -44,14 +45,19 @@ pub(super) async fn create(
         ..Acquire::new(lock.clone(), wire::owner(&caller), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
-    let claim = match app.engine.ask(caller.permit(Enqueue { acquire, wait })?).await?? {
-        Acquired::Granted(grant) => Claim::of(lock, grant.lease),
-        Acquired::Queued(number) => {
-            // It is in the queue now, whatever else goes wrong: its client must be told its id.
-            let read = read(&app, &caller, number).await;
-            read.unwrap_or_else(|_| Claim::queued(number, lock, now, timeout, metadata))
-        }
-    };
+    let (claim, undelivered) =
+        match app.engine.ask(caller.permit(Enqueue { acquire, wait })?).await?? {
+            Enqueued::Granted(Granted { grant, undelivered }) => {
+                (Claim::of(lock, grant.lease), undelivered)
+            }
+            Enqueued::Queued(number) => {
+                // It is in the queue now, whatever else goes wrong: its client must be told its id.
+                let read = read(&app, &caller, number).await;
+                let claim =
+                    read.unwrap_or_else(|_| Claim::queued(number, lock, now, timeout, metadata));
+                (claim, None)
+            }
+        };
     // A claim can be promoted between being queued and being read: then it is active, and told so.
     let is_active = claim.phase == Phase::Active;
     let status = if is_active { StatusCode::CREATED } else { StatusCode::ACCEPTED };
@@ -59,7 +65,7 @@ pub(super) async fn create(
     if let Ok(location) = HeaderValue::try_from(claim.url(&base)) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    Ok(door::Answer::new(response, undelivered))
 }
 
 pub(super) async fn look(

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::auth::Denied;
 use crate::dialect::Dialect;
 use crate::dialect::limit::{self, Met};
+use crate::dialect::rejection::in_words;
 use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
@@ -70,7 +71,7 @@ impl Refusal {
     }
 
     pub(super) fn no_such_claim() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "There is no such claim")
+        Self::new(StatusCode::NOT_FOUND, "Claim not found")
     }
 
     /// The claim or its resource is in the wrong state; `active_claim_id` has the resource now.
@@ -125,7 +126,7 @@ impl From<engine::Error> for Refusal {
         let message = match error {
             // This protocol has no request ids to repeat it with.
             engine::Error::Unknown => {
-                "It is not known whether this was done; look at the claims before repeating it"
+                "It is not known whether the request took effect; list the claims before repeating it"
                     .into()
             }
             known => known.to_string(),
@@ -141,7 +142,9 @@ impl From<Rejection> for Refusal {
         match rejection {
             // Whose claim it is, is nobody else's business.
             Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
-            Rejection::QueueFull => full("Too many claims wait for this resource"),
+            Rejection::QueueFull => {
+                full("Too many claims are waiting for this resource (queue-max)")
+            }
             Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::Ended(how) => Self::conflict(ended(how), None),
             Rejection::StillWaiting => Self::conflict(STILL_WAITING, None),
@@ -150,20 +153,20 @@ impl From<Rejection> for Refusal {
                 Self::conflict(NO_WAITING, claim.map(|(_, number)| number.0))
             }
             Rejection::Grace { .. } => Self::conflict(NO_WAITING, None),
-            Rejection::TokensExhausted => {
-                Self::conflict("This resource has had all the tokens there are", None)
-            }
-            Rejection::Maintenance => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "The server is in maintenance")
-            }
+            Rejection::TokensExhausted => Self::conflict(
+                "This resource has used every fencing token there is; use another resource name",
+                None,
+            ),
+            Rejection::Maintenance => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "The server is in maintenance: no claim can be made",
+            ),
             Rejection::LimitDiffers { .. }
             | Rejection::Member { .. }
             | Rejection::Repeated { .. }
             | Rejection::RequestConflict
             | Rejection::RequestSpent(_)
-            | Rejection::NoSuchSession => {
-                Self::conflict(format!("This cannot be done now: {rejection:?}"), None)
-            }
+            | Rejection::NoSuchSession => Self::conflict(in_words(&rejection), None),
         }
     }
 }

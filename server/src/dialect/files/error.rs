@@ -12,6 +12,7 @@ use super::path::NoPath;
 use super::wire::Locked;
 use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
+use crate::dialect::rejection::in_words;
 use crate::engine;
 
 /// An error answer of this dialect.
@@ -42,13 +43,13 @@ impl Refusal {
 
     /// Nobody asks.
     pub(super) fn no_session() -> Self {
-        let message = "send a session: POST /auth/session gives one";
+        let message = "a session is required; POST /auth/session opens one";
         Self::new(StatusCode::UNAUTHORIZED, "Authentication required", message)
     }
 
     /// Somebody asks whom nobody knows.
     pub(super) fn bad_session() -> Self {
-        let message = "this session is unknown or has ended";
+        let message = "session not found, or ended";
         Self::new(StatusCode::UNAUTHORIZED, "Invalid session", message)
     }
 
@@ -65,13 +66,13 @@ impl Refusal {
 
     /// The file is not what the client thought it was.
     pub(super) fn precondition() -> Self {
-        let message = "the file is not as the request's condition says; nothing was changed";
+        let message = "If-Match or If-None-Match does not hold for this file; nothing was changed";
         Self::new(StatusCode::PRECONDITION_FAILED, "Precondition failed", message)
     }
 
     /// The body is larger than a file may be.
     pub(super) fn too_large(bytes_max: u64) -> Self {
-        let message = format!("a file may have at most {bytes_max} bytes");
+        let message = format!("a file can have at most {bytes_max} bytes (files-bytes-max)");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "Too large", message)
     }
 
@@ -112,9 +113,7 @@ impl IntoResponse for Refusal {
 impl From<NoPath> for Refusal {
     fn from(why: NoPath) -> Self {
         match why {
-            NoPath::Reserved => {
-                Self::new(StatusCode::NOT_FOUND, "Not found", "there is nothing here")
-            }
+            NoPath::Reserved => Self::new(StatusCode::NOT_FOUND, "Not found", "no such path"),
             NoPath::Bad(message) => Self::invalid(message),
         }
     }
@@ -133,13 +132,17 @@ impl From<Denied> for Refusal {
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let message = match error {
-            engine::Error::Unknown => "it is not known whether this was done; look, then ask again",
-            engine::Error::Busy => "another process holds the database; nothing was done",
-            engine::Error::Overloaded => "too many requests are waiting; nothing was done",
-            engine::Error::JournalFull => {
-                "the journal has reached journal-bytes-max; nothing was done"
+            engine::Error::Unknown => {
+                "it is not known whether the request took effect; read the file before repeating it"
             }
-            engine::Error::Stopping => "the server is stopping; nothing was done",
+            engine::Error::Busy => "another process holds the database; the request had no effect",
+            engine::Error::Overloaded => {
+                "too many requests are waiting (pending-max); the request had no effect"
+            }
+            engine::Error::JournalFull => {
+                "the journal has reached journal-bytes-max; the request had no effect"
+            }
+            engine::Error::Stopping => "the server is stopping; the request had no effect",
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
     }
@@ -181,7 +184,7 @@ impl From<Rejection> for Refusal {
                 let message = "the server is in maintenance: no lock can be acquired";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
             }
-            other => Self::conflict(&format!("this cannot be done now: {other:?}")),
+            other => Self::conflict(in_words(&other)),
         }
     }
 }

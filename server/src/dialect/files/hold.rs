@@ -13,7 +13,7 @@ use super::wire::Locked;
 use crate::app::App;
 use crate::auth::{Caller, Permitted, Right};
 use crate::dialect::Dialect;
-use crate::engine::{ReadLock, Take};
+use crate::engine::{Granted, ReadLock, Take};
 
 /// A lock must last at least this long from right before the content is published.
 const PUBLISH_TIME: Span = Span::from_secs(30);
@@ -35,7 +35,8 @@ impl Hold {
         session: &Session,
         path: &Permitted<ToWrite>,
     ) -> Result<Self, Refusal> {
-        let Grant { lease, kind, .. } = acquire(files, session, path).await?;
+        // From here on it is the write's, which gives it back itself: it may have been renewed by then.
+        let Grant { lease, kind, .. } = *acquire(files, session, path).await?.deliver();
         let is_ours = kind == GrantKind::New;
         let (lock, caller) = (path.lock(&files.app), session.caller.clone());
         Ok(Self { files: files.clone(), lock, lease, caller, is_ours })
@@ -126,7 +127,7 @@ pub(super) async fn acquire(
     files: &Files,
     session: &Session,
     path: &FilePath,
-) -> Result<Grant, Refusal> {
+) -> Result<Granted, Refusal> {
     let app = &files.app;
     let lock = path.lock(app);
     // The lock of a long path goes by another name; the path itself is kept with the lease.
@@ -140,7 +141,7 @@ pub(super) async fn acquire(
         ..Acquire::new(lock, session.owner(), Dialect::Files.number(), secret)
     });
     let taken = app.engine.ask(session.caller.permit(take)?).await?;
-    taken.map(|grant| *grant).map_err(|rejection| refused(app, rejection))
+    taken.map_err(|rejection| refused(app, rejection))
 }
 
 fn refused(app: &App, rejection: Rejection) -> Refusal {

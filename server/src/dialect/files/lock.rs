@@ -1,7 +1,7 @@
 //! A file's lock by itself: `?lock=acquire`, `release`, `refresh`, `status`.
 
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use leasehold_core::{Extend, Proof, Rejection, Release, Renew};
 
 use super::Files;
@@ -11,6 +11,8 @@ use super::path::{FilePath, ToRead};
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
 use crate::dialect::Dialect;
+use crate::door;
+use crate::engine::Granted;
 
 type Answer = Result<Response, Refusal>;
 
@@ -62,10 +64,11 @@ pub(super) async fn operate(
 }
 
 async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
-    hold::acquire(files, session, path).await?;
+    let Granted { undelivered, .. } = hold::acquire(files, session, path).await?;
     let body =
         Acquired { message: "Lock acquired", path: path.as_str(), session_id: &session.short() };
-    Ok(wire::answer(StatusCode::OK, body))
+    let response = wire::answer(StatusCode::OK, body);
+    Ok(door::Answer::new(response, undelivered).into_response())
 }
 
 async fn release(files: &Files, session: &Session, path: &FilePath) -> Answer {

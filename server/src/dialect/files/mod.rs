@@ -34,7 +34,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::Listener;
 use crate::app::{self, App};
 use crate::auth::{Caller, Permitted};
-use crate::door::Arrival;
+use crate::door::{self, Arrival};
 use crate::engine;
 use content::{Content, Found};
 use error::Refusal;
@@ -245,8 +245,7 @@ async fn read(
 }
 
 async fn wrong_method() -> Refusal {
-    let message = "method not allowed for this path; see the Allow header";
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", message)
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", door::NOT_ALLOWED)
 }
 
 /// Goes on to the end even if whoever asked goes away: what is half done would be worse.

@@ -12,6 +12,7 @@ use super::wire;
 use crate::app::App;
 use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
+use crate::door;
 use crate::engine;
 use crate::http::body::BadBody;
 
@@ -37,37 +38,37 @@ pub(super) struct Failure {
 #[derive(Clone, Copy, Serialize, JsonSchema, Debug)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum Code {
-    /// A field is missing, unknown, ill-typed or out of bounds; or the path does not know the method.
+    /// A field is missing, unknown, of the wrong type or out of bounds, or the method is not allowed for this path.
     InvalidRequest,
-    /// `ttl_seconds` is no whole number, or out of bounds.
+    /// `ttl_seconds` is not a whole number, or is out of bounds.
     InvalidTtl,
-    /// The body is no JSON, or said to be something else.
+    /// The body is not JSON, or the Content-Type is not application/json.
     InvalidJson,
     /// No credential was sent, or none that is known.
     OwnerTokenRequired,
-    /// `owner_id` is not who asks.
+    /// `owner_id` is not the owner that the request authenticates as.
     OwnerTokenMismatch,
-    /// Only an admin may do this.
+    /// Only an admin is allowed to do this.
     Forbidden,
-    /// There is no such lease, or none any more.
+    /// The lease is not found, or ended too long ago to be known.
     LeaseNotFound,
-    /// There is no such path.
+    /// No such path.
     NotFound,
-    /// Somebody has the lock, or it is kept for its last owner.
+    /// The lock is held by another owner, or reserved for its last owner.
     LockHeld,
-    /// The lease is somebody else's.
+    /// The lease belongs to another owner.
     OwnerMismatch,
     /// The lease has expired.
     LeaseExpired,
-    /// The lease is over.
+    /// The lease has ended: released, expired or revoked.
     LeaseNotActive,
-    /// The `request_id` was used for something else.
+    /// The `request_id` was used for another request.
     RequestIdConflict,
-    /// There are too many of something.
+    /// A limit of the server is reached; the message names it.
     LimitReached,
-    /// A mistake of the server.
+    /// An internal error.
     InternalError,
-    /// Not now; the same request may be sent again.
+    /// The server is temporarily unavailable; repeat the same request.
     Unavailable,
 }
 
@@ -127,12 +128,11 @@ pub(super) async fn write(State(app): State<App>, mut response: Response) -> Res
 }
 
 pub(super) async fn nothing_here() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, Code::NotFound, "there is nothing here")
+    Refusal::new(StatusCode::NOT_FOUND, Code::NotFound, "no such path")
 }
 
 pub(super) async fn wrong_method() -> Refusal {
-    let why = "method not allowed for this path; see the Allow header";
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, why)
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, Code::InvalidRequest, door::NOT_ALLOWED)
 }
 
 impl From<BadBody> for Refusal {
@@ -172,16 +172,18 @@ impl From<Rejection> for Refusal {
         let conflict = |code, why: &str| Self::new(StatusCode::CONFLICT, code, why);
         match rejection {
             Rejection::Held(_) | Rejection::QueueFull | Rejection::LimitDiffers { .. } => {
-                conflict(Code::LockHeld, "the lock is held")
+                conflict(Code::LockHeld, "the lock is held by another owner")
             }
             Rejection::Grace { .. } => {
                 conflict(Code::LockHeld, "the lock is reserved for its last owner")
             }
             Rejection::NoSuchLease => {
-                let why = "there is no such lease, or none any more";
+                let why = "lease not found, or ended too long ago to be known";
                 Self::new(StatusCode::NOT_FOUND, Code::LeaseNotFound, why)
             }
-            Rejection::NotOwner => conflict(Code::OwnerMismatch, "the lease is somebody else's"),
+            Rejection::NotOwner => {
+                conflict(Code::OwnerMismatch, "the lease belongs to another owner")
+            }
             Rejection::Ended(Ending::Expired) | Rejection::RequestSpent(Ending::Expired) => {
                 conflict(Code::LeaseExpired, "the lease has expired")
             }
@@ -195,9 +197,10 @@ impl From<Rejection> for Refusal {
                 let why = "the server is in maintenance: no lock can be acquired";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable, why)
             }
-            Rejection::TokensExhausted => {
-                conflict(Code::LimitReached, "this lock has had all the tokens there are")
-            }
+            Rejection::TokensExhausted => conflict(
+                Code::LimitReached,
+                "this lock has used every fencing token there is; use another lock name",
+            ),
             // Nobody has a session here, or asks for several locks.
             Rejection::NoSuchSession => Self::internal("a session was asked for"),
             Rejection::Member { .. } | Rejection::Repeated { .. } => {

@@ -15,7 +15,8 @@ use crate::app::App;
 use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
-use crate::engine::{ReadLease, Take};
+use crate::door;
+use crate::engine::{Granted, ReadLease, Take};
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -25,7 +26,7 @@ pub(super) async fn acquire(
     caller: Caller,
     Counted(peer): Counted,
     Body(request): Body<AcquireRequest>,
-) -> Answer {
+) -> Result<door::Answer, Refusal> {
     let key = wire::key(&app, &request.tenant_id, &request.lock_key)?;
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
@@ -39,10 +40,12 @@ pub(super) async fn acquire(
         peer,
         ..Acquire::new(key.clone(), owner, Dialect::Leases.number(), secret)
     });
-    let grant = app.engine.ask(caller.permit(take)?).await?.map_err(Refusal::of_acquire)?;
+    let Granted { grant, undelivered } =
+        app.engine.ask(caller.permit(take)?).await?.map_err(Refusal::of_acquire)?;
     let origin = Origin { key, idempotency_key: Some(request.request_id) };
     let body = wire::lease(&app, origin, &grant.lease);
-    Ok((StatusCode::CREATED, Json(body)).into_response())
+    let response = (StatusCode::CREATED, Json(body)).into_response();
+    Ok(door::Answer::new(response, undelivered))
 }
 
 pub(super) async fn renew(

@@ -5,7 +5,7 @@
 use axum::body::{Bytes, HttpBody};
 use axum::extract::State;
 use axum::http::{Method, Request};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use leasehold_core::LockKey;
 
 use super::error::Refusal;
@@ -13,7 +13,7 @@ use super::extract::{Body, Lock, Received};
 use super::lock;
 use crate::app::App;
 use crate::dialect::counted::Counted;
-use crate::door::Arrival;
+use crate::door::{Answer, Arrival};
 
 const PREFIX: &str = "/v1/locks/";
 
@@ -68,16 +68,12 @@ impl Direct {
     }
 
     /// As the router would.
-    pub(crate) async fn answer<B>(
-        self,
-        app: App,
-        arrival: &Arrival,
-        request: Request<B>,
-    ) -> Response
+    pub(crate) async fn answer<B>(self, app: App, arrival: &Arrival, request: Request<B>) -> Answer
     where
         B: HttpBody<Data = Bytes>,
     {
-        self.call(app, arrival, request).await.into_response()
+        let answer = self.call(app, arrival, request).await;
+        answer.unwrap_or_else(|refusal| refusal.into_response().into())
     }
 
     async fn call<B>(
@@ -85,7 +81,7 @@ impl Direct {
         app: App,
         arrival: &Arrival,
         request: Request<B>,
-    ) -> Result<Response, Refusal>
+    ) -> Result<Answer, Refusal>
     where
         B: HttpBody<Data = Bytes>,
     {
@@ -100,11 +96,11 @@ impl Direct {
             }
             Verb::Renew => {
                 let body = Body::read(request, &app).await?;
-                lock::renew(State(app), received, lock, caller, body).await
+                Ok(lock::renew(State(app), received, lock, caller, body).await?.into())
             }
             Verb::Release => {
                 let body = Body::read(request, &app).await?;
-                lock::release(State(app), lock, caller, body).await
+                Ok(lock::release(State(app), lock, caller, body).await?.into())
             }
         }
     }

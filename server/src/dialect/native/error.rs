@@ -8,6 +8,7 @@ use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 
 use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
+use crate::dialect::rejection::in_words;
 use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
@@ -97,7 +98,7 @@ impl From<Rejection> for Refusal {
         match rejection {
             Rejection::LimitDiffers { limit } => conflict(
                 Code::LimitDiffers,
-                format!("the holders or waiters of this lock agreed on limit {limit}"),
+                format!("limit: the holders or waiters of this lock use limit {limit}"),
             ),
             Rejection::RequestConflict => {
                 conflict(Code::RequestIdConflict, "request_id was used for another request".into())
@@ -109,18 +110,21 @@ impl From<Rejection> for Refusal {
             Rejection::NoSuchSession => Self::new(
                 StatusCode::NOT_FOUND,
                 Code::NoSuchSession,
-                "session_id: there is no such session, or none any more",
+                "session_id: session not found, or ended",
             ),
             Rejection::Limit(exceeded) => of_limit(exceeded),
-            Rejection::TokensExhausted => {
-                conflict(Code::LimitReached, "this lock has had all the tokens there are".into())
-            }
+            Rejection::TokensExhausted => conflict(
+                Code::LimitReached,
+                "this lock has used every fencing token there is; use another lock name".into(),
+            ),
             Rejection::Maintenance => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 Code::Maintenance,
                 "the server is in maintenance: locks can be renewed and released, not acquired",
             ),
-            Rejection::Repeated { n } => Self::invalid(format!("locks[{n}]: is named twice")),
+            Rejection::Repeated { n } => Self::invalid(format!(
+                "locks[{n}].lock_name: this lock is named twice in the request"
+            )),
             Rejection::Member { why, .. } => (*why).into(),
             Rejection::Held(_)
             | Rejection::Grace { .. }
@@ -129,7 +133,7 @@ impl From<Rejection> for Refusal {
             | Rejection::NotOwner
             | Rejection::Ended(_)
             | Rejection::StillWaiting => {
-                conflict(Code::InvalidRequest, format!("this cannot be done now: {rejection:?}"))
+                conflict(Code::InvalidRequest, in_words(&rejection).into())
             }
         }
     }

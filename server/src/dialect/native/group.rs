@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
+use crate::door;
 use crate::engine::{self, WaitForAll, WaitedAll};
 use crate::http::json;
 
@@ -35,18 +36,20 @@ pub(super) async fn acquire(
     counted: Counted,
     caller: Caller,
     Body(request): Body<AcquireAllRequest>,
-) -> Answer {
+) -> Result<door::Answer, Refusal> {
     let acquire = to_acquire(&app, &namespace, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     // `n` is a place in the request.
     let key = |n: usize| LockKey::new(namespace.clone(), request.locks[n].lock_name.as_str());
     match app.engine.ask(caller.permit(WaitForAll { acquire, wait })?).await {
-        Ok(Ok(WaitedAll::Granted(grants))) => Ok(acquired(&app, now, &request, &grants)),
-        Ok(Ok(WaitedAll::Over { n, view })) => Ok(lock::wait_over(&app, key(n), &view)),
-        Ok(Err(Rejection::Member { n, why })) => lock::not_acquired(&app, key(n), *why),
+        Ok(Ok(WaitedAll::Granted { grants, undelivered })) => {
+            Ok(door::Answer::new(acquired(&app, now, &request, &grants), undelivered))
+        }
+        Ok(Ok(WaitedAll::Over { n, view })) => Ok(lock::wait_over(&app, key(n), &view).into()),
+        Ok(Err(Rejection::Member { n, why })) => Ok(lock::not_acquired(&app, key(n), *why)?.into()),
         Ok(Err(rejection)) => Err(rejection.into()),
         Err(engine::Error::Busy) => {
-            Ok(lock::refuse(&app, key(0), Reason::BusyRetry, None, BUSY_RETRY_MS))
+            Ok(lock::refuse(&app, key(0), Reason::BusyRetry, None, BUSY_RETRY_MS).into())
         }
         Err(error) => Err(error.into()),
     }
@@ -67,9 +70,6 @@ fn to_acquire(
         return Err(Refusal::invalid(format!("locks: must be 1 to {n_max} (group-max), got {n}")));
     }
     let modes: Vec<_> = request.locks.iter().enumerate().map(mode).collect::<Result<_, _>>()?;
-    if request.grace_ms.is_some() && modes.iter().any(|mode| *mode != Mode::Exclusive) {
-        return Err(Refusal::invalid("grace_ms is allowed only if every lock is exclusive"));
-    }
     let (lock, owner) = (
         LockKey::new(namespace.clone(), first.lock_name.as_str()),
         owner::of(caller, &request.owner_id),
@@ -77,7 +77,7 @@ fn to_acquire(
     let first = Acquire {
         mode: modes[0],
         ttl: wire::ttl(request.ttl_ms, request.session_id.is_some())?,
-        grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
+        grace: wire::grace(request.grace_ms, &modes)?,
         session: request.session_id.as_deref().map(wire::session_digest),
         metadata: wire::metadata(app, request.metadata.as_ref())?,
         request_id: request.request_id.as_deref().map(Into::into),

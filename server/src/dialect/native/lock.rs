@@ -21,7 +21,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
-use crate::engine::{self, ReadLease, ReadLock, WaitFor, Waited};
+use crate::door;
+use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
 
 /// How much of a queue is shown.
@@ -38,14 +39,18 @@ pub(super) async fn acquire(
     counted: Counted,
     caller: Caller,
     Body(request): Body<AcquireRequest>,
-) -> Answer {
+) -> Result<door::Answer, Refusal> {
     let acquire = to_acquire(&app, &key, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     match app.engine.ask(caller.permit(WaitFor { acquire, wait })?).await {
-        Ok(Ok(Waited::Granted(grant))) => Ok(acquired(&app, now, key, *grant)),
-        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, &view)),
-        Ok(Err(rejection)) => not_acquired(&app, key, rejection),
-        Err(engine::Error::Busy) => Ok(refuse(&app, key, Reason::BusyRetry, None, BUSY_RETRY_MS)),
+        Ok(Ok(Waited::Granted(Granted { grant, undelivered }))) => {
+            Ok(door::Answer::new(acquired(&app, now, key, *grant), undelivered))
+        }
+        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, &view).into()),
+        Ok(Err(rejection)) => Ok(not_acquired(&app, key, rejection)?.into()),
+        Err(engine::Error::Busy) => {
+            Ok(refuse(&app, key, Reason::BusyRetry, None, BUSY_RETRY_MS).into())
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -58,15 +63,12 @@ fn to_acquire(
     request: &AcquireRequest,
 ) -> Result<Acquire, Refusal> {
     let mode = wire::mode(request.mode, request.limit).map_err(Refusal::invalid)?;
-    if request.grace_ms.is_some() && mode != leasehold_core::Mode::Exclusive {
-        return Err(Refusal::invalid("grace_ms is only allowed for exclusive leases"));
-    }
     let owner = owner::of(caller, &request.owner_id);
     let secret = Secret(crate::random::bytes());
     Ok(Acquire {
         mode,
         ttl: wire::ttl(request.ttl_ms, request.session_id.is_some())?,
-        grace: Span::from_millis(request.grace_ms.unwrap_or(0)),
+        grace: wire::grace(request.grace_ms, &[mode])?,
         session: request.session_id.as_deref().map(wire::session_digest),
         metadata: wire::metadata(app, request.metadata.as_ref())?,
         request_id: request.request_id.as_deref().map(Into::into),

@@ -38,6 +38,17 @@ pub(super) fn ttl(ttl_ms: Option<u64>, has_session: bool) -> Result<Option<Span>
     }
 }
 
+/// How long the locks stay reserved for their last owner, if they can be.
+pub(super) fn grace(
+    grace_ms: Option<u64>,
+    modes: &[leasehold_core::Mode],
+) -> Result<Span, Refusal> {
+    if grace_ms.is_some() && !modes.iter().all(|mode| mode.has_grace()) {
+        return Err(Refusal::invalid("grace_ms is allowed only for exclusive leases"));
+    }
+    Ok(Span::from_millis(grace_ms.unwrap_or(0)))
+}
+
 pub(super) fn metadata(app: &App, metadata: Option<&Value>) -> Result<Option<Arc<[u8]>>, Refusal> {
     let Some(value) = metadata else { return Ok(None) };
     let (bytes, depth_max) = (value.to_string().into_bytes(), app.limits.metadata_depth_max);

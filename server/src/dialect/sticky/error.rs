@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::wire;
 use crate::auth::Denied;
 use crate::dialect::limit::{self, Met};
+use crate::dialect::rejection::in_words;
 use crate::engine;
 
 /// An error answer of this dialect.
@@ -66,7 +67,7 @@ impl From<engine::Error> for Refusal {
         let why = match error {
             // There are no request ids here, and none are needed: asking again renews what was granted.
             engine::Error::Unknown => {
-                "it is not known whether the request took effect; ask again".into()
+                "it is not known whether the request took effect; repeat it".into()
             }
             known => known.to_string(),
         };
@@ -82,12 +83,14 @@ impl From<Rejection> for Refusal {
                 Self::not_holder()
             }
             Rejection::Limit(exceeded) => of_limit(exceeded),
-            Rejection::Maintenance => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is in maintenance")
-            }
-            Rejection::TokensExhausted => {
-                Self::new(StatusCode::CONFLICT, "this lock has had all the tokens there are")
-            }
+            Rejection::Maintenance => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the server is in maintenance: no lock can be acquired",
+            ),
+            Rejection::TokensExhausted => Self::new(
+                StatusCode::CONFLICT,
+                "this lock has used every fencing token there is; use another job",
+            ),
             Rejection::Held(_)
             | Rejection::Grace { .. }
             | Rejection::QueueFull
@@ -97,10 +100,7 @@ impl From<Rejection> for Refusal {
             | Rejection::RequestConflict
             | Rejection::RequestSpent(_)
             | Rejection::StillWaiting
-            | Rejection::NoSuchSession => {
-                let why = format!("this cannot be done now: {rejection:?}");
-                Self::new(StatusCode::CONFLICT, why)
-            }
+            | Rejection::NoSuchSession => Self::new(StatusCode::CONFLICT, in_words(&rejection)),
         }
     }
 }
@@ -110,8 +110,8 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
     let misconfigured = |why: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
     match (exceeded.limit, limit::met(exceeded)) {
         (Limit::Ttl, _) => Refusal::invalid("invalid ttl format"),
-        (Limit::Owner, _) => Refusal::invalid("client is too long"),
-        (Limit::Name, _) => Refusal::invalid("job is too long"),
+        (Limit::Owner, Met::Request(why)) => Refusal::invalid(format!("client: {why}")),
+        (Limit::Name, Met::Request(why)) => Refusal::invalid(format!("job: {why}")),
         (Limit::Grace, _) => misconfigured("the server's grace is longer than its grace-max"),
         (Limit::Namespace, _) => misconfigured("the server's lock-namespace is empty or too long"),
         (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),

@@ -12,7 +12,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
-use crate::engine::{ReadLock, Take};
+use crate::door;
+use crate::engine::{Granted, ReadLock, Take};
 
 type Answer = Result<Response, Refusal>;
 
@@ -21,12 +22,14 @@ pub(super) async fn acquire(
     counted: Counted,
     caller: Caller,
     params: AcquireParams,
-) -> Answer {
+) -> Result<door::Answer, Refusal> {
     let now = app.engine.now();
     let job = params.lock.name.clone();
     match app.engine.ask(caller.permit(take(&app, counted, params))?).await? {
-        Ok(grant) => Ok(acquired(&app, now, &job, &grant)),
-        Err(rejection) => not_acquired(&app, &job, rejection),
+        Ok(Granted { grant, undelivered }) => {
+            Ok(door::Answer::new(acquired(&app, now, &job, &grant), undelivered))
+        }
+        Err(rejection) => Ok(not_acquired(&app, &job, rejection)?.into()),
     }
 }
 

@@ -1,11 +1,12 @@
 //! One wake-up per worker and batch, however many of its readers there is news for.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
 use super::topic::Topic;
+use crate::sync::lock;
 
 /// Readers that belong to no worker are woken by whoever writes.
 pub(super) const NO_BELL: usize = usize::MAX;
@@ -80,8 +81,4 @@ impl Bell {
             topics.iter().for_each(|topic| topic.wake(self.number));
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bytes::Bytes;
 use leasehold_core::{Fact, LockKey, What};
@@ -25,6 +25,7 @@ pub use reader::{Next, Reader};
 use topic::Topic;
 
 use crate::store::JournalSize;
+use crate::sync::lock;
 
 /// Most events that are kept beyond the usual because history does not have them yet: some seconds of a busy server.
 const N_UNFOLDED_MAX: usize = 100_000;
@@ -251,7 +252,7 @@ impl EventLog {
     }
 
     fn latest(&self) -> MutexGuard<'_, Latest> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.latest)
     }
 }
 

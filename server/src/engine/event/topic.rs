@@ -1,11 +1,12 @@
 //! Those who follow one namespace or one lock, and what they have not read yet.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use super::Event;
 use super::bell::Bells;
+use crate::sync::lock;
 
 /// How many events a reader may be behind before it misses some.
 const LAG_MAX: usize = 4096;
@@ -113,6 +114,6 @@ impl Topic {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

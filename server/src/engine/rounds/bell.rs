@@ -2,8 +2,7 @@
 
 use std::task::{Context, Poll, Waker};
 
-use super::lock;
-use crate::sync::{AtomicBool, Mutex, Ordering::SeqCst};
+use crate::sync::{AtomicBool, Mutex, Ordering::SeqCst, lock};
 
 /// Wakes the one who listens to it: a task, a thread, or the simulation's idea of either. What was rung while nobody
 /// listened is heard by whoever listens next; ringing twice before that is ringing once.

@@ -2,8 +2,8 @@
 
 use leasehold_core::mutant;
 
-use super::{Bell, lock};
-use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed};
+use super::Bell;
+use crate::sync::{AtomicUsize, Mutex, Ordering::Relaxed, lock};
 
 /// The questions, first come first served, and the bell of the engine's thread.
 pub(crate) struct Inbox<A> {
@@ -12,7 +12,7 @@ pub(crate) struct Inbox<A> {
     n_asked: AtomicUsize,
     n_asked_max: usize,
     /// So many are not left to a worker that still has other things to do.
-    n_crowd: usize,
+    n_at_once: usize,
     /// Wakes the thread that does every round nobody else does.
     pub(crate) engine: Bell,
 }
@@ -31,12 +31,12 @@ pub(crate) enum Refused {
 }
 
 impl<A> Inbox<A> {
-    pub(crate) fn new(n_asked_max: usize, n_crowd: usize) -> Self {
+    pub(crate) fn new(n_asked_max: usize, n_at_once: usize) -> Self {
         Self {
             asks: Mutex::new(Asks { list: Vec::new(), is_closed: false }),
             n_asked: AtomicUsize::new(0),
             n_asked_max,
-            n_crowd,
+            n_at_once,
             engine: Bell::default(),
         }
     }
@@ -56,7 +56,7 @@ impl<A> Inbox<A> {
         drop(asks);
         match flusher {
             Some(_) if mutant!(AskWithoutWaking) => {}
-            Some(flusher) if n_asked != self.n_crowd => flusher.ring(),
+            Some(flusher) if n_asked != self.n_at_once => flusher.ring(),
             _ => self.engine.ring(),
         }
         Ok(())

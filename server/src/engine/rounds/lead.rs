@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use leasehold_core::mutant;
 
-use super::{Inbox, lock};
+use super::Inbox;
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, yield_now,
+    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock, yield_now,
 };
 
 /// What the one writer does.

@@ -24,11 +24,3 @@ pub(crate) use bell::Bell;
 pub(crate) use inbox::{Inbox, Refused};
 pub(crate) use lead::{Habits, Lead, Round, Work};
 pub(crate) use tray::Tray;
-
-use crate::sync::{Mutex, MutexGuard};
-use std::sync::PoisonError;
-
-/// Nothing behind these mutexes is ever left half done by a panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

@@ -1,30 +1,30 @@
 //! Answers on their way from a round to a worker.
 
-use super::{Bell, lock};
-use crate::sync::Mutex;
+use super::Bell;
+use crate::sync::{Mutex, lock};
 
 /// The answers for one worker's connections. It is woken once for all that a round has for it.
-pub(crate) struct Tray<L> {
-    letters: Mutex<Vec<L>>,
+pub(crate) struct Tray<A> {
+    answers: Mutex<Vec<A>>,
     /// Wakes whoever hands them out.
     pub(crate) bell: Bell,
 }
 
-impl<L> Default for Tray<L> {
+impl<A> Default for Tray<A> {
     fn default() -> Self {
-        Self { letters: Mutex::new(Vec::new()), bell: Bell::default() }
+        Self { answers: Mutex::new(Vec::new()), bell: Bell::default() }
     }
 }
 
-impl<L> Tray<L> {
+impl<A> Tray<A> {
     /// Empties a list into it.
-    pub(crate) fn put(&self, letters: &mut Vec<L>) {
-        lock(&self.letters).append(letters);
+    pub(crate) fn put(&self, answers: &mut Vec<A>) {
+        lock(&self.answers).append(answers);
         self.bell.ring();
     }
 
     /// Everything in it, into an empty list. The room it has is made use of again.
-    pub(crate) fn take(&self, letters: &mut Vec<L>) {
-        std::mem::swap(letters, &mut lock(&self.letters));
+    pub(crate) fn take(&self, answers: &mut Vec<A>) {
+        std::mem::swap(answers, &mut lock(&self.answers));
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Error;
+use crate::sync::lock;
 
 /// Of a disk this much is left free unless a setting says otherwise, or a twentieth of it if that is more.
 const FREE_MIN: u64 = 256 << 20;
@@ -113,7 +114,7 @@ impl Room {
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.used)
     }
 }
 

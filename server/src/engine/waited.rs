@@ -6,7 +6,6 @@ use leasehold_core::{
 };
 
 use super::ask::Reply;
-use super::shared::Gone;
 use super::writer::Writer;
 
 /// What a connection waits for.
@@ -48,31 +47,31 @@ pub(super) fn queued(outcome: &Result<Outcome, Rejection>) -> Option<LeaseNumber
 
 impl Writer {
     /// What became of a lease that waited, or of the first of several that waited together.
-    pub(super) fn verdict(&self, lease: LeaseNumber, kind: GrantKind, wanted: &Wanted) -> Reply {
+    pub(super) fn waited(&self, lease: LeaseNumber, wanted: &Wanted) -> Reply {
         match wanted {
             Wanted::One(key) => match self.active(lease) {
                 Some(lease) => {
-                    let grant = Grant { lease, kind, previous: None };
+                    let grant = Grant { lease, kind: GrantKind::New, previous: None };
                     Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(Box::new(grant)))))
                 }
                 None => Reply::WaitOver { n: 0, view: Box::new(self.in_the_way(key)) },
             },
-            Wanted::All(keys) => self.verdict_on_all(lease, kind, keys),
+            Wanted::All(keys) => self.waited_for_all(lease, keys),
         }
     }
 
     /// Told whole: if one of them has ended meanwhile, the wait was in vain, and the rest is given back.
-    fn verdict_on_all(&self, first: LeaseNumber, kind: GrantKind, keys: &[LockKey]) -> Reply {
+    fn waited_for_all(&self, first: LeaseNumber, keys: &[LockKey]) -> Reply {
         let numbers = (first.0..).take(keys.len()).map(LeaseNumber);
         let active: Vec<_> = numbers.filter_map(|number| self.active(number)).collect();
         let is_whole = active.len() == keys.len() || mutant!(GroupToldInPart) && !active.is_empty();
         if is_whole {
-            let grant = |lease| Grant { lease, kind, previous: None };
+            let grant = |lease| Grant { lease, kind: GrantKind::New, previous: None };
             let grants = active.into_iter().map(grant).collect();
             return Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants))));
         }
         if let Some(left) = active.first() {
-            self.shared.add_gone(Gone::Grant(left.id.number));
+            drop(self.undelivered(left.id.number));
         }
         let is_taken = |key: &LockKey| !self.in_the_way(key).holders.is_empty();
         let n = keys.iter().position(is_taken).unwrap_or_default();

@@ -1,0 +1,97 @@
+//! Answers on their way to the system: which of them has it taken?
+//!
+//! A grant is its client's once the system has accepted the last byte of the answer that tells of it: from then on the
+//! client may know. What the system never took is given back, also if some of it is stuck behind other answers.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::engine::Undelivered;
+use crate::sync::lock;
+
+/// The head of an HTTP/2 frame.
+const FRAME_HEAD_BYTES: u64 = 9;
+
+/// Of one connection. Written by the thread that serves it.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    n_accepted: AtomicU64,
+    has_grants: AtomicBool,
+    grants: Mutex<Grants>,
+}
+
+#[derive(Default)]
+struct Grants {
+    handed_over: Vec<Grant>,
+    /// Nothing is sent any more.
+    is_over: bool,
+}
+
+struct Grant {
+    undelivered: Undelivered,
+    accepted: Accepted,
+}
+
+/// How it is known that the system has accepted an answer's last byte.
+#[derive(Clone, Copy)]
+enum Accepted {
+    /// HTTP/1 has one answer at a time in its buffer, and has the next flush only after all of it was written.
+    Flushed,
+    /// HTTP/2 mixes answers with others. There the client may know once so many bytes were accepted in total: those
+    /// before it was handed over, and as many as it takes at least.
+    Counted(u64),
+}
+
+impl Outgoing {
+    /// The last piece of an answer that grants something, and has so many bytes, is about to be handed over.
+    pub(super) fn hand_over(&self, undelivered: Undelivered, n_bytes: u64, is_shared: bool) {
+        let accepted = if is_shared {
+            Accepted::Counted(self.n_accepted.load(Relaxed) + FRAME_HEAD_BYTES + n_bytes)
+        } else {
+            Accepted::Flushed
+        };
+        let mut grants = self.grants();
+        if grants.is_over {
+            return;
+        }
+        grants.handed_over.push(Grant { undelivered, accepted });
+        self.has_grants.store(true, Relaxed);
+    }
+
+    /// The system took so many more bytes.
+    pub(super) fn accepted(&self, n_bytes: usize) {
+        self.n_accepted.store(self.n_accepted.load(Relaxed) + n_bytes as u64, Relaxed);
+    }
+
+    /// There is nothing more to be written of what was handed over to HTTP/1.
+    pub(super) fn flushed(&self) {
+        if self.has_grants.load(Relaxed) {
+            let mut grants = self.grants();
+            self.deliver(&mut grants, true);
+            self.has_grants.store(!grants.handed_over.is_empty(), Relaxed);
+        }
+    }
+
+    /// Nothing more will be written. What was not delivered is given back.
+    pub(super) fn over(&self) {
+        let mut grants = self.grants();
+        grants.is_over = true;
+        self.deliver(&mut grants, false);
+        grants.handed_over.clear();
+    }
+
+    fn deliver(&self, grants: &mut Grants, is_flushed: bool) {
+        let n_accepted = self.n_accepted.load(Relaxed);
+        let is_delivered = |grant: &mut Grant| match grant.accepted {
+            Accepted::Flushed => is_flushed,
+            Accepted::Counted(n_bytes) => n_accepted >= n_bytes,
+        };
+        for grant in grants.handed_over.extract_if(.., is_delivered) {
+            grant.undelivered.delivered();
+        }
+    }
+
+    fn grants(&self) -> MutexGuard<'_, Grants> {
+        lock(&self.grants)
+    }
+}

@@ -1,0 +1,371 @@
+//! What becomes of a grant when its connection ends.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use leasehold_testkit::{Client, Local, Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::{Outcome, PATIENCE, is_held, until, until_alone, wanted};
+
+/// So many locks in one request, so that its answer is long.
+const GROUP: usize = 64;
+/// More groups than any buffer takes the answers of.
+const GROUPS_MAX: usize = 200;
+
+/// Takes so little at once that not much is needed to fill it.
+async fn narrow(address: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(address).await.unwrap()
+}
+
+/// Breaks the connection: whatever is still under way is lost.
+fn break_off(stream: TcpStream) {
+    stream.set_zero_linger().unwrap();
+}
+
+fn post(path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// A connection that reads nothing while its gate is shut, and breaks when the gate does.
+struct Gated {
+    stream: TcpStream,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    is_shut: AtomicBool,
+    is_broken: AtomicBool,
+    reader: Mutex<Option<Waker>>,
+}
+
+impl AsyncRead for Gated {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        *self.gate.reader.lock().unwrap() = Some(context.waker().clone());
+        if self.gate.is_broken.load(SeqCst) {
+            return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
+        }
+        if self.gate.is_shut.load(SeqCst) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Gated {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// A client of HTTP/2.
+struct Http2 {
+    sender: SendRequest<Full<Bytes>>,
+    gate: Arc<Gate>,
+    address: SocketAddr,
+    port: u16,
+}
+
+impl Http2 {
+    async fn connect(address: SocketAddr) -> Self {
+        let stream = narrow(address).await;
+        let port = stream.local_addr().unwrap().port();
+        // Dropped, it is broken off.
+        stream.set_zero_linger().unwrap();
+        let gate = Arc::<Gate>::default();
+        let gated = TokioIo::new(Gated { stream, gate: gate.clone() });
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .initial_connection_window_size(1 << 30)
+            .initial_stream_window_size(1 << 30)
+            .handshake(gated)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        Self { sender, gate, address, port }
+    }
+
+    /// Returns with the answer, once it is there.
+    fn send(&self, method: &str, path: &str, body: String) -> tokio::task::JoinHandle<Option<u16>> {
+        let request = hyper::Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.address))
+            .body(Full::from(body))
+            .unwrap();
+        let mut sender = self.sender.clone();
+        tokio::spawn(async move {
+            let response = sender.send_request(request).await.ok()?;
+            let status = response.status().as_u16();
+            response.into_body().collect().await.ok()?;
+            Some(status)
+        })
+    }
+
+    fn break_off(self) {
+        self.gate.is_broken.store(true, SeqCst);
+        let reader = self.gate.reader.lock().unwrap().take();
+        reader.unwrap().wake();
+    }
+}
+
+/// How a client talks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Version {
+    Http1,
+    Http2,
+}
+
+pub(crate) const VERSIONS: [Version; 2] = [Version::Http1, Version::Http2];
+
+/// Whoever breaks its connection before its lock is free does not keep those behind it waiting.
+pub(crate) async fn gone_before_the_answer(version: Version) -> Outcome {
+    let local = Local::ephemeral().await;
+    for n in 0..20 {
+        let lock = format!("db-{n}");
+        let n_waiting = async |n: u64| {
+            let waiting = format!("{n} wait for {lock}");
+            let path = format!("/v1/locks/{lock}");
+            until(&waiting, async || {
+                let lock = local.client.get(&path).await;
+                lock.get("n_waiting").as_u64().unwrap_or(0) == n
+            })
+            .await
+        };
+        let held = local.client.acquire(&lock, "holder", crate::TTL_MS, json!({})).await;
+        let (path, body) = (format!("/v1/locks/{lock}/acquire"), wanted("dead", 60_000));
+        let (mut http1, mut http2) = (None, None);
+        match version {
+            Version::Http1 => {
+                let mut stream = TcpStream::connect(local.address).await.unwrap();
+                stream.write_all(post(&path, &body).as_bytes()).await.unwrap();
+                http1 = Some(stream);
+            }
+            Version::Http2 => {
+                let client = Http2::connect(local.address).await;
+                drop(client.send("POST", &path, body.to_string()));
+                http2 = Some(client);
+            }
+        }
+        n_waiting(1).await?;
+        let (client, behind) = (Client::new(local.address), lock.clone());
+        let live = tokio::spawn(async move {
+            client.acquire(&behind, "live", crate::TTL_MS, json!({"wait_ms": 60_000})).await.status
+        });
+        n_waiting(2).await?;
+        // Not waited for: the server may learn of both at the same time.
+        http1.into_iter().for_each(break_off);
+        if let Some(http2) = http2 {
+            http2.break_off();
+            tokio::task::yield_now().await;
+        }
+        local.client.release(&held, json!({})).await;
+        let served = tokio::time::timeout(PATIENCE, live).await;
+        let status = served.map_err(|_| format!("{version:?}, {n}: the dead one has the lock"))?;
+        assert_eq!(status.unwrap(), 200, "{version:?}, {n}");
+    }
+    Ok(())
+}
+
+/// Whoever was told keeps its lock, gone or not, until its time is over.
+pub(crate) async fn gone_after_the_answer(version: Version) -> Outcome {
+    let local = Local::ephemeral().await;
+    match version {
+        Version::Http1 => {
+            let mut stream = TcpStream::connect(local.address).await.unwrap();
+            let request = post("/v1/locks/db/acquire", &wanted("a", 0));
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            while !answer.ends_with('}') {
+                let mut bytes = [0; 1024];
+                let n = stream.read(&mut bytes).await.unwrap();
+                answer += str::from_utf8(&bytes[..n]).unwrap();
+            }
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+            break_off(stream);
+        }
+        Version::Http2 => {
+            let client = Http2::connect(local.address).await;
+            let answer = client.send("POST", "/v1/locks/db/acquire", wanted("a", 0).to_string());
+            assert_eq!(answer.await.unwrap(), Some(200));
+            client.break_off();
+        }
+    }
+    until_alone(&local).await?;
+    if !is_held(&local, "db").await {
+        return Err(format!("{version:?}: given back though its client knows of it"));
+    }
+    local.advance_ms(crate::TTL_MS);
+    until("it has expired", async || !is_held(&local, "db").await).await
+}
+
+/// The name of a lock of a group: long, so that the answer is.
+fn name(group: usize, n: usize) -> String {
+    format!("{group:03}-{n:02}-{}", "x".repeat(480))
+}
+
+/// Has this lock of a group ever been granted, and is it held?
+async fn fate(local: &Local, group: usize, n: usize) -> (bool, bool) {
+    let lock = local.client.get(&format!("/v1/locks/{}", name(group, n))).await;
+    (lock.get("last_token").as_u64().unwrap_or(0) > 0, lock.get("held") == true)
+}
+
+async fn n_granted(local: &Local) -> usize {
+    let mut n = 0;
+    while n < GROUPS_MAX && fate(local, n, 0).await.0 {
+        n += 1;
+    }
+    n
+}
+
+/// Requests for several locks, one after the other, to a client that reads nothing: at some point an answer is written
+/// in part. Only what it grants is given back, and all of it.
+pub(crate) async fn stuck_on_http1() -> Outcome {
+    let local = Local::ephemeral().await;
+    let mut stream = narrow(local.address).await;
+    let (_, mut writing) = stream.split();
+    let requests = async {
+        for group in 0..GROUPS_MAX {
+            let locks: Vec<_> = (0..GROUP).map(|n| json!({"lock_name": name(group, n)})).collect();
+            let mut body = wanted("a", 0);
+            body["locks"] = locks.into();
+            let _ = writing.write_all(post("/v1/acquire", &body).as_bytes()).await;
+        }
+        std::future::pending().await
+    };
+    // While nobody reads, the number of those that were granted stops growing.
+    let stuck = async {
+        let mut n_before = 0;
+        until("an answer is stuck", async || {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let n = n_granted(&local).await;
+            let is_stuck = n > 0 && n == n_before;
+            n_before = n;
+            is_stuck
+        })
+        .await
+    };
+    tokio::select! {
+        () = requests => {}
+        stuck = stuck => stuck?,
+    }
+    break_off(stream);
+    until_alone(&local).await?;
+    let n = n_granted(&local).await;
+    assert!(n < GROUPS_MAX, "all answers fit: there was nothing to see");
+    for group in 0..n {
+        let is_last = group == n - 1;
+        for member in [0, GROUP / 2, GROUP - 1] {
+            if is_last {
+                until("the last is given back", async || !fate(&local, group, member).await.1)
+                    .await?;
+            } else if !fate(&local, group, member).await.1 {
+                return Err(format!("group {group} of {n} was told, and is given back"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// So many bytes the system has taken for a connection and not brought to its other end.
+fn n_unsent(port: u16, peer: u16) -> u64 {
+    let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let is_it = |words: &[&str]| {
+        words[1].ends_with(&format!(":{port:04X}")) && words[2].ends_with(&format!(":{peer:04X}"))
+    };
+    let mut lines = connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let queue = lines.find(|words| is_it(words)).unwrap()[4].split(':').next().unwrap().to_owned();
+    u64::from_str_radix(&queue, 16).unwrap()
+}
+
+/// A grant behind answers that nobody reads.
+pub(crate) async fn stuck_on_http2() -> Outcome {
+    let local = Local::ephemeral().await;
+    let client = Http2::connect(local.address).await;
+    assert_eq!(client.send("GET", "/healthz", String::new()).await.unwrap(), Some(200));
+    client.gate.is_shut.store(true, SeqCst);
+    // Longer together than any buffer is.
+    for _ in 0..100 {
+        drop(client.send("GET", "/openapi.json", String::new()));
+    }
+    let n_answered = async || {
+        let metrics = local.client.get("/metrics").await.text;
+        let line = metrics.lines().find(|line| line.contains("/openapi.json"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+    };
+    until("everything is on its way", async || n_answered().await >= 100).await?;
+    let mut n_before = 0;
+    until("the system takes no more", async || {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let n = n_unsent(local.address.port(), client.port);
+        let is_stuck = n > 0 && n == n_before;
+        n_before = n;
+        is_stuck
+    })
+    .await?;
+    drop(client.send("POST", "/v1/locks/db/acquire", wanted("a", 0).to_string()));
+    until("it is granted", async || is_held(&local, "db").await).await?;
+    client.break_off();
+    until("it is given back", async || !is_held(&local, "db").await).await
+}
+
+#[tokio::test]
+async fn a_grant_is_given_back_if_its_client_is_gone_before_the_answer_is_written() {
+    for version in VERSIONS {
+        gone_before_the_answer(version).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_grant_is_kept_if_its_client_goes_after_the_answer() {
+    for version in VERSIONS {
+        gone_after_the_answer(version).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_grant_in_an_answer_that_was_written_in_part_is_given_back_whole() {
+    stuck_on_http1().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_grant_behind_answers_that_nobody_reads_is_given_back() {
+    stuck_on_http2().await.unwrap();
+}
