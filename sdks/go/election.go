@@ -66,6 +66,8 @@ type Observer struct {
 	events   *Events
 	hasTold  bool
 	told     *Leader
+	// Something happened since we looked.
+	isStale bool
 }
 
 // Next is who leads, at first, and then whenever that is another; nil if nobody does. Leaders of terms that were over
@@ -76,15 +78,17 @@ func (o *Observer) Next(ctx context.Context) (*Leader, error) {
 		if err := o.events.Connect(ctx); err != nil {
 			return nil, err
 		}
-		if o.hasTold {
+		if o.hasTold && !o.isStale {
 			if _, err := o.events.Next(ctx); err != nil {
 				return nil, err
 			}
+			o.isStale = true
 		}
 		leader, err := o.election.Leader(ctx)
 		if err != nil {
 			return nil, err
 		}
+		o.isStale = false
 		if !o.hasTold || !sameLeader(leader, o.told) {
 			o.hasTold, o.told = true, leader
 			return leader, nil

@@ -71,7 +71,7 @@ func (e *Events) Connect(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	stream, err := e.client.calls.events(e.done, e.query, e.lastID)
+	stream, err := e.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,6 +82,33 @@ func (e *Events) Connect(ctx context.Context) error {
 	}
 	e.wasConnected = true
 	return nil
+}
+
+// open the stream. Until it is there the context can break it off; after that, only Close does.
+func (e *Events) open(ctx context.Context) (io.ReadCloser, error) {
+	opening, cancel := context.WithCancel(e.done)
+	opened := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+			select {
+			case <-opened:
+			default:
+				cancel()
+			}
+		case <-opened:
+		}
+	}()
+	stream, err := e.client.calls.events(opening, e.query, e.lastID)
+	close(opened)
+	if err == nil {
+		return &openStream{ReadCloser: stream, cancel: cancel}, nil
+	}
+	cancel()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return nil, err
 }
 
 // Next is the next event or gap, whenever it comes. It fails when the server cannot be reached for as often as

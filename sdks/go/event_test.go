@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -96,6 +97,45 @@ func TestWaitingForAnEventEndsWithItsContextAndLosesNothing(t *testing.T) {
 			return
 		}
 	}
+}
+
+func TestConnectingEndsWithItsContext(t *testing.T) {
+	client, err := New(Options{URLs: []string{newStub(t, silent).URL}, Timeout: time.Hour})
+	must(t, err)
+	events := client.Events(EventsQuery{})
+	defer events.Close()
+	brief, cancel := context.WithTimeout(background(t), 20*time.Millisecond)
+	defer cancel()
+	if _, err := events.Next(brief); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+}
+
+func TestAnObserverThatCouldNotLookLooksAgain(t *testing.T) {
+	server, ctx := startServer(t), background(t)
+	link := newLink(t, server.url)
+	observer := link.client(t).Election("e").Observe()
+	defer observer.Close()
+	if leader, err := observer.Next(ctx); leader != nil || err != nil {
+		t.Fatal(leader, err)
+	}
+	link.setFate(func(request seen) fate {
+		if strings.HasSuffix(request.path, "/locks/e") {
+			return cut
+		}
+		return pass
+	})
+	lease, err := server.client(Options{Owner: "ann"}).Lock(ctx, "e")
+	must(t, err)
+	if _, err := observer.Next(ctx); !MayHaveTakenEffect(err) {
+		t.Fatal(err)
+	}
+	link.all(pass)
+	leader, err := observer.Next(ctx)
+	if must(t, err); leader == nil || leader.Owner != "ann" {
+		t.Fatal(leader)
+	}
+	must(t, lease.Release(ctx))
 }
 
 func TestElection(t *testing.T) {

@@ -1,7 +1,7 @@
 /** What is ours until it is released or lost. */
 
 import type { Clock } from "./clock.js";
-import { LostError, type LostReason, NotReleasedError } from "./error.js";
+import { LeaseholdError, LostError, type LostReason, NotReleasedError } from "./error.js";
 import { type Beat, heartbeat } from "./heartbeat.js";
 import { tell } from "./news.js";
 import type { Tenure } from "./tenure.js";
@@ -72,13 +72,13 @@ export abstract class Holding {
 
   /**
    * Gives it back: nothing is renewed from here on, and `signal` fires. A failure that may be temporary is tried
-   * again. Calling it again returns the same result.
+   * again. Calling it again returns the same result, or tries once more if the server could not be reached; it is
+   * released once all the same.
    *
    * `NotReleasedError` means that the lease had ended before: another owner may have had the lock meanwhile.
    */
   release(): Promise<void> {
-    this.#given ??= this.#letGo(() => this.giveBack());
-    return this.#given;
+    return this.leave(() => this.giveBack());
   }
 
   /**
@@ -96,9 +96,14 @@ export abstract class Holding {
     }
   }
 
-  /** @internal Does something instead of a release. */
-  protected leave(instead: () => Promise<void>): Promise<void> {
-    this.#given ??= this.#letGo(instead);
+  /** @internal Does what is done last, once nothing is renewed any more. */
+  protected leave(last: () => Promise<void>): Promise<void> {
+    this.#given ??= this.#letGo(last).catch((error: unknown) => {
+      if (error instanceof LeaseholdError && error.retryable) {
+        this.#given = undefined;
+      }
+      throw error;
+    });
     return this.#given;
   }
 

@@ -70,8 +70,11 @@ export class LockRequest {
     try {
       done = await unlessLost(lease, async () => work(lease));
     } catch (error) {
-      // What the work says is more important than how the release went.
-      await lease.release().catch(() => undefined);
+      // What the work says is more important than how the release went, and a loss is told at once.
+      const released = lease.release().catch(() => undefined);
+      if (!(error instanceof LostError)) {
+        await released;
+      }
       throw error;
     }
     try {

@@ -44,7 +44,7 @@ export class Transport {
 
   constructor(settings: Settings) {
     this.#settings = settings;
-    const kept = { keepAlive: true, keepAliveMsecs: KEEPALIVE_MS, timeout: IDLE_MAX_MS };
+    const kept = { keepAlive: true, timeout: IDLE_MAX_MS };
     this.#agents = { http: new http.Agent(kept), https: new https.Agent({ ...kept, ...settings.tls }) };
   }
 
@@ -176,6 +176,7 @@ export class Transport {
       const abort = (): void => void request.destroy(signal.reason as Error);
       signal.addEventListener("abort", abort);
       request.on("socket", (socket) => {
+        socket.setKeepAlive(true, KEEPALIVE_MS);
         if (request.reusedSocket) {
           connected();
         } else {

@@ -118,11 +118,25 @@ test("a lease survives a restart of the server", async () => {
   await lease.release();
 });
 
-test("a release that cannot be made says so, and nothing is renewed", async () => {
-  const lease = await client.lock("no-way", { ttlMs: 1_000 }).acquire();
-  const { url } = link;
-  link.close();
-  await assert.rejects(soon("it gives up", lease.release()), { name: "UnreachableError", message: new RegExp(url) });
+test("a release that cannot be made says so, and can be tried again", async () => {
+  const lease = await direct.lock("no-way").acquire();
+  await server.kill();
+  const message = new RegExp(server.url);
+  await assert.rejects(soon("it gives up", lease.release()), { name: "UnreachableError", message });
+  assert.equal(lease.held, false);
+  await server.start();
+  await lease.release();
+  await lease.release();
+  assert.equal((await direct.calls.look("no-way")).held, false);
+});
+
+test("work whose lock is lost is told so at once, though the lock cannot be released", async () => {
+  const working = client.lock("lost-work", { ttlMs: 1_500 }).run(async () => {
+    link.fate = () => "swallow";
+    await new Promise(() => undefined);
+  });
+  // To release it is tried eight times, for two seconds each: longer than this test has patience.
+  await assert.rejects(soon("it is told", working), (error: LostError) => error.reason === "out-of-time");
 });
 
 test("a grant that comes after a wait longer than the ttl is held", async () => {
