@@ -4,9 +4,11 @@
 //! is a proxy that breaks things. What is judged is what the server's history, the proxy and a fenced resource saw;
 //! nothing here trusts a driver's clock, or its word where somebody else saw the same.
 
+pub mod bug;
 pub mod driver;
 pub mod flaw;
 pub mod history;
+pub mod lag;
 pub mod link;
 pub mod report;
 pub mod resource;

@@ -1,6 +1,7 @@
 //! What came out of a run, as a table.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use crate::flaw::Flaw;
 
@@ -12,12 +13,22 @@ pub struct Verdict {
     /// Why it did not pass, if it did not.
     pub flaw: Option<Flaw>,
     /// How long it took.
-    pub took: std::time::Duration,
+    pub took: Duration,
+    /// How often it was run: more than once only if the machine was too busy to tell.
+    pub n_tries: u32,
+    /// How late the harness got its turn at worst.
+    pub lag: Duration,
     /// For people who look for the reason: requests and what the driver said.
     pub trace: String,
 }
 
 impl Verdict {
+    /// Of a script that did not run yet.
+    pub(crate) fn new(script: &'static str) -> Self {
+        let (took, lag) = (Duration::ZERO, Duration::ZERO);
+        Self { script, flaw: None, took, n_tries: 1, lag, trace: String::new() }
+    }
+
     /// In one word.
     pub fn word(&self) -> &'static str {
         match &self.flaw {
@@ -54,8 +65,10 @@ impl Report {
         for verdict in &self.verdicts {
             let Some(flaw @ Flaw::Wrong(_)) = &verdict.flaw else { continue };
             let trace = verdict.trace.trim_end().replace('\n', "\n    ");
+            let Verdict { script, n_tries, lag, .. } = verdict;
+            let tries = format!("try {n_tries}, the harness was up to {lag:?} late");
             let _ =
-                writeln!(shown, "{}: {} FAILED: {flaw}\n    {trace}", self.driver, verdict.script);
+                writeln!(shown, "{}: {script} FAILED ({tries}): {flaw}\n    {trace}", self.driver);
         }
         shown
     }

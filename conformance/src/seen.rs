@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::flaw::{Outcome, demand};
+
 /// A request that reached a link.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -67,6 +69,39 @@ impl Log {
     /// Those whose path contains `part`, oldest first.
     pub fn of(&self, part: &str) -> Vec<Seen> {
         self.lock().iter().filter(|seen| seen.path.contains(part)).cloned().collect()
+    }
+
+    /// Waits until there are `n` of them.
+    pub async fn when_seen(&self, part: &str, n: usize, within: Duration) -> Outcome {
+        self.wait(part, within, |seen| seen.len() >= n).await
+    }
+
+    /// Waits until one of them is so.
+    pub async fn when(
+        &self,
+        part: &str,
+        within: Duration,
+        is_so: impl Fn(&Seen) -> bool,
+    ) -> Outcome {
+        self.wait(part, within, |seen| seen.iter().any(&is_so)).await
+    }
+
+    async fn wait(
+        &self,
+        part: &str,
+        within: Duration,
+        are_so: impl Fn(&[Seen]) -> bool,
+    ) -> Outcome {
+        let give_up_at = Instant::now() + within;
+        while !are_so(&self.of(part)) {
+            let n = self.of(part).len();
+            demand!(
+                Instant::now() < give_up_at,
+                "within {within:?}, of requests to {part} only {n} came, and none as it should be"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
     }
 
     /// When the server can have ended what these requests keep alive, at the earliest: `ttl` after the last one that it

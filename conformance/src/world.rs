@@ -142,9 +142,10 @@ impl World {
             "{about:?} told lost {:?} after its lease can have ended",
             told.at.duration_since(end)
         );
+        // Seen from here the client counts from too early: it was busy before its request was here.
         let begin = end - ttl;
         demand!(
-            told.at >= begin + ttl / 2,
+            told.at >= begin + ttl / 4,
             "{about:?} told lost too early: {:?} of {ttl:?} were left",
             end.duration_since(told.at)
         );

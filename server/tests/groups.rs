@@ -39,6 +39,12 @@ async fn all_are_granted_or_none_is() {
     assert_eq!(refused.text_of("current_owner_id"), "ann");
     assert_eq!(refused.get("current_metadata"), &json!({"job": 7}));
     assert_eq!(client.get("/v1/locks/x").await.get("held"), false);
+    let alone = acquire(client, "bob", &["b"], json!({})).await;
+    assert_eq!((alone.status, alone.text_of("reason")), (409, "HELD".into()), "{alone:?}");
+    assert_eq!(
+        (alone.text_of("lock_name"), alone.text_of("current_owner_id")),
+        ("b".into(), "ann".into())
+    );
     let twice = acquire(client, "bob", &["x", "x"], json!({})).await;
     assert_eq!(twice.status, 400, "{twice:?}");
     let renewed = leases(&granted);

@@ -130,13 +130,13 @@ pub(super) async fn revoked_is_told(world: &World) -> Outcome {
 
 pub(super) async fn server_killed_lease_kept(world: &World) -> Outcome {
     world.connect("alice").await?;
-    let token = world.acquire("alice", "a", json!({"ttl_ms": 4000})).await?;
+    // Most of it is for a start on a machine that is busy.
+    let token = world.acquire("alice", "a", json!({"ttl_ms": 9000})).await?;
     world.server.kill().await;
+    world.log.when_seen("/renew", 1, ms(6000)).await?;
     world.server.start_again().await?;
-    let n_before = world.log.of("/renew").iter().filter(|seen| seen.is_served()).count();
-    world.stays_held(&["alice:a"], ms(4500)).await?;
-    let n_after = world.log.of("/renew").iter().filter(|seen| seen.is_served()).count();
-    demand!(n_after > n_before, "nothing was renewed after the restart");
+    world.log.when("/renew", ms(8000), |seen| seen.is_served()).await?;
+    world.stays_held(&["alice:a"], ms(500)).await?;
     let state = world.server.look("a").await?;
     demand!(state["fencing_token"] == token, "another token than {token}: {state}");
     Ok(())

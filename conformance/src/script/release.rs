@@ -47,12 +47,12 @@ pub(super) async fn nothing_after_release(world: &World) -> Outcome {
     world.acquire("alice", "a", json!({"ttl_ms": 1500})).await?;
     world.acquire("alice", "b", json!({"ttl_ms": 4500})).await?;
     // `a` is released just after a renewal: the next one would be due while the release is under way.
-    when_seen(world, "/locks/a/renew", true).await?;
+    world.log.when("/locks/a/renew", ms(5000), |seen| seen.answered_at.is_some()).await?;
     world.release("alice", "a").await?;
     // `b` is released while a renewal is under way.
-    when_seen(world, "/locks/b/renew", false).await?;
+    world.log.when_seen("/locks/b/renew", 1, ms(5000)).await?;
     let release = world.driver.begin(json!({"do": "release", "lease": "alice:b"}));
-    when_seen(world, "/locks/b/release", false).await?;
+    world.log.when_seen("/locks/b/release", 1, ms(5000)).await?;
     world.link().let_go();
     let answer = release.answer().await?;
     demand!(answer.is_ok(), "the release of b was answered {answer:?}");
@@ -83,18 +83,6 @@ pub(super) async fn release_gives_up(world: &World) -> Outcome {
     demand!(!world.is_held("alice:a").await?, "`check` says it is held after a release");
     tokio::time::sleep(ms(1000)).await;
     not_renewed_after_release(world, "a")
-}
-
-/// Waits until such a request came, or was answered.
-async fn when_seen(world: &World, part: &str, is_answered: bool) -> Outcome {
-    for _ in 0..1000 {
-        let fits = |seen: &crate::seen::Seen| !is_answered || seen.answered_at.is_some();
-        if world.log.of(part).iter().any(fits) {
-            return Ok(());
-        }
-        tokio::time::sleep(ms(5)).await;
-    }
-    Err(broken(format!("no {part} came within 5 s")))
 }
 
 fn not_renewed_after_release(world: &World, lock: &str) -> Outcome {

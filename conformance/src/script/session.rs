@@ -25,9 +25,9 @@ async fn open(world: &World, ttl_ms: u64, margin_ms: u64, n_locks: usize) -> Out
 }
 
 pub(super) async fn session_many_locks(world: &World) -> Outcome {
-    let leases = open(world, 2000, 200, N_LOCKS).await?;
+    let leases = open(world, 3000, 300, N_LOCKS).await?;
     let leases: Vec<_> = leases.iter().map(String::as_str).collect();
-    world.stays_held(&leases, ms(4000)).await?;
+    world.stays_held(&leases, ms(6000)).await?;
     let n_renewals = world.log.of("/renew").len();
     demand!(n_renewals == 0, "{n_renewals} locks of a session were renewed by themselves");
     let n_kept = world.log.of("/keepalive").len();
@@ -40,7 +40,7 @@ pub(super) async fn session_many_locks(world: &World) -> Outcome {
     let n_released = history.of("released").len();
     demand!(n_released == N_LOCKS, "{n_released} of {N_LOCKS} locks were released");
     let n_before = world.log.of("/keepalive").len();
-    tokio::time::sleep(ms(1000)).await;
+    tokio::time::sleep(ms(1500)).await;
     let n_after = world.log.of("/keepalive").len();
     demand!(n_after == n_before, "kept alive after it was closed");
     let refused = json!({"do": "acquire", "client": "alice", "lease": "late", "lock": "late", "session": "s"});

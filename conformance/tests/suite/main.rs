@@ -1,5 +1,6 @@
 //! The suite with Rust's driver, and the suite judged itself: deliberate bugs are found.
 
+mod bugs;
 mod rust;
 
 use std::path::PathBuf;
@@ -7,6 +8,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use leasehold_conformance::world::Setup;
+
+/// One after the other: each run wants the machine for itself.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// The server's binary. It is another package's, so cargo does not build it for us.
 fn server() -> PathBuf {

@@ -4,10 +4,11 @@ use leasehold_conformance::report::table;
 use leasehold_conformance::run::run;
 use leasehold_conformance::script::SCRIPTS;
 
-use crate::setup;
+use crate::{TURN, setup};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rust_sdk_conforms() {
+    let _turn = TURN.lock().await;
     let report = run(&setup(env!("CARGO_BIN_EXE_rust-driver")), SCRIPTS, 8).await;
     assert!(report.is_good(), "{}\n{}", report.failures(), table(std::slice::from_ref(&report)));
     assert_eq!(report.count("ok"), SCRIPTS.len(), "{}", table(std::slice::from_ref(&report)));

@@ -47,6 +47,10 @@ pub(super) async fn acquire(
         }
         Ok(Ok(WaitedAll::Over { n, view })) => Ok(lock::wait_over(&app, key(n), &view).into()),
         Ok(Err(Rejection::Member { n, why })) => Ok(lock::not_acquired(&app, key(n), *why)?.into()),
+        // One lock alone is a member of nothing.
+        Ok(Err(rejection)) if request.locks.len() == 1 => {
+            Ok(lock::not_acquired(&app, key(0), rejection)?.into())
+        }
         Ok(Err(rejection)) => Err(rejection.into()),
         Err(engine::Error::Busy) => {
             Ok(lock::refuse(&app, key(0), Reason::BusyRetry, None, BUSY_RETRY_MS).into())

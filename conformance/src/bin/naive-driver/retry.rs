@@ -1,0 +1,47 @@
+//! Asking again.
+
+use std::time::{Duration, Instant};
+
+use leasehold::Error;
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// No word is heard of these, so they are asked again: 12 times, or as long as one waits.
+pub(crate) fn is_worth_it(error: &Error) -> bool {
+    error.is_retryable() && !error.is_conflict()
+}
+
+/// The tries of one question.
+pub(crate) struct Tries {
+    n_left: u32,
+    until: Option<Instant>,
+}
+
+impl Tries {
+    pub(crate) fn of_wait(wait: Duration) -> Self {
+        let until = Some(Instant::now() + wait).filter(|_| !wait.is_zero());
+        Self { n_left: 12, until }
+    }
+
+    pub(crate) fn few() -> Self {
+        Self::of_wait(Duration::ZERO)
+    }
+
+    /// Whether there is another try, after a pause.
+    pub(crate) async fn again(&mut self, error: &Error) -> bool {
+        self.n_left = self.n_left.saturating_sub(1);
+        let is_left = self.until.map_or(self.n_left > 0, |until| Instant::now() < until);
+        let again = is_left && is_worth_it(error);
+        if again {
+            tokio::time::sleep(PAUSE).await;
+        }
+        again
+    }
+}
+
+/// An id nobody else has.
+pub(crate) fn request_id() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    static N: AtomicU64 = AtomicU64::new(0);
+    format!("naive-{}-{}", std::process::id(), N.fetch_add(1, Relaxed))
+}
