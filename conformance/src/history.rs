@@ -38,6 +38,12 @@ impl History {
         Self(answer["events"].as_array().into_iter().flatten().rev().map(read).collect())
     }
 
+    /// Without what happened to locks with such names.
+    pub(crate) fn without(mut self, prefix: &str) -> Self {
+        self.0.retain(|event| !event.lock.starts_with(prefix));
+        self
+    }
+
     /// Those of one kind.
     pub fn of(&self, kind: &str) -> Vec<&Happened> {
         self.0.iter().filter(|event| event.kind == kind).collect()

@@ -1,8 +1,8 @@
 //! The real server, in a process of its own.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::{Client, Method, Process, Response, Signal, TempDir, folder};
@@ -14,12 +14,16 @@ use crate::flaw::{Outcome, broken, demand};
 use crate::history::History;
 use crate::link::Upstream;
 
+/// How the names of locks begin that only the harness has a use for.
+const MARK: &str = "~mark-";
+
 /// A server with data of its own. Killed when dropped.
 pub struct Server {
     binary: PathBuf,
     data: TempDir,
     process: Mutex<Option<Process>>,
     address: watch::Sender<Option<std::net::SocketAddr>>,
+    n_marks: AtomicU64,
 }
 
 /// A lease of an owner that the harness plays.
@@ -42,6 +46,7 @@ impl Server {
             data: folder(),
             process: Mutex::new(None),
             address: watch::Sender::new(None),
+            n_marks: AtomicU64::new(0),
         };
         server.start_again().await?;
         Ok(server)
@@ -133,14 +138,31 @@ impl Server {
 
     /// What happened in the default namespace.
     pub async fn history(&self) -> Outcome<History> {
-        self.history_of("/v1/history").await
+        self.history_of("/v1").await
     }
 
-    /// What happened, by the path of a history.
-    pub async fn history_of(&self, path: &str) -> Outcome<History> {
-        let answer = self.ask(Method::GET, &format!("{path}?limit=1000"), Value::Null).await?;
-        demand!(answer.status == 200, "no history: {}", answer.text);
-        Ok(History::read(&answer.body))
+    /// What happened in the namespace with this path.
+    ///
+    /// History is written behind the answers. So something is made to happen that can be told from all else, and once
+    /// that is there, so is everything before it.
+    pub async fn history_of(&self, namespace: &str) -> Outcome<History> {
+        let mark = format!("{MARK}{}", self.n_marks.fetch_add(1, Relaxed));
+        let acquire = json!({"owner_id": "mark", "ttl_ms": 60_000});
+        let path = format!("{namespace}/locks/{mark}/acquire");
+        let answer = self.ask(Method::POST, &path, acquire).await?;
+        demand!(answer.status == 200, "a free lock was refused: {}", answer.text);
+        let give_up_at = Instant::now() + PATIENCE;
+        loop {
+            let path = format!("{namespace}/history?limit=1000");
+            let answer = self.ask(Method::GET, &path, Value::Null).await?;
+            demand!(answer.status == 200, "no history: {}", answer.text);
+            let history = History::read(&answer.body);
+            if !history.of_lock("granted", &mark).is_empty() {
+                return Ok(history.without(MARK));
+            }
+            demand!(Instant::now() < give_up_at, "history is {PATIENCE:?} behind");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// History, once it is as `is_so` wants it; the history as it is if that takes longer than `within`.

@@ -6,6 +6,8 @@
 mod fenced_sqlite;
 #[path = "../examples/lock.rs"]
 mod lock;
+#[path = "../examples/orders.rs"]
+mod orders;
 #[path = "../examples/session.rs"]
 mod session;
 
@@ -17,6 +19,19 @@ async fn a_lock_is_taken_and_given_back() {
     let url = format!("http://{}", local.address);
     assert_eq!(lock::demo(&url).await.unwrap(), 1);
     assert_eq!(lock::demo(&url).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn the_example_of_the_page_is_the_one_that_runs() {
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    assert_eq!(orders::orders(&url).await.unwrap(), 1);
+    assert_eq!(orders::orders(&url).await.unwrap(), 2);
+    let source = include_str!("../examples/orders.rs").replace("pub(crate) ", "");
+    let (_, shown) = source.split_once("\n\n").unwrap();
+    let (shown, _) = shown.split_once("\nasync fn write_with").unwrap();
+    let page = include_str!("../../docs/sdk.md");
+    assert!(page.contains(shown), "docs/sdk.md should show:\n{shown}");
 }
 
 #[tokio::test]

@@ -1,17 +1,18 @@
-//! `conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N]`: runs the suite and prints a table.
+//! `conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N] [--write PAGE]`: runs the
+//! suite and prints a table.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
 use std::process::ExitCode;
 
-use leasehold_conformance::report::table;
+use leasehold_conformance::report::{Report, table};
 use leasehold_conformance::run::run;
 use leasehold_conformance::script::{SCRIPTS, Script};
 use leasehold_conformance::world::Setup;
 
-const USAGE: &str = "usage: conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N]
+const USAGE: &str = "usage: conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N] [--write PAGE]
 
 Runs every script, or those named, with each driver against servers of its own, and prints a table. Fails if a script
-failed. A driver's command is split at white space. scripts/conformance builds all that is needed.";
+failed. With --write, the table also goes between the marks in PAGE. A driver's command is split at white space. scripts/conformance builds all that is needed.";
 
 /// How many scripts run at the same time. They mostly wait.
 const N_JOBS: usize = 8;
@@ -21,6 +22,7 @@ struct Arguments {
     drivers: Vec<String>,
     scripts: Vec<Script>,
     n_jobs: usize,
+    page: Option<String>,
 }
 
 #[tokio::main]
@@ -32,7 +34,7 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let Arguments { server, drivers, scripts, n_jobs } = arguments;
+    let Arguments { server, drivers, scripts, n_jobs, page } = arguments;
     let mut reports = Vec::new();
     for driver in drivers {
         let setup = Setup {
@@ -40,24 +42,47 @@ async fn main() -> ExitCode {
             driver: driver.split_whitespace().map(Into::into).collect(),
             environment: Vec::new(),
         };
-        reports.push(run(&setup, &scripts, n_jobs).await);
+        let mut report = run(&setup, &scripts, n_jobs).await;
+        // Two drivers of one SDK are told apart by what they were told last.
+        let is_second = reports.iter().any(|other: &Report| other.driver == report.driver);
+        if let Some(last) = setup.driver.last().filter(|_| is_second) {
+            report.driver = format!("{} {last}", report.driver);
+        }
+        reports.push(report);
     }
     let is_good = reports.iter().all(|report| report.is_good());
     for report in &reports {
         eprint!("{}", report.failures());
     }
     print!("{}", table(&reports));
+    if let Some(Err(why)) = page.map(|page| write(&page, &table(&reports))) {
+        eprintln!("{why}");
+        return ExitCode::FAILURE;
+    }
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Puts the table where the page wants it.
+fn write(page: &str, table: &str) -> Result<(), String> {
+    const MARKS: [&str; 2] = ["<!-- results -->\n", "<!-- end of results -->\n"];
+    let text = std::fs::read_to_string(page).map_err(|why| format!("{page}: {why}"))?;
+    let split = text.split_once(MARKS[0]);
+    let split = split.and_then(|(before, rest)| Some((before, rest.split_once(MARKS[1])?.1)));
+    let (before, after) = split.ok_or_else(|| format!("{page}: it has no {MARKS:?}"))?;
+    let text = format!("{before}{}{table}{}{after}", MARKS[0], MARKS[1]);
+    std::fs::write(page, text).map_err(|why| format!("{page}: {why}"))
 }
 
 fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let (mut server, mut drivers, mut only, mut n_jobs) = (None, Vec::new(), Vec::new(), N_JOBS);
+    let mut page = None;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--server" => server = Some(value()?),
             "--driver" => drivers.push(value()?),
             "--only" => only.push(value()?),
+            "--write" => page = Some(value()?),
             "--jobs" => n_jobs = value()?.parse().map_err(|_| "--jobs needs a number")?,
             _ => return Err(format!("{word} is not known")),
         }
@@ -72,5 +97,5 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     if drivers.is_empty() {
         return Err("--driver is missing".into());
     }
-    Ok(Arguments { server, drivers, scripts, n_jobs: n_jobs.max(1) })
+    Ok(Arguments { server, drivers, scripts, n_jobs: n_jobs.max(1), page })
 }

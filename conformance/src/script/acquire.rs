@@ -115,7 +115,7 @@ pub(super) async fn namespaced(world: &World) -> Outcome {
     world.acquire("alice", lock, json!({"ttl_ms": 1500})).await?;
     world.stays_held(&[&crate::world::lease_of("alice", lock)], ms(1600)).await?;
     world.release("alice", lock).await?;
-    let path = "/v1/namespaces/Stra%C3%9Fe%207%2Fa/history";
+    let path = "/v1/namespaces/Stra%C3%9Fe%207%2Fa";
     let history = world.server.history_of(path).await?;
     let kinds: Vec<_> = history.all().iter().map(|event| (&*event.kind, &*event.lock)).collect();
     demand!(kinds == [("granted", lock), ("released", lock)], "not so: {history:?}");

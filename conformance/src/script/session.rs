@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::ms;
 use crate::flaw::{Outcome, demand};
+use crate::history::History;
 use crate::world::World;
 
 const N_LOCKS: usize = 40;
@@ -36,7 +37,9 @@ pub(super) async fn session_many_locks(world: &World) -> Outcome {
     for lease in &leases {
         demand!(!world.is_held(lease).await?, "{lease} is held after its session was closed");
     }
-    let history = world.server.history().await?;
+    // They go in slices, the first of them before the answer.
+    let are_released = |history: &History| history.of("released").len() == N_LOCKS;
+    let history = world.server.history_when(ms(3000), are_released).await?;
     let n_released = history.of("released").len();
     demand!(n_released == N_LOCKS, "{n_released} of {N_LOCKS} locks were released");
     let n_before = world.log.of("/keepalive").len();
@@ -59,7 +62,7 @@ pub(super) async fn session_loss(world: &World) -> Outcome {
         world.lost_in_time(("lease", lease), &kept_by, ms(2400)).await?;
         demand!(!world.is_held(lease).await?, "{lease} is held although its session is lost");
     }
-    let is_over = |history: &crate::history::History| history.of("expired").len() == 5;
+    let is_over = |history: &History| history.of("expired").len() == 5;
     let history = world.server.history_when(ms(5000), is_over).await?;
     demand!(is_over(&history), "the server keeps what was told lost: {history:?}");
     Ok(())

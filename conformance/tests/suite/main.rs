@@ -1,6 +1,7 @@
 //! The suite with Rust's driver, and the suite judged itself: deliberate bugs are found.
 
 mod bugs;
+mod page;
 mod rust;
 
 use std::path::PathBuf;
