@@ -117,14 +117,20 @@ impl World {
         let mut world = Self::new();
         let session = SessionDigest([1; 32]);
         let ttl = Span::from_secs(60);
-        let open =
-            OpenSession { digest: session, owner: owner(), dialect: DIALECT, ttl, peer: None };
+        let open = OpenSession {
+            digest: session,
+            owner: owner(),
+            dialect: DIALECT,
+            ttl,
+            peer: None,
+            credential: None,
+        };
         world.machine.apply(world.now, open);
         for n in 1..=n_leases {
             let acquire = Acquire { session: Some(session), ttl: None, ..acquire(n) };
             world.machine.apply(world.now, acquire);
         }
-        let close = CloseSession { session, dialect: DIALECT };
+        let close = CloseSession { session, principal: None, dialect: DIALECT };
         world.machine.apply(world.now, close);
         world
     }

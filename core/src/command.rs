@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::lease::{LeaseId, LeaseNumber, Mode, Secret};
 use crate::name::{Dialect, LockKey, Owner, Peer};
-use crate::session::{SessionDigest, SessionNumber};
+use crate::session::{Credential, SessionDigest, SessionNumber};
 use crate::time::Span;
 use crate::token::Token;
 
@@ -42,6 +42,8 @@ pub struct Acquire {
     pub secret: Secret,
     /// Where it comes from, if nobody vouches for its principal: then it is counted with all that comes from there.
     pub peer: Option<Peer>,
+    /// Most leases of its principal, if that is less than the limits say.
+    pub quota: Option<u32>,
 }
 
 impl Acquire {
@@ -63,6 +65,7 @@ impl Acquire {
             request_id: None,
             secret,
             peer: None,
+            quota: None,
         }
     }
 }
@@ -175,6 +178,8 @@ pub enum Proof {
         lock: LockKey,
         /// The session.
         session: SessionDigest,
+        /// Whose session it must be, if that matters.
+        principal: Option<Arc<str>>,
     },
 }
 
@@ -297,6 +302,8 @@ pub struct OpenSession {
     pub ttl: Span,
     /// Where it comes from, if nobody vouches for its principal.
     pub peer: Option<Peer>,
+    /// What it is opened with, for dialects that ask for credentials only then. It ends by then at the latest.
+    pub credential: Option<Arc<Credential>>,
 }
 
 /// Let a session last its ttl from now.
@@ -304,6 +311,8 @@ pub struct OpenSession {
 pub struct KeepSession {
     /// Which.
     pub session: SessionDigest,
+    /// Whose it must be, if that matters: its secret may be known to somebody who should not know it.
+    pub principal: Option<Arc<str>>,
     /// Through which protocol.
     pub dialect: Dialect,
 }
@@ -313,6 +322,8 @@ pub struct KeepSession {
 pub struct CloseSession {
     /// Which.
     pub session: SessionDigest,
+    /// Whose it must be, if that matters.
+    pub principal: Option<Arc<str>>,
     /// Through which protocol.
     pub dialect: Dialect,
 }

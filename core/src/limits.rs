@@ -163,6 +163,8 @@ impl Limits {
             Limit::RequestsTotal => number(self.requests_total_bytes_max),
             Limit::QueuesTotal => number(self.queues_total_bytes_max),
             Limit::Group => number(self.group_max),
+            // A principal without a quota of its own has this.
+            Limit::Quota => self.principal_leases_max.into(),
         }
     }
 
@@ -247,6 +249,7 @@ impl Limit {
             Limit::RequestsTotal => "requests-total-bytes-max",
             Limit::QueuesTotal => "queues-total-bytes-max",
             Limit::Group => "group-max",
+            Limit::Quota => "quota in auth-file",
         }
     }
 }

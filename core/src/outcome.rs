@@ -187,7 +187,7 @@ pub struct Exceeded {
     pub allowed: u64,
 }
 
-/// Which limit was met. Each is a field of [`crate::Limits`].
+/// Which limit was met. Each is a field of [`crate::Limits`], but for the quota of a principal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each is the limit of its name")]
 pub enum Limit {
@@ -213,4 +213,5 @@ pub enum Limit {
     RequestsTotal,
     QueuesTotal,
     Group,
+    Quota,
 }

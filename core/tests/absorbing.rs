@@ -117,7 +117,7 @@ fn a_group_and_a_credential_are_part_of_what_is_kept() {
     let digest = session.digest;
     absorb(&mut machine, Change::SessionOpened(Box::new(session.clone()))).expect("new");
     assert_eq!(again(&machine).session(&digest), Some(session));
-    let keep = KeepSession { session: digest, dialect: Dialect(4) };
+    let keep = KeepSession { session: digest, principal: None, dialect: Dialect(4) };
     let kept = machine.apply(Timestamp::ZERO + Span::from_secs(50), keep).outcome;
     assert_eq!(kept, Ok(not_after), "no keep-alive outlasts the credential");
 }

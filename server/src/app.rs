@@ -14,7 +14,7 @@ use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 
-use crate::auth::Caller;
+use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content};
@@ -54,6 +54,8 @@ pub struct Parts {
     pub answers: Arc<Answers>,
     /// What happened before what the engine still remembers, if that is kept.
     pub(crate) history: Option<History>,
+    /// Whether anybody is asked who they are, and what they may.
+    pub auth: Arc<Gate>,
     /// Where files are, if anywhere.
     pub(crate) files: Option<files::Store>,
 }
@@ -80,8 +82,14 @@ impl App {
             backups: None,
             answers,
             history: None,
+            auth: Gate::off(),
             files: None,
         }))
+    }
+
+    /// Asks who somebody is, or does not.
+    pub fn with_auth(self, auth: Arc<Gate>) -> Self {
+        Self(Arc::new(Parts { auth, ..Parts::clone(&self) }))
     }
 
     /// Takes backups, if these are any.

@@ -130,6 +130,8 @@ pub struct Metrics {
     pub answers_bytes: Gauge,
     /// Streams of events.
     pub event_streams: Gauge,
+    /// For how long the auth file or one it names could not be used, in seconds.
+    pub(crate) auth_stale: Family<NoLabels, Gauge>,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
@@ -184,6 +186,7 @@ impl Metrics {
             journal_bytes: Gauge::default(),
             fold_failures: Counter::default(),
             backup_age: Family::default(),
+            auth_stale: Family::default(),
             commit_latency: millis(0.02),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
@@ -221,6 +224,9 @@ impl Metrics {
         r.register("leasehold_journal_bytes", "Bytes of records not in the tables yet", bytes);
         let failures = self.fold_failures.clone();
         r.register("leasehold_fold_failures", "Folds of the journal that failed", failures);
+        let stale = self.auth_stale.clone();
+        let about = "Since when the auth file, or a file it names, cannot be used";
+        r.register("leasehold_auth_stale_seconds", about, stale);
         let age = self.backup_age.clone();
         r.register("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
         let commit = self.commit_latency.clone();

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use leasehold_core::RetryHint;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::auth::{Gate, reload};
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
@@ -51,6 +52,10 @@ pub struct Settings {
     pub dialect: dialect::Options,
     /// Where notes of leases held or waiting too long are sent; `None`: nowhere.
     pub webhook: Option<webhook::Options>,
+    /// Who may do what; `None`: nobody is asked who they are.
+    pub auth_file: Option<PathBuf>,
+    /// How many wrong credentials one address may send in a minute.
+    pub auth_failures_per_minute: u32,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -64,6 +69,8 @@ pub enum Error {
     Files(std::io::Error),
     /// It cannot send notes.
     Webhook(String),
+    /// It does not know who may do what.
+    Auth(String),
     /// Its store could not go on.
     Store(store::Error),
 }
@@ -74,6 +81,7 @@ impl std::fmt::Display for Error {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Error::Files(error) => write!(f, "cannot keep files: {error}"),
             Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
+            Error::Auth(why) => f.write_str(why),
             Error::Store(error) => error.fmt(f),
         }
     }
@@ -95,6 +103,8 @@ pub struct Server {
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
     /// Sends notes.
     webhook: Option<JoinHandle<()>>,
+    /// Looks at the auth file again, and again when told to.
+    reloading: Option<(JoinHandle<()>, Arc<Notify>)>,
 }
 
 impl Server {
@@ -106,6 +116,12 @@ impl Server {
     /// The same, with a clock of the caller's.
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let Settings { listen, http, .. } = settings;
+        let auth = match &settings.auth_file {
+            Some(file) => {
+                Gate::load(file, settings.auth_failures_per_minute).map_err(Error::Auth)?
+            }
+            None => Gate::off(),
+        };
         let cannot = |error| Error::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -139,6 +155,7 @@ impl Server {
             settings.dialect,
             limits,
         )
+        .with_auth(auth.clone())
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
         let app = match &data {
             Some(data) => app.with_history(data),
@@ -172,7 +189,12 @@ impl Server {
             let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
             (backups, keeping)
         });
-        Ok(Self { address, engine, handle, accepting, stop, beside, backups, webhook })
+        let reloading = auth.is_on().then(|| {
+            let now = Arc::new(Notify::new());
+            let watch = reload::keep_up(auth, handle.clone(), metrics, now.clone());
+            (tokio::spawn(watch), now)
+        });
+        Ok(Self { address, engine, handle, accepting, stop, beside, backups, webhook, reloading })
     }
 
     /// Where a dialect listens on its own, if it does.
@@ -183,6 +205,11 @@ impl Server {
     /// The engine, for those in the same process.
     pub fn engine(&self) -> &EngineHandle {
         &self.handle
+    }
+
+    /// Looks at the auth file again at once.
+    pub fn reload(&self) {
+        self.reloading.iter().for_each(|(_, now)| now.notify_one());
     }
 
     /// Runs until `signal` comes, then stops in good order; or until it cannot go on.
@@ -197,6 +224,7 @@ impl Server {
     /// Accepts nothing more, finishes what was accepted, answers those who wait, folds, and ends.
     pub async fn stop(self) -> Result<(), Error> {
         self.stop.send_replace(true);
+        self.reloading.iter().for_each(|(reloading, _)| reloading.abort());
         self.handle.stop();
         // A task that panicked has been told of already.
         let _ = self.accepting.await;

@@ -125,20 +125,27 @@ impl Front {
                 digest[..8].copy_from_slice(&self.secrets.draw().to_le_bytes());
                 let session = SessionDigest(digest);
                 let (owner, ttl) = (owner(client), Span::from_millis(*ttl_ms));
-                let ask = OpenSession { digest: session, owner, dialect, ttl, peer: None };
+                let ask = OpenSession {
+                    digest: session,
+                    owner,
+                    dialect,
+                    ttl,
+                    peer: None,
+                    credential: None,
+                };
                 self.call(ask, move |opened| Answer::SessionOpened {
                     session,
                     expiry: handle.expiry(opened.deadline, now),
                 })
             }
             Request::KeepSession(session) => {
-                let ask = KeepSession { session: *session, dialect };
+                let ask = KeepSession { session: *session, principal: None, dialect };
                 self.call(ask, move |deadline| Answer::SessionKept {
                     expiry: handle.expiry(deadline, now),
                 })
             }
             Request::CloseSession(session) => {
-                let ask = CloseSession { session: *session, dialect };
+                let ask = CloseSession { session: *session, principal: None, dialect };
                 self.call(ask, |()| Answer::SessionClosed)
             }
         }

@@ -9,7 +9,7 @@ use leasehold_core::{RetryHint, Span};
 use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect::files;
 use leasehold_server::serve::{Server, Settings};
-use leasehold_server::{dialect, engine, http};
+use leasehold_server::{auth, dialect, engine, http};
 
 use crate::client::Client;
 
@@ -38,10 +38,16 @@ pub fn settings(data: Option<&Path>) -> Settings {
         history: Default::default(),
         dialects: dialect::ALL.to_vec(),
         engine: engine::Options::default(),
-        http: http::Options::default(),
+        // Tests that write their requests by hand call it by one of these.
+        http: http::Options {
+            hosts: ["a", "b", "x"].map(String::from).into(),
+            ..http::Options::default()
+        },
         retry: RetryHint::default(),
         dialect: dialect::Options { files, ..dialect::Options::default() },
         webhook: None,
+        auth_file: None,
+        auth_failures_per_minute: auth::FAILURES_PER_MINUTE,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

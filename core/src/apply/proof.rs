@@ -45,8 +45,8 @@ pub(crate) fn prove(
             let lock = settled_lock(t, lock)?;
             t.held_by(lock, owner, dialect).ok_or(Rejection::NotOwner)
         }
-        Proof::Session { lock, session } => {
-            let session = super::session::live(t, session, dialect)?;
+        Proof::Session { lock, session, principal } => {
+            let session = super::session::own(t, session, dialect, principal.as_deref())?;
             let lock = settled_lock(t, lock)?;
             let mut holders = t.state.holders(lock);
             holders

@@ -7,7 +7,7 @@ use crate::footprint::{WAITER_BYTES, request_bytes};
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::namespace::{self, Namespace};
-use crate::outcome::{Limit, Rejection};
+use crate::outcome::{Exceeded, Limit, Rejection};
 use crate::owner::{self, Known};
 use crate::request::Request;
 use crate::state::State;
@@ -31,11 +31,12 @@ pub(crate) struct Need<'a> {
 
 /// Makes sure that there is room for one more lease, and for its lock, its namespace and its owner if they are new.
 pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
-    let Acquire { owner, peer, .. } = need.acquire;
+    let Acquire { owner, peer, quota, .. } = need.acquire;
     let known = t.state.owners.find(owner);
     let account = t.state.owners.account(known, owner, *peer);
     let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
     t.limits.within(Limit::PrincipalLeases, n_leases < t.limits.principal_leases_max)?;
+    check_quota(*quota, n_leases as usize + 1)?;
     check_lease(t.state, t.limits, need)?;
     if need.lock.is_some() {
         return check_names(t, need, known, false);
@@ -68,6 +69,7 @@ pub(crate) fn check_all(
     let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
     let n_leases_max = t.limits.principal_leases_max as usize;
     t.limits.within(Limit::PrincipalLeases, n_leases as usize + n <= n_leases_max)?;
+    check_quota(first.quota, n_leases as usize + n)?;
     check_leases(t.state, t.limits, &Need { acquire: first, request, lock: None, waits }, n)?;
     let wanted: Vec<_> = each.iter().filter_map(|a| t.state.find_lock(&a.lock)).collect();
     let is_idle = |lock: &&Slot<Lock>| t.state.locks[**lock].busy().is_none();
@@ -87,6 +89,16 @@ pub(crate) fn check_all(
         super::sweep::forget_lock(t, idle);
     }
     Ok(())
+}
+
+/// That a principal which was given less than others has no more than that.
+fn check_quota(quota: Option<u32>, n_leases: usize) -> Result<(), Rejection> {
+    match quota {
+        Some(max) if n_leases > max as usize => {
+            Err(Rejection::Limit(Exceeded { limit: Limit::Quota, allowed: max.into() }))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The budget of names for several leases of one owner.

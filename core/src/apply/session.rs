@@ -23,7 +23,8 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionO
         // Secrets are drawn at random; the same one twice means the caller draws them badly.
         return Err(Rejection::RequestConflict);
     }
-    let (number, deadline) = (t.state.next_session, t.now + open.ttl);
+    let not_after = open.credential.as_ref().map_or(Timestamp::NEVER, |known| known.not_after);
+    let (number, deadline) = (t.state.next_session, (t.now + open.ttl).min(not_after));
     t.record(Change::SessionOpened(Box::new(SessionRecord {
         number,
         digest: open.digest,
@@ -33,14 +34,14 @@ pub(crate) fn open(t: &mut Transition<'_>, open: OpenSession) -> Result<SessionO
         opened_at: t.now,
         deadline,
         ended: None,
-        credential: None,
+        credential: open.credential,
         peer: open.peer,
     })));
     Ok(SessionOpened { number, deadline })
 }
 
 pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Timestamp, Rejection> {
-    let slot = live(t, &keep.session, keep.dialect)?;
+    let slot = own(t, &keep.session, keep.dialect, keep.principal.as_deref())?;
     let Session { number, ttl, ref credential, .. } = t.state.sessions[slot];
     let not_after = credential.as_ref().map_or(Timestamp::NEVER, |credential| credential.not_after);
     let deadline = (t.now + ttl).min(not_after);
@@ -50,7 +51,7 @@ pub(crate) fn keep(t: &mut Transition<'_>, keep: &KeepSession) -> Result<Timesta
 
 /// From this moment every lease of the session is over, though it may take some sweeps to write it down.
 pub(crate) fn close(t: &mut Transition<'_>, close: &CloseSession) -> Result<(), Rejection> {
-    let slot = live(t, &close.session, close.dialect)?;
+    let slot = own(t, &close.session, close.dialect, close.principal.as_deref())?;
     let session = t.state.sessions[slot].number;
     t.record(Change::SessionEnded { session, how: Ending::Released, at: t.now });
     Ok(())
@@ -76,4 +77,17 @@ pub(crate) fn live(
     let session = &t.state.sessions[slot];
     let is_live = session.dialect == dialect && session.ending(t.now).is_none();
     if is_live { Ok(slot) } else { Err(Rejection::NoSuchSession) }
+}
+
+/// The same, if it is this principal's. To anybody else it is not there: a secret that was learnt proves nothing.
+pub(crate) fn own(
+    t: &Transition<'_>,
+    digest: &SessionDigest,
+    dialect: Dialect,
+    principal: Option<&str>,
+) -> Result<Slot<Session>, Rejection> {
+    let slot = live(t, digest, dialect)?;
+    let owner = t.state.owner(t.state.sessions[slot].owner);
+    let is_own = principal.is_none_or(|principal| *owner.principal == *principal);
+    if is_own { Ok(slot) } else { Err(Rejection::NoSuchSession) }
 }

@@ -179,7 +179,7 @@ impl Model {
                 let mut holders = self.holders(lock).into_iter().rev();
                 holders.find(|n| mine(&self.leases[*n])).ok_or("NotOwner".into())
             }
-            Proof::Session { lock, session } => {
+            Proof::Session { lock, session, .. } => {
                 let session = self.live_session(session, dialect, None)?;
                 self.settle(lock);
                 let mut holders = self.holders(lock).into_iter().rev();

@@ -350,6 +350,7 @@ impl What {
             request_id: request_id(id),
             secret: secret(number),
             peer: peer(who),
+            quota: None,
         }
     }
 }
@@ -365,7 +366,7 @@ impl Way {
             Way::Number => Proof::Number { number, principal: None },
             Way::Owner { lock } => Proof::Owner { lock: key(lock), owner: owner(who) },
             Way::Session { lock, session } => {
-                Proof::Session { lock: key(lock), session: digest(session) }
+                Proof::Session { lock: key(lock), session: digest(session), principal: None }
             }
         }
     }
@@ -379,14 +380,15 @@ fn of_session(what: &What) -> Command {
             dialect: Dialect(who.dialect),
             ttl: Span::from_secs(ttl),
             peer: peer(who),
+            credential: None,
         }),
         What::Keep { session, dialect } => {
             let (session, dialect) = (digest(session), Dialect(dialect));
-            Command::KeepSession(KeepSession { session, dialect })
+            Command::KeepSession(KeepSession { session, principal: None, dialect })
         }
         What::Close { session, dialect } => {
             let (session, dialect) = (digest(session), Dialect(dialect));
-            Command::CloseSession(CloseSession { session, dialect })
+            Command::CloseSession(CloseSession { session, principal: None, dialect })
         }
         ref other => panic!("not about a session: {other:?}"),
     }

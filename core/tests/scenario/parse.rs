@@ -144,12 +144,15 @@ impl<'a> Line<'a> {
                 dialect,
                 ttl: self.span("ttl")?.ok_or("open ttl=?")?,
                 peer: self.number("peer")?.map(Peer),
+                credential: None,
             }),
             "keep" => {
-                Command::KeepSession(KeepSession { session: digest(self.target()?), dialect })
+                let (session, principal) = (digest(self.target()?), self.principal());
+                Command::KeepSession(KeepSession { session, principal, dialect })
             }
             "close" => {
-                Command::CloseSession(CloseSession { session: digest(self.target()?), dialect })
+                let (session, principal) = (digest(self.target()?), self.principal());
+                Command::CloseSession(CloseSession { session, principal, dialect })
             }
             _ => self.operators(machine, dialect)?,
         })
@@ -246,13 +249,19 @@ impl<'a> Line<'a> {
     }
 
     /// `#3` by id, `number=3` by number, or a lock's name with an owner or a session.
+    /// Whose it must be, if the script says.
+    fn principal(&self) -> Option<std::sync::Arc<str>> {
+        self.value("principal").map(Into::into)
+    }
+
     fn proof(&self, machine: &Machine) -> Result<Proof, String> {
         if let Some(number) = self.number("number")? {
-            let principal = self.value("principal").map(Into::into);
+            let principal = self.principal();
             return Ok(Proof::Number { number: LeaseNumber(number), principal });
         }
         if let Some(session) = self.value("session") {
-            return Ok(Proof::Session { lock: self.key()?, session: digest(session) });
+            let (lock, principal) = (self.key()?, self.principal());
+            return Ok(Proof::Session { lock, session: digest(session), principal });
         }
         let owner = self.owner()?;
         let Some(number) = self.target()?.strip_prefix('#') else {

@@ -3,21 +3,33 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use leasehold_core::LockKey;
+use axum::http::{HeaderMap, StatusCode};
+use leasehold_core::{LockKey, SessionRecord};
 
+use super::credential::{self, Credential};
+use super::gate::Authority;
 use super::need::{self, Governed, Own};
-use super::{Permitted, Principal, Right};
+use super::policy::refusal;
+use super::{Permitted, Principal, Right, View};
 use crate::door::Arrival;
-use crate::engine::ListLocks;
+use crate::engine::{EngineHandle, ListLocks, ReadSession};
+
+/// A credential that expires is looked at this often while somebody waits by it.
+const RECHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Whoever asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     principal: Principal,
+    /// What says what they may; `None`: nobody is asked who they are, and everybody may everything.
+    authority: Option<Arc<Authority>>,
     realm: Realm,
+    /// It showed something that only a dialect can tell the meaning of.
+    is_foreign: bool,
 }
 
 /// What the rights of a dialect are about.
@@ -28,8 +40,46 @@ enum Realm {
 }
 
 impl Caller {
-    pub(crate) fn new(principal: Principal) -> Self {
-        Self { principal, realm: Realm::Locks }
+    /// Nobody asks who anybody is.
+    pub(crate) fn unasked() -> Self {
+        let (principal, realm) = (Principal::anonymous(), Realm::Locks);
+        Self { principal, authority: None, realm, is_foreign: false }
+    }
+
+    /// Whoever the headers prove it to be.
+    pub(crate) fn identify(
+        authority: Arc<Authority>,
+        headers: &HeaderMap,
+        wall_ms: i64,
+    ) -> Result<Self, Denied> {
+        let bad = |why: &str| Denied::Unauthenticated(why.into());
+        let shown = credential::of(headers).map_err(bad)?;
+        let is_foreign = shown == Credential::Other;
+        let principal = match shown {
+            Credential::Nothing | Credential::Other => Principal::anonymous(),
+            Credential::Key(key) => {
+                authority.by_key(&key, wall_ms).ok_or_else(|| bad(credential::UNKNOWN_KEY))?
+            }
+        };
+        Ok(Self { principal, authority: Some(authority), realm: Realm::Locks, is_foreign })
+    }
+
+    /// Whoever opened this session, if what it was opened with still counts.
+    pub(crate) fn of_session(&self, session: &SessionRecord, wall_ms: i64) -> Option<Self> {
+        let Some(authority) = &self.authority else { return Some(self.clone()) };
+        let name = session.owner.principal.clone();
+        let principal = match &session.credential {
+            Some(credential) => {
+                let id = &credential.id;
+                authority.has_key(id, &name, wall_ms).then_some(())?;
+                Principal::known(name, credential.groups.clone(), id.clone())
+            }
+            None if Principal::anonymous().name() == &name => Principal::anonymous(),
+            None => return None,
+        };
+        // Whoever shows two credentials must be the same by both.
+        let is_other = !self.principal.is_anonymous() && self.principal.name() != principal.name();
+        (!is_other).then(|| Self { principal, is_foreign: false, ..self.clone() })
     }
 
     /// The same in the dialect of files, where other rights count.
@@ -41,6 +91,30 @@ impl Caller {
         &self.principal
     }
 
+    /// Is anybody asked who they are?
+    pub(crate) fn is_asked(&self) -> bool {
+        self.authority.is_some()
+    }
+
+    pub(crate) fn authority(&self) -> Option<&Arc<Authority>> {
+        self.authority.as_ref()
+    }
+
+    /// Did they show a credential that is none of ours? A dialect may know it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// Whose something must be to be their own. `None`: nobody is told apart.
+    pub(crate) fn name_if_asked(&self) -> Option<Arc<str>> {
+        self.authority.as_ref().map(|_| self.principal.name().clone())
+    }
+
+    /// May they see what proves a lease of this principal?
+    pub(crate) fn is(&self, principal: &str) -> bool {
+        **self.principal.name() == *principal
+    }
+
     /// May it ask this? What it may see of the answer is decided with it.
     pub(crate) fn permit<A: Governed>(&self, mut ask: A) -> Result<Permitted<A>, Denied> {
         ask.govern(self)?;
@@ -48,8 +122,14 @@ impl Caller {
     }
 
     /// What needs no right but the proof that comes with it: whoever loses a right can still give back what they have.
-    pub(crate) fn own<A: Own>(&self, ask: A) -> Permitted<A> {
+    pub(crate) fn own<A: Own>(&self, mut ask: A) -> Permitted<A> {
+        ask.bind(self);
         Permitted::new(ask)
+    }
+
+    /// A session, by its secret, to find out whose it is: for a dialect in which a session is the credential.
+    pub(crate) fn look_up(&self, read: ReadSession) -> Permitted<ReadSession> {
+        Permitted::new(read)
     }
 
     /// A list of what it has another right on than that to look.
@@ -87,23 +167,131 @@ impl Caller {
         if self.realm == Realm::Files { Right::FilesWrite } else { Right::Acquire }
     }
 
-    pub(crate) fn check(&self, _right: Right, _lock: &LockKey) -> Result<(), Denied> {
-        Ok(())
+    /// May it do this to this lock? Whether or not there is such a lock.
+    pub(crate) fn check(&self, right: Right, lock: &LockKey) -> Result<(), Denied> {
+        let Some(authority) = &self.authority else { return Ok(()) };
+        let rule = authority.rule(&self.principal, right, lock);
+        self.denied_unless(rule.is_some(), || refusal(&self.principal, right, lock))
     }
 
     /// Is there any lock in `namespace` it has this right on? Without a namespace: in any.
-    pub(super) fn check_somewhere(
+    pub(crate) fn check_somewhere(
         &self,
-        _right: Right,
-        _namespace: Option<&Arc<str>>,
+        right: Right,
+        namespace: Option<&str>,
     ) -> Result<(), Denied> {
-        Ok(())
+        let Some(authority) = &self.authority else { return Ok(()) };
+        let rule = authority.rule_somewhere(&self.principal, right, namespace);
+        self.denied_unless(rule.is_some(), || {
+            let who = self.principal.name();
+            match namespace {
+                Some(namespace) => {
+                    format!("{who} may not {right} anything in {namespace:?}: no rule grants it")
+                }
+                None => format!("{who} may not {right} anything: no rule grants it"),
+            }
+        })
     }
 
+    /// May it do this in every namespace?
+    pub(crate) fn check_everywhere(&self, right: Right) -> Result<(), Denied> {
+        let Some(authority) = &self.authority else { return Ok(()) };
+        let rule = authority.rule_everywhere(&self.principal, right);
+        self.denied_unless(rule.is_some(), || {
+            let who = self.principal.name();
+            format!("{who} needs the right {right} on every namespace: no rule grants it")
+        })
+    }
+
+    /// What is asked of the server itself.
     pub(super) fn check_admin(&self) -> Result<(), Denied> {
-        Ok(())
+        self.check_everywhere(Right::Admin)
+    }
+
+    /// Is there anything at all this caller may do? Whoever shows nothing and may nothing is told so before their
+    /// body is read.
+    pub(crate) fn check_known(&self) -> Result<(), Denied> {
+        let Some(authority) = &self.authority else { return Ok(()) };
+        let is_known = !self.principal.is_anonymous() || authority.knows(&self.principal);
+        self.denied_unless(is_known, || NO_CREDENTIAL.into())
+    }
+
+    /// What it may see of many.
+    pub(super) fn view(&self, right: Right) -> View {
+        match &self.authority {
+            None => View::default(),
+            Some(authority) => View::new(authority.clone(), self.principal.clone(), right),
+        }
+    }
+
+    /// The same, and what is its own.
+    pub(super) fn view_with_own(&self, right: Right) -> View {
+        match &self.authority {
+            None => View::default(),
+            Some(authority) => View::with_own(authority.clone(), self.principal.clone(), right),
+        }
+    }
+
+    /// The same caller by the policy in force now: for what goes on for long.
+    pub(crate) fn by_now(&self) -> Self {
+        let gate = self.authority.as_ref().and_then(|authority| authority.gate());
+        let authority = gate.and_then(|gate| gate.authority()).or(self.authority.clone());
+        Self { authority, ..self.clone() }
+    }
+
+    fn denied_unless(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Denied> {
+        match (holds, self.principal.is_anonymous()) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Denied::Unauthenticated(NO_CREDENTIAL.into())),
+            (false, false) => Err(Denied::Forbidden(why())),
+        }
+    }
+
+    /// Waits until this caller may not do any more what `check` checks: its key was revoked or has expired, or its
+    /// right is gone. For ever, if nobody is asked who they are.
+    pub(crate) async fn denied(
+        &self,
+        engine: &EngineHandle,
+        check: impl Fn(&Self) -> Result<(), Denied>,
+    ) -> Denied {
+        let gate = self.authority.as_ref().and_then(|authority| authority.gate());
+        let Some((gate, mut changes)) = gate.and_then(|gate| gate.changes().map(|c| (gate, c)))
+        else {
+            return std::future::pending().await;
+        };
+        loop {
+            let Some(authority) = gate.authority() else { return std::future::pending().await };
+            let id = self.principal.credential();
+            let is_valid = self.principal.is_anonymous()
+                || authority.has_key(id, self.principal.name(), engine.wall_ms());
+            let expires = authority.key_expiry(id).is_some();
+            let now = Self { authority: Some(authority), ..self.clone() };
+            if !is_valid {
+                return Denied::Unauthenticated(credential::UNKNOWN_KEY.into());
+            }
+            if let Err(denied) = check(&now) {
+                return denied;
+            }
+            let recheck = async {
+                if !expires {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(RECHECK_EVERY).await;
+            };
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return std::future::pending().await;
+                    }
+                }
+                () = recheck => {}
+            }
+        }
     }
 }
+
+const NO_CREDENTIAL: &str =
+    "no credential was sent: Authorization: Bearer API-KEY is needed (LEASEHOLD_API_KEY)";
 
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
@@ -115,18 +303,31 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
 /// Somebody may not do what they ask.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(dead_code, reason = "without a policy nobody is refused anything")]
 pub(crate) enum Denied {
     /// Nobody knows who asks (401).
     Unauthenticated(String),
     /// It is known who asks, and no rule lets them (403).
     Forbidden(String),
+    /// They ask too often (429): this long until they may again.
+    TooOften(String, Duration),
+}
+
+impl Denied {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+            Denied::TooOften(..) => StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Denied::Unauthenticated(why) | Denied::Forbidden(why) => f.write_str(why),
+            Denied::Unauthenticated(why) | Denied::Forbidden(why) | Denied::TooOften(why, _) => {
+                f.write_str(why)
+            }
         }
     }
 }

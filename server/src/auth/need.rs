@@ -3,7 +3,7 @@
 //! A question that is not here cannot be asked by a handler.
 
 use leasehold_core::{
-    AcquireAll, Cancel, CloseSession, EndSession, GiveUp, KeepSession, LockKey, Maintain,
+    Acquire, AcquireAll, Cancel, CloseSession, EndSession, GiveUp, KeepSession, LockKey, Maintain,
     OpenSession, Proof, Release, ReleaseAll, Renew, RenewAll, Revoke, Target,
 };
 
@@ -22,8 +22,11 @@ pub(crate) trait Governed {
     fn govern(&mut self, caller: &Caller) -> Result<(), Denied>;
 }
 
-/// Something for which its own proof is enough.
-pub(crate) trait Own {}
+/// Something for which its own proof is enough, as long as it is its caller's.
+pub(crate) trait Own {
+    /// Makes sure that it is about what is the caller's own.
+    fn bind(&mut self, caller: &Caller);
+}
 
 macro_rules! governed {
     ($($ask:ty: |$asked:ident, $caller:ident| $check:expr;)*) => {$(
@@ -37,16 +40,25 @@ macro_rules! governed {
 }
 
 macro_rules! own {
-    ($($ask:ty),* $(,)?) => {$(impl Own for $ask {})*};
+    ($($ask:ty: |$asked:ident, $caller:ident| $bind:expr;)*) => {$(
+        impl Own for $ask {
+            fn bind(&mut self, $caller: &Caller) {
+                let $asked = self;
+                $bind
+            }
+        }
+    )*};
 }
 
 governed! {
-    Take: |asked, caller| caller.check(caller.to_take(), &asked.0.lock);
-    WaitFor: |asked, caller| caller.check(caller.to_take(), &asked.acquire.lock);
-    WaitForAll: |asked, caller| each(&asked.acquire, caller);
-    Enqueue: |asked, caller| caller.check(caller.to_take(), &asked.acquire.lock);
-    Renew: |asked, caller| held(&asked.proof, caller);
-    RenewAll: |asked, caller| asked.proofs.iter().try_for_each(|proof| held(proof, caller));
+    Take: |asked, caller| take(&mut asked.0, caller);
+    WaitFor: |asked, caller| take(&mut asked.acquire, caller);
+    WaitForAll: |asked, caller| each(&mut asked.acquire, caller);
+    Enqueue: |asked, caller| take(&mut asked.acquire, caller);
+    Renew: |asked, caller| held(&mut asked.proof, caller);
+    RenewAll: |asked, caller| {
+        asked.proofs.iter_mut().try_for_each(|proof| held(proof, caller))
+    };
     Revoke: |asked, caller| revoke(&asked.target, caller);
     OpenSession: |asked, caller| open(asked, caller);
     ReadLock: |asked, caller| caller.check(caller.to_look(), &asked.key);
@@ -56,34 +68,74 @@ governed! {
         Interest::Lock(lock) => caller.check(Right::Read, lock),
     };
     Asked: |asked, caller| history(asked, caller);
-    ListLeases: |_asked, caller| caller.check_somewhere(Right::Read, None);
-    ReadLeases: |_asked, caller| caller.check_somewhere(Right::Read, None);
-    ListHoldings: |_asked, caller| caller.check_somewhere(Right::Revoke, None);
+    ListLeases: |asked, caller| {
+        asked.view = caller.view(Right::Read);
+        caller.check_somewhere(Right::Read, None)
+    };
+    ReadLeases: |asked, caller| {
+        asked.view = caller.view(Right::Read);
+        caller.check_somewhere(Right::Read, None)
+    };
+    ListHoldings: |asked, caller| {
+        asked.view = caller.view(Right::Revoke);
+        caller.check_somewhere(Right::Revoke, None)
+    };
     ListSessions: |_asked, caller| caller.check_admin();
     EndSession: |_asked, caller| caller.check_admin();
     Maintain: |_asked, caller| caller.check_admin();
     ReadMaintenance: |_asked, caller| caller.check_admin();
     TakeBackup: |_asked, caller| caller.check_admin();
-    ToRead: |_asked, _caller| Ok(());
-    ToWrite: |_asked, _caller| Ok(());
+    ToRead: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
+    ToWrite: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
 }
 
 own! {
-    Release, ReleaseAll, Cancel, GiveUp, KeepSession, CloseSession, ReadSession, WatchLease,
-    // Which lock a lease is on has to be known before it can be said who may see it.
-    ReadLease,
+    // These name their owner, and its principal is the caller's.
+    Release: |asked, caller| bind(&mut asked.proof, caller);
+    ReleaseAll: |asked, caller| asked.proofs.iter_mut().for_each(|proof| bind(proof, caller));
+    WatchLease: |asked, caller| bind(&mut asked.proof, caller);
+    Cancel: |asked, caller| asked.owner.principal = caller.principal().name().clone();
+    GiveUp: |asked, caller| asked.owner.principal = caller.principal().name().clone();
+    // A session's secret proves nothing in the hands of another.
+    KeepSession: |asked, caller| asked.principal = caller.name_if_asked();
+    CloseSession: |asked, caller| asked.principal = caller.name_if_asked();
+    ReadSession: |asked, caller| asked.principal = caller.name_if_asked();
+    // What is not the caller's own is shown to those who may look at its lock.
+    ReadLease: |asked, caller| asked.view = caller.view_with_own(caller.to_look());
     // Nothing is learnt by it.
-    Probe,
+    Probe: |_asked, _caller| {};
+}
+
+/// A proof is its caller's or nobody's.
+fn bind(proof: &mut Proof, caller: &Caller) {
+    match proof {
+        Proof::Id { owner, .. } | Proof::Owner { owner, .. } => {
+            owner.principal = caller.principal().name().clone();
+        }
+        Proof::Number { principal, .. } | Proof::Session { principal, .. } => {
+            *principal = caller.name_if_asked();
+        }
+    }
 }
 
 /// A list shows what its caller has this right on, and is for those who have it anywhere.
 pub(super) fn list(asked: &mut ListLocks, right: Right, caller: &Caller) -> Result<(), Denied> {
-    caller.check_somewhere(right, Some(&(&*asked.0.namespace).into()))
+    asked.0.view = caller.view(right);
+    caller.check_somewhere(right, Some(&asked.0.namespace))
 }
 
-fn each(acquire: &AcquireAll, caller: &Caller) -> Result<(), Denied> {
+/// What is taken is the caller's, and counts as theirs.
+fn take(acquire: &mut Acquire, caller: &Caller) -> Result<(), Denied> {
+    acquire.owner.principal = caller.principal().name().clone();
+    acquire.quota = caller
+        .authority()
+        .and_then(|authority| authority.quota(caller.principal()).and_then(|quota| quota.leases));
+    caller.check(caller.to_take(), &acquire.lock)
+}
+
+fn each(acquire: &mut AcquireAll, caller: &Caller) -> Result<(), Denied> {
     let AcquireAll { first, others } = acquire;
-    caller.check(caller.to_take(), &first.lock)?;
+    take(first, caller)?;
     let namespace = &first.lock.namespace;
     others.iter().try_for_each(|other| {
         let lock = LockKey { namespace: namespace.clone(), name: other.name.clone() };
@@ -92,7 +144,8 @@ fn each(acquire: &AcquireAll, caller: &Caller) -> Result<(), Denied> {
 }
 
 /// A lease goes on only as long as its owner may have it.
-fn held(proof: &Proof, caller: &Caller) -> Result<(), Denied> {
+fn held(proof: &mut Proof, caller: &Caller) -> Result<(), Denied> {
+    bind(proof, caller);
     match proof {
         Proof::Id { lock: Some(lock), .. }
         | Proof::Owner { lock, .. }
@@ -110,15 +163,17 @@ fn revoke(target: &Target, caller: &Caller) -> Result<(), Denied> {
     }
 }
 
-fn open(_open: &OpenSession, caller: &Caller) -> Result<(), Denied> {
+fn open(open: &mut OpenSession, caller: &Caller) -> Result<(), Denied> {
+    open.owner.principal = caller.principal().name().clone();
     let right = if caller.is_of_files() { caller.to_look() } else { caller.to_take() };
     caller.check_somewhere(right, None)
 }
 
-fn history(asked: &Asked, caller: &Caller) -> Result<(), Denied> {
+fn history(asked: &mut Asked, caller: &Caller) -> Result<(), Denied> {
+    asked.view = caller.view(Right::Read);
     let namespace = asked.namespace.as_deref().unwrap_or_default();
     match &asked.lock {
         Some(name) => caller.check(Right::Read, &LockKey::new(namespace, name.as_str())),
-        None => caller.check_somewhere(Right::Read, Some(&namespace.into())),
+        None => caller.check_somewhere(Right::Read, Some(namespace)),
     }
 }

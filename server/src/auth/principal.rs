@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 /// What everybody is who shows no credential.
 pub(super) const ANONYMOUS: &str = "anonymous";
+/// What the principals of API keys begin with.
+const OF_KEYS: &str = "key:";
 
 /// Whoever made a request, as a credential proves it. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,16 +14,54 @@ pub struct Principal(Arc<Identity>);
 #[derive(PartialEq, Eq, Debug)]
 struct Identity {
     name: Arc<str>,
+    groups: Vec<Arc<str>>,
+    credential: Arc<str>,
 }
 
 impl Principal {
     /// Somebody who showed no credential.
     pub fn anonymous() -> Self {
-        Self(Arc::new(Identity { name: ANONYMOUS.into() }))
+        Self::known(ANONYMOUS.into(), Vec::new(), "".into())
+    }
+
+    /// Whoever has the API key `name`.
+    pub(super) fn of_key(name: &str, id: &str) -> Self {
+        Self::known(format!("{OF_KEYS}{name}").into(), Vec::new(), id.into())
+    }
+
+    /// Somebody of this name, for those who only want to know what they may.
+    pub(super) fn named(name: &str, groups: &[String]) -> Self {
+        let groups = groups.iter().map(|group| group.as_str().into()).collect();
+        Self::known(name.into(), groups, "".into())
+    }
+
+    /// Somebody who was let in before.
+    pub(super) fn known(name: Arc<str>, groups: Vec<Arc<str>>, credential: Arc<str>) -> Self {
+        Self(Arc::new(Identity { name, groups, credential }))
     }
 
     /// What they are called as an owner, in rules and in logs: `key:ci`.
     pub fn name(&self) -> &Arc<str> {
         &self.0.name
+    }
+
+    /// The groups they are in, as their credential says.
+    pub fn groups(&self) -> &[Arc<str>] {
+        &self.0.groups
+    }
+
+    /// The id of the credential they showed, never the credential itself; empty if they showed none.
+    pub fn credential(&self) -> &Arc<str> {
+        &self.0.credential
+    }
+
+    /// What follows the kind in the name: `ci` of `key:ci`.
+    pub fn subject(&self) -> &str {
+        self.0.name.split_once(':').map_or(&*self.0.name, |(_, subject)| subject)
+    }
+
+    /// Did they show no credential?
+    pub fn is_anonymous(&self) -> bool {
+        *self.0.name == *ANONYMOUS
     }
 }

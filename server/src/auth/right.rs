@@ -37,6 +37,29 @@ impl Right {
     }
 }
 
+impl Right {
+    /// Does whoever has this have `other` too?
+    pub fn implies(self, other: Self) -> bool {
+        self == other
+            || match self {
+                Right::Admin => true,
+                Right::Acquire | Right::Revoke => other == Right::Read,
+                Right::FilesWrite => other == Right::FilesRead,
+                Right::Read | Right::FilesRead => false,
+            }
+    }
+}
+
+impl std::str::FromStr for Right {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter().find(|right| right.name() == word);
+        let allowed = Self::ALL.map(Self::name).join(", ");
+        known.ok_or_else(|| format!("unknown right {word:?}; allowed: {allowed}"))
+    }
+}
+
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -1,4 +1,4 @@
-//! Whom what a request asks for is counted with: nobody vouches for anybody yet, so it is where the request came from.
+//! Whom what a request asks for is counted with: its principal, or if nobody vouches for that, where it came from.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use crate::app::App;
-use crate::door::{Arrival, Peer};
+use crate::door::Arrival;
 use crate::http::forwarded;
 
 /// As the core counts it.
@@ -17,13 +17,15 @@ pub(super) struct Counted(pub(super) Option<leasehold_core::Peer>);
 
 impl Counted {
     /// Behind a trusted proxy, whoever it says it speaks for.
-    pub(super) fn by(app: &App, peer: Option<Peer>, headers: &HeaderMap) -> Self {
+    pub(super) fn by(app: &App, arrival: &Arrival, headers: &HeaderMap) -> Self {
+        // Whoever proves who they are is counted by that, wherever they ask from.
+        let peer = arrival.caller.principal().is_anonymous().then_some(arrival.peer);
         let address = peer.map(|peer| forwarded::client(headers, peer, &app.http.trusted_proxies));
         Self(address.map(number))
     }
 
     pub(super) fn of(app: &App, parts: &Parts) -> Self {
-        Self::by(app, Some(Arrival::of(parts).peer), &parts.headers)
+        Self::by(app, Arrival::of(parts), &parts.headers)
     }
 }
 

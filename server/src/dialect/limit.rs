@@ -34,6 +34,7 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
         Limit::PrincipalLeases => {
             room("too many leases of one principal, or anonymous from one address", "", OWN)
         }
+        Limit::Quota => room("too many leases of this principal", "", OWN),
         Limit::PrincipalNamespaces => {
             room("too many namespaces of one principal, or anonymous from one address", "", OWN)
         }

@@ -22,8 +22,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use axum::Router;
+use axum::response::Response;
 
 use crate::app::App;
+use crate::auth::Denied;
 use crate::contract::Chapter;
 
 pub use listener::Listener;
@@ -83,6 +85,13 @@ macro_rules! dialects {
                 }
             }
 
+            /// Somebody may not do what they ask, said in its shape.
+            pub(crate) fn refuse(self, app: &App, denied: Denied) -> Response {
+                match self {
+                    $($(#[cfg($cfg)])? Dialect::$variant => $folder::refuse(app, denied),)*
+                }
+            }
+
             pub(crate) fn routes(self, app: &App) -> Router<App> {
                 match self {
                     $($(#[cfg($cfg)])? Dialect::$variant => $folder::routes(app),)*
@@ -112,6 +121,21 @@ impl Dialect {
     /// As the core knows it.
     pub(crate) fn number(self) -> leasehold_core::Dialect {
         leasehold_core::Dialect(self as u8)
+    }
+}
+
+/// Whose path this is, on or off. What belongs to the server itself is answered in the native shape.
+pub(crate) fn of_path(path: &str) -> Dialect {
+    let mut words = path.split('/').skip(1);
+    let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    match (first, second) {
+        ("v1", "claims") => Dialect::Claims,
+        _ => {
+            let mut known = ALL.iter().copied();
+            let known = known.find(|dialect| dialect.words().contains(&first));
+            let rest = if is_reserved(first) { Dialect::Native } else { Dialect::Files };
+            known.unwrap_or(rest)
+        }
     }
 }
 

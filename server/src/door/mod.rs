@@ -6,7 +6,9 @@
 //! ([`record`]). Nothing a client sends chooses the way a request takes but its method and path.
 
 mod answer;
+mod area;
 mod arrival;
+mod browser;
 mod form;
 mod methods;
 mod record;
@@ -24,13 +26,16 @@ use leasehold_api::Code;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::auth::{Caller, Principal};
-use crate::dialect::{Dialect, native};
+use crate::auth::{Caller, Denied};
+use crate::dialect::{self, Dialect, native};
+use crate::http::forwarded;
 
 pub use answer::Answer;
+use area::Area;
 pub(crate) use arrival::Arrival;
 use arrival::{Ids, RequestId};
 pub use arrival::{Peer, Visitor};
+use browser::Foreign;
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
 
@@ -54,7 +59,7 @@ impl Door {
         // The route is known inside the router only.
         let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
         let recorder = Recorder::new(&app.metrics);
-        let anonymous = Caller::new(Principal::anonymous());
+        let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
         Self(Arc::new(Inner { app, router, speaks_native, recorder, ids: Ids::new(), anonymous }))
     }
@@ -65,12 +70,15 @@ impl Door {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
-        let arrival = Arrival::new(app, ids, visitor.peer, anonymous.clone(), &request);
+        let identified = self.0.identify(&request);
+        let caller = identified.as_ref().unwrap_or(anonymous).clone();
+        let arrival = Arrival::new(app, ids, visitor.peer, caller, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
         let (route, mut answer) =
-            self.0.serve(visitor, arrival, request).instrument(span.clone()).await;
+            self.0.serve(visitor, arrival, identified, request).instrument(span.clone()).await;
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
+        self.0.dress(&route, &mut answer.response);
         if let RequestId::Given(id) = request_id {
             answer.response.headers_mut().insert(arrival::X_REQUEST_ID, id);
         }
@@ -79,10 +87,86 @@ impl Door {
 }
 
 impl Inner {
+    /// Who asks, or why nobody is believed.
+    fn identify<B>(&self, request: &Request<B>) -> Result<Caller, Denied> {
+        let Some(authority) = self.app.auth.authority() else { return Ok(self.anonymous.clone()) };
+        let engine = &self.app.engine;
+        Caller::identify(authority, request.headers(), engine.wall_ms())
+    }
+
+    /// Says no to what comes from a page of somebody else, and to those who may do nothing; before their body is read.
+    fn admit<B>(
+        &self,
+        visitor: Visitor,
+        arrival: &Arrival,
+        request: &Request<B>,
+        identified: Result<Caller, Denied>,
+    ) -> Result<(), Box<Response>> {
+        let app = &self.app;
+        let path = request.uri().path();
+        let area = Area::of(path);
+        if area == Area::Health {
+            return Ok(());
+        }
+        let public_url = identified.as_ref().ok().and_then(Caller::authority);
+        let known = browser::Known {
+            hosts: &app.http.hosts,
+            public_url: public_url.and_then(|authority| authority.public_url()),
+            origins: &app.http.cors_origins,
+        };
+        let refuse = |denied: Denied| {
+            let wait = if let Denied::TooOften(_, wait) = &denied { Some(*wait) } else { None };
+            let mut response = dialect::of_path(path).refuse(app, denied);
+            if let Some(wait) = wait {
+                // Rounded up: whoever comes back then is not told the same again.
+                let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;
+                response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            }
+            Box::new(response)
+        };
+        browser::check(request, &known).map_err(|foreign| match foreign {
+            Foreign::Host(why) => {
+                Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
+            }
+            Foreign::Origin(why) => refuse(Denied::Forbidden(why)),
+        })?;
+        let caller = identified.map_err(|denied| {
+            let from =
+                forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
+            let failed = app.auth.take_failure(from, arrival.received);
+            refuse(failed.err().unwrap_or(denied))
+        })?;
+        app.auth.take_request(caller.principal(), arrival.received).map_err(refuse)?;
+        area.check(&caller, dialect::of_path(path), request.headers()).map_err(refuse)
+    }
+
+    /// What every answer says to a browser, whatever it is an answer to. The hot calls are no browser's.
+    fn dress(&self, route: &Route, response: &mut Response) {
+        let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
+        let headers = response.headers_mut();
+        if is_unauthorized && self.app.auth.is_on() {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"leasehold\""),
+            );
+        }
+        if matches!(route, Route::Direct(_)) {
+            return;
+        }
+        for (name, value) in [
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::X_FRAME_OPTIONS, "DENY"),
+            (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        ] {
+            headers.entry(name).or_insert(HeaderValue::from_static(value));
+        }
+    }
+
     async fn serve<B>(
         &self,
         visitor: Visitor,
         arrival: Arrival,
+        identified: Result<Caller, Denied>,
         mut request: Request<B>,
     ) -> (Route, Answer)
     where
@@ -91,6 +175,9 @@ impl Inner {
         form::drop_extra_slashes(request.uri_mut());
         if let Err(why) = form::check(&request) {
             return (Route::Refused, refused(&why).into());
+        }
+        if let Err(refused) = self.admit(visitor, &arrival, &request, identified) {
+            return (Route::Refused, (*refused).into());
         }
         if visitor.is_restricted && !vital::is_vital(request.method(), request.uri()) {
             return (Route::Refused, no_place(&self.app).into());

@@ -122,6 +122,11 @@ impl EngineHandle {
         self.0.clock.wall_ms_of(at)
     }
 
+    /// What the wall clock shows now. It decides nothing about locks; credentials expire by it.
+    pub fn wall_ms(&self) -> i64 {
+        self.wall_ms_of(self.now())
+    }
+
     /// Differs between a store and one restored from its backup.
     pub fn generation(&self) -> u64 {
         self.0.events.generation()

@@ -4,6 +4,7 @@ use leasehold_core::{SessionNumber, SessionRecord, Whose};
 
 use super::read::{LeasePage, Look, SCAN_MAX};
 use super::writer::{Batch, Writer};
+use crate::auth::View;
 
 /// Some of the leases of somebody that are active or waiting, in all namespaces and dialects.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub struct ListHoldings {
     pub whose: Whose,
     /// Where to go on.
     pub from: usize,
+    /// What its reader may see.
+    pub view: View,
 }
 
 /// Some of the sessions, in the order of their numbers.
@@ -32,6 +35,7 @@ impl Look for ListHoldings {
 
     fn look(self, writer: &mut Writer, _: &mut Batch) -> LeasePage {
         let (leases, next) = writer.machine.leases_of(&self.whose, self.from, SCAN_MAX);
+        let leases = leases.into_iter().filter(|lease| self.view.shows(&lease.lock)).collect();
         LeasePage { leases, next }
     }
 }

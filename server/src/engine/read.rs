@@ -1,5 +1,7 @@
 //! Reads: what is shown is durable, and each takes a bounded part of a turn.
 
+use std::sync::Arc;
+
 use leasehold_core::{
     Detail, Dialect, LeaseNumber, LeaseRecord, LeaseView, LockKey, LockView, Rejection,
     SessionDigest, SessionRecord, Settle,
@@ -8,6 +10,7 @@ use leasehold_core::{
 use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
 use super::watch::WatchLease;
 use super::writer::{Batch, Writer};
+use crate::auth::View;
 
 /// Locks or leases looked at for one page of a list before others get their turn.
 pub(super) const SCAN_MAX: usize = 1024;
@@ -86,6 +89,8 @@ pub struct ReadSession {
     pub digest: SessionDigest,
     /// The dialect that opened it.
     pub dialect: Dialect,
+    /// Whose it must be, if that matters.
+    pub principal: Option<Arc<str>>,
 }
 
 /// One lease of a dialect, by number.
@@ -95,6 +100,15 @@ pub struct ReadLease {
     pub number: LeaseNumber,
     /// The dialect that granted it.
     pub dialect: Dialect,
+    /// What its reader may see: anything else is not there.
+    pub view: View,
+}
+
+impl ReadLease {
+    /// To be seen by anybody, until somebody is permitted to.
+    pub fn new(number: LeaseNumber, dialect: Dialect) -> Self {
+        Self { number, dialect, view: View::default() }
+    }
 }
 
 /// These leases of a dialect: as many as fit a page. The page goes on at the place in the list of the first that does
@@ -105,6 +119,22 @@ pub struct ReadLeases {
     pub numbers: Vec<LeaseNumber>,
     /// The dialect that granted them.
     pub dialect: Dialect,
+    /// What its reader may see.
+    pub view: View,
+}
+
+impl ReadLeases {
+    /// To be seen by anybody, until somebody is permitted to.
+    pub fn new(numbers: Vec<LeaseNumber>, dialect: Dialect) -> Self {
+        Self { numbers, dialect, view: View::default() }
+    }
+}
+
+impl ListLeases {
+    /// To be seen by anybody, until somebody is permitted to.
+    pub fn new(dialect: Dialect, from: usize) -> Self {
+        Self { dialect, from, view: View::default() }
+    }
 }
 
 /// Some of the leases of a dialect.
@@ -114,6 +144,8 @@ pub struct ListLeases {
     pub dialect: Dialect,
     /// Where to go on.
     pub from: usize,
+    /// What its reader may see.
+    pub view: View,
 }
 
 /// Could something be made durable right now? It is answered if it could.
@@ -135,6 +167,8 @@ pub struct Filter {
     pub n_max: usize,
     /// Where to go on.
     pub from: usize,
+    /// What its reader may see: what is not in it is not counted either.
+    pub view: View,
 }
 
 /// How a lock stands.
@@ -192,7 +226,10 @@ impl Look for ListLocks {
                 break;
             }
             if *namespace == *filter.namespace && name.starts_with(&*filter.prefix) {
-                candidates.push((place, LockKey::new(namespace, name)));
+                let key = LockKey::new(namespace, name);
+                if filter.view.shows(&key) {
+                    candidates.push((place, key));
+                }
             }
         }
         let detail = Detail { n_queue_max: SCAN_MAX, n_bytes_max: LOCK_BYTES_MAX };
@@ -218,7 +255,10 @@ impl Look for ReadSession {
 
     fn look(self, writer: &mut Writer, _: &mut Batch) -> Self::Found {
         let session = writer.machine.session(&self.digest);
-        session.filter(|session| session.dialect == self.dialect).map(Box::new)
+        let is_theirs = |session: &SessionRecord| {
+            self.principal.is_none_or(|principal| principal == session.owner.principal)
+        };
+        session.filter(|session| session.dialect == self.dialect).filter(is_theirs).map(Box::new)
     }
 }
 
@@ -226,7 +266,7 @@ impl Look for ReadLease {
     type Found = Option<Box<LeaseRecord>>;
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> Self::Found {
-        settled_lease(writer, self.number, self.dialect, batch).map(Box::new)
+        settled_lease(writer, self.number, self.dialect, &self.view, batch).map(Box::new)
     }
 }
 
@@ -234,7 +274,7 @@ impl Look for ReadLeases {
     type Found = LeasePage;
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> LeasePage {
-        page(writer, self.numbers.into_iter().enumerate(), self.dialect, batch)
+        page(writer, self.numbers.into_iter().enumerate(), self.dialect, &self.view, batch)
     }
 }
 
@@ -242,7 +282,7 @@ impl Look for ListLeases {
     type Found = LeasePage;
 
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> LeasePage {
-        let ListLeases { dialect, from } = self;
+        let ListLeases { dialect, from, view } = self;
         let mut next = None;
         let mut numbers = Vec::new();
         for (n_seen, (place, number, of)) in writer.machine.leases(from).enumerate() {
@@ -252,7 +292,7 @@ impl Look for ListLeases {
             }
             numbers.extend((of == dialect).then_some((place, number)));
         }
-        let page = page(writer, numbers.into_iter(), dialect, batch);
+        let page = page(writer, numbers.into_iter(), dialect, &view, batch);
         LeasePage { next: page.next.or(next), ..page }
     }
 }
@@ -268,6 +308,7 @@ fn page(
     writer: &mut Writer,
     numbers: impl Iterator<Item = (usize, LeaseNumber)>,
     dialect: Dialect,
+    view: &View,
     batch: &mut Batch,
 ) -> LeasePage {
     let (mut leases, mut n_bytes) = (Vec::new(), 0);
@@ -275,7 +316,7 @@ fn page(
         if n_bytes >= PAGE_BYTES {
             return LeasePage { leases, next: Some(place) };
         }
-        if let Some(lease) = settled_lease(writer, number, dialect, batch) {
+        if let Some(lease) = settled_lease(writer, number, dialect, view, batch) {
             let metadata = lease.metadata.as_ref().map_or(0, |metadata| metadata.len());
             n_bytes += LeaseView::BYTES + metadata;
             leases.push(lease);
@@ -289,10 +330,11 @@ fn settled_lease(
     writer: &mut Writer,
     number: LeaseNumber,
     dialect: Dialect,
+    view: &View,
     batch: &mut Batch,
 ) -> Option<LeaseRecord> {
     let record = writer.machine.lease_record(number)?;
-    if record.dialect != dialect {
+    if record.dialect != dialect || !view.shows_lease(&record.lock, &record.owner.principal) {
         return None;
     }
     let _ = writer.apply(Settle(record.lock), batch);

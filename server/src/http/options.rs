@@ -41,6 +41,10 @@ pub struct Options {
     pub answers_bytes_max: usize,
     /// Most streams of events, over all connections.
     pub event_streams_max: usize,
+    /// The names this server is reached by, beside its addresses and `localhost`.
+    pub hosts: Arc<[String]>,
+    /// The origins whose pages may ask this server.
+    pub cors_origins: Arc<[String]>,
     /// Who is believed when it says how a client reached it.
     pub trusted_proxies: Arc<[IpNet]>,
 }
@@ -67,6 +71,8 @@ impl Default for Options {
             answer_timeout: Duration::from_secs(30),
             answers_bytes_max: 64 << 20,
             event_streams_max: 10_000,
+            hosts: Arc::default(),
+            cors_origins: Arc::default(),
             trusted_proxies: Arc::default(),
         }
     }

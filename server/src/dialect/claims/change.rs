@@ -29,8 +29,10 @@ pub(super) async fn change(
     let dialect = Dialect::Claims.number();
     let update = parameters.update(&app.limits)?;
     // Without authentication whoever knows a claim's number may change it.
-    let proof = Proof::Number { number, principal: None };
-    let change = Change { app, caller, base, number };
+    let principal = caller.name_if_asked();
+    let proof = Proof::Number { number, principal };
+    let lock = if caller.is_asked() { Some(read(&app, &caller, number).await?.lock) } else { None };
+    let change = Change { app, caller, base, number, lock };
     match update {
         Update::Activate => change.activate(Confirm { proof, dialect }).await,
         Update::Release => {
@@ -39,6 +41,12 @@ pub(super) async fn change(
             change.end(release).await
         }
         Update::Revoke(word) => {
+            // Its own, or any if it may take them away.
+            let may_revoke = |lock| change.caller.check(Right::Revoke, lock).is_ok();
+            let proof = match &change.lock {
+                Some(lock) if may_revoke(lock) => Proof::Number { number, principal: None },
+                _ => proof,
+            };
             let target = Target::Lease(proof, dialect);
             let revoke = Revoke { target, reason: word.into() };
             let revoke = change.caller.permit_on(Right::Revoke, [], revoke)?;
@@ -58,13 +66,15 @@ struct Change {
     caller: Caller,
     base: String,
     number: LeaseNumber,
+    /// Its lock, if it matters who asks.
+    lock: Option<LockKey>,
 }
 
 impl Change {
     /// The server promotes by itself: a claim that is active already is what was asked for, and there is nothing
     /// to do for one that is not.
     async fn activate(self, confirm: Confirm) -> Answer {
-        let confirm = self.caller.permit_on(Right::Acquire, [], confirm)?;
+        let confirm = self.caller.permit_on(Right::Acquire, &self.lock, confirm)?;
         match self.app.engine.ask(confirm).await? {
             Ok(record) => Ok(shown(&self.app, &self.base, &Claim::from(*record))),
             Err(Rejection::Held(holding)) => {
@@ -110,6 +120,8 @@ impl Change {
         let message = match rejection {
             Rejection::Ended(how) => error::ended(how),
             Rejection::StillWaiting => error::STILL_WAITING,
+            // By now it is known that the claim may be seen.
+            Rejection::NotOwner => return Refusal::not_own(),
             other => return other.into(),
         };
         let active = match read(&self.app, &self.caller, self.number).await {

@@ -14,7 +14,7 @@ use super::extract::{Base, Body, Id, Pairs};
 use super::parameter::{NewClaim, to_span};
 use super::wire::{self, Claim};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Right};
 use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
 use crate::door;
@@ -75,7 +75,13 @@ pub(super) async fn look(
     caller: Caller,
     Pairs(pairs): Pairs,
 ) -> Answer {
-    let claim = match patience(&pairs, wait_max(&app.limits))? {
+    // Whoever may not see the resource's lock is not told that there is such a claim.
+    let patience = patience(&pairs, wait_max(&app.limits))?;
+    if caller.is_asked() {
+        let lock = read(&app, &caller, number).await?.lock;
+        caller.check(Right::Read, &lock).map_err(|_| Refusal::no_such_claim())?;
+    }
+    let claim = match patience {
         None => read(&app, &caller, number).await?,
         Some(patience) => wait(&app, &caller, number, patience).await?,
     };
@@ -92,7 +98,7 @@ pub(super) async fn read(
     caller: &Caller,
     number: LeaseNumber,
 ) -> Result<Claim, Refusal> {
-    let read = ReadLease { number, dialect: Dialect::Claims.number() };
+    let read = ReadLease::new(number, Dialect::Claims.number());
     let record = app.engine.ask(caller.own(read)).await?;
     record.map(|record| Claim::from(*record)).ok_or_else(Refusal::no_such_claim)
 }
@@ -144,7 +150,9 @@ async fn wait(
                 }
             }
         };
+        let denied = caller.denied(&app.engine, |now| now.check(Right::Read, &claim.lock));
         tokio::select! {
+            denied = denied => return Err(denied.into()),
             () = its_event => {}
             () = tokio::time::sleep_until(over_at) => {}
             () = app.engine.stopped() => {}

@@ -74,6 +74,11 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "Claim not found")
     }
 
+    /// The claim is another principal's.
+    pub(super) fn not_own() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "The claim was made by another principal")
+    }
+
     /// The claim or its resource is in the wrong state; `active_claim_id` has the resource now.
     pub(super) fn conflict(message: impl Into<String>, active_claim_id: Option<u64>) -> Self {
         let body = Body::Conflict(Conflict { message: message.into(), active_claim_id });
@@ -107,11 +112,7 @@ impl From<BadBody> for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        let status = match denied {
-            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
-        };
-        Self::new(status, denied.to_string())
+        Self::new(denied.status(), denied.to_string())
     }
 }
 

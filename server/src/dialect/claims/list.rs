@@ -58,7 +58,7 @@ async fn find(
     let mut from = Some(0);
     while let Some(place) = from {
         // One turn of the engine looks at a bounded number of leases, so a list can take several.
-        let read = ListLeases { dialect: Dialect::Claims.number(), from: place };
+        let read = ListLeases::new(Dialect::Claims.number(), place);
         let LeasePage { leases, next } = app.engine.ask(caller.permit(read)?).await?;
         let found = leases.into_iter().map(Claim::from);
         let found = found.filter(|claim| filter.admits(app, claim, now));
@@ -86,7 +86,7 @@ impl Listing {
     /// Some more of it. What has changed meanwhile is shown only if it still is what was asked for.
     async fn next(&mut self) -> Result<Vec<Claim>, Refusal> {
         let (numbers, dialect) = (self.left.clone(), Dialect::Claims.number());
-        let read = self.caller.permit(ReadLeases { numbers, dialect })?;
+        let read = self.caller.permit(ReadLeases::new(numbers, dialect))?;
         let LeasePage { leases, next } = self.app.engine.ask(read).await?;
         self.left.drain(..next.unwrap_or(self.left.len()));
         let claims = leases.into_iter().map(Claim::from);

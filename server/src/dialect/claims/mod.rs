@@ -17,11 +17,13 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use leasehold_core::Span;
 
 use super::Listener;
 use crate::app::App;
+use crate::auth::Denied;
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["v1"];
@@ -50,4 +52,9 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/claims/", claims)
         .route("/v1/claims/{id}", claim.clone())
         .route("/v1/claims/{id}/", claim)
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(_: &App, denied: Denied) -> Response {
+    error::Refusal::from(denied).into_response()
 }

@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::path::FilePath;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
-use crate::auth::{Caller, Right};
+use crate::auth::{Caller, Right, View};
 use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
@@ -59,6 +59,7 @@ fn filter(files: &Files, n_max: usize, from: usize) -> Filter {
         standing: Some(Standing::Held),
         n_max,
         from,
+        view: View::default(),
     }
 }
 

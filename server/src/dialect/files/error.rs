@@ -121,11 +121,12 @@ impl From<NoPath> for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        let (status, error) = match denied {
-            Denied::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "Authentication required"),
-            Denied::Forbidden(_) => (StatusCode::FORBIDDEN, "Forbidden"),
+        let error = match denied {
+            Denied::Unauthenticated(_) => "Authentication required",
+            Denied::Forbidden(_) => "Forbidden",
+            Denied::TooOften(..) => "Too many",
         };
-        Self::new(status, error, denied.to_string())
+        Self::new(denied.status(), error, denied.to_string())
     }
 }
 

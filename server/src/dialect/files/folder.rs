@@ -6,7 +6,8 @@ use axum::response::Response;
 use super::Files;
 use super::content::Entry;
 use super::error::Refusal;
-use super::path::{FilePath, ToRead, ToWrite};
+use super::path::FilePath;
+use super::permit::{ToRead, ToWrite};
 use super::session::Session;
 use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
 use crate::auth::Permitted;
@@ -32,7 +33,7 @@ pub(super) async fn list(
     cursor: Option<String>,
 ) -> Answer {
     let asked = folder.clone();
-    let folder = folder.into_inner().0.into_folder();
+    let folder = folder.into_inner().into_path().into_folder();
     let mut listing =
         files.blocking(move |content| content.list(&asked, cursor.as_deref(), limit)).await?;
     // A page that is full ends here, whatever was asked for: the cursor leads on.
@@ -76,7 +77,7 @@ fn shown(folder: &FilePath, entry: Entry) -> EntryShown {
 
 pub(super) async fn make(files: &Files, session: &Session, folder: FilePath) -> Answer {
     session.look(files).await?;
-    let asked = session.caller.permit(ToWrite(folder.clone()))?;
+    let asked = session.caller.permit(ToWrite::new(files, folder.clone()))?;
     let created = files.blocking(move |content| content.make_folder(&asked)).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(wire::answer(status, FolderMade { path: folder.as_str(), created }))

@@ -7,7 +7,8 @@ use leasehold_core::{
 
 use super::Files;
 use super::error::Refusal;
-use super::path::{FilePath, ToWrite};
+use super::path::FilePath;
+use super::permit::ToWrite;
 use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;

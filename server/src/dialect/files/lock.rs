@@ -7,7 +7,8 @@ use leasehold_core::{Extend, Proof, Rejection, Release, Renew};
 use super::Files;
 use super::error::Refusal;
 use super::hold::{self, holder};
-use super::path::{FilePath, ToRead};
+use super::path::FilePath;
+use super::permit::ToRead;
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
 use crate::dialect::Dialect;
@@ -46,7 +47,7 @@ pub(super) async fn operate(
     // Even of what cannot be locked, only those are told who may ask.
     session.look(files).await?;
     // Whoever may not look can still give back what they have.
-    let looked = session.caller.permit(ToRead(path.clone()));
+    let looked = session.caller.permit(ToRead::new(files, path.clone()));
     if operation == Operation::Status || operation == Operation::Acquire {
         looked.as_ref().map_err(Clone::clone)?;
     }
@@ -105,7 +106,8 @@ async fn status(files: &Files, session: &Session, path: &FilePath) -> Answer {
 }
 
 fn proof(files: &Files, session: &Session, path: &FilePath) -> Proof {
-    Proof::Session { lock: path.lock(&files.app), session: session.digest }
+    let principal = session.caller.name_if_asked();
+    Proof::Session { lock: path.lock(&files.app), session: session.digest, principal }
 }
 
 fn done(message: &'static str, path: &FilePath) -> Response {

@@ -12,6 +12,7 @@ mod folder;
 mod hold;
 mod lock;
 mod path;
+mod permit;
 mod range;
 mod read;
 mod session;
@@ -33,14 +34,14 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::Listener;
 use crate::app::{self, App};
-use crate::auth::{Caller, Permitted};
+use crate::auth::{Caller, Denied, Permitted};
 use crate::door::{self, Arrival};
 use crate::engine;
 use content::{Content, Found};
 use error::Refusal;
 use lock::Operation;
 use path::{FilePath, NoPath};
-pub(crate) use path::{ToRead, ToWrite};
+pub(crate) use permit::{ToRead, ToWrite};
 use session::Session;
 use turn::Turns;
 
@@ -192,7 +193,10 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     if !is_read && (params.limit.is_some() || params.cursor.is_some()) {
         return Err(Refusal::invalid("limit and cursor are for reading a folder"));
     }
-    let session = Session::of(&headers, &caller)?;
+    let session = match Session::of(&headers, &caller)? {
+        Some(session) => Some(session.known(files).await?),
+        None => None,
+    };
     if let Some(operation) = &params.lock {
         if method != Method::GET && method != Method::POST {
             return Err(Refusal::invalid("lock: only with GET or POST"));
@@ -225,16 +229,22 @@ async fn read(
     headers: &HeaderMap,
     is_head: bool,
 ) -> Answer {
-    match session {
+    let caller = match session {
         Some(session) => {
             session.look(files).await?;
+            session.caller
         }
-        None if files.app.dialect.files.is_public => {}
+        // Whoever is asked who they are reads by their own rights, with a session or without.
+        None if caller.is_asked() || files.app.dialect.files.is_public => caller,
         None => return Err(Refusal::no_session()),
-    }
+    };
     let limit = folder::page(params.limit.as_deref())?;
-    let path = caller.permit(ToRead(path))?;
-    match files.find(&path).await?.ok_or_else(Refusal::missing)? {
+    let path = caller.permit(ToRead::new(files, path))?;
+    let found = files.find(&path).await?;
+    if !matches!(found, Some(Found::Folder)) {
+        path.check_file()?;
+    }
+    match found.ok_or_else(Refusal::missing)? {
         Found::Folder => folder::list(files, path, limit, params.cursor).await,
         Found::File(..) if path.is_folder() => Err(Refusal::missing()),
         Found::File(..) if params.limit.is_some() || params.cursor.is_some() => {
@@ -252,4 +262,9 @@ async fn wrong_method() -> Refusal {
 async fn to_completion(work: impl Future<Output = Answer> + Send + 'static) -> Answer {
     let unknown = |_| Err(engine::Error::Unknown.into());
     tokio::spawn(work).await.unwrap_or_else(unknown)
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(_: &App, denied: Denied) -> Response {
+    error::Refusal::from(denied).into_response()
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::fmt::Write;
-use std::ops::Deref;
 
 use axum::http::Uri;
 use leasehold_core::LockKey;
@@ -32,36 +31,6 @@ pub(super) enum NoPath {
     Reserved,
     /// The path makes no sense.
     Bad(&'static str),
-}
-
-/// A path whose file or folder is to be looked at.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ToRead(pub(super) FilePath);
-
-/// A path at which something is to be changed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ToWrite(pub(super) FilePath);
-
-impl Deref for ToRead {
-    type Target = FilePath;
-
-    fn deref(&self) -> &FilePath {
-        &self.0
-    }
-}
-
-impl ToWrite {
-    pub(crate) fn to_read(&self) -> ToRead {
-        ToRead(self.0.clone())
-    }
-}
-
-impl Deref for ToWrite {
-    type Target = FilePath;
-
-    fn deref(&self) -> &FilePath {
-        &self.0
-    }
 }
 
 impl FilePath {

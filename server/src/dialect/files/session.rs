@@ -1,12 +1,15 @@
 //! Sessions: who may write, and whose locks end together.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{CloseSession, OpenSession, Owner, SessionDigest, SessionRecord, Timestamp};
+use leasehold_core::{
+    CloseSession, Credential, OpenSession, Owner, SessionDigest, SessionRecord, Span, Timestamp,
+};
 use sha2::{Digest, Sha256};
 
 use super::Files;
@@ -42,8 +45,10 @@ impl Session {
     /// What a request says. An `Authorization` header is meant; a cookie may be a leftover.
     pub(super) fn of(headers: &HeaderMap, caller: &Caller) -> Result<Option<Self>, Refusal> {
         let id = match headers.get(header::AUTHORIZATION) {
+            // An API key says who asks; it is not a session.
+            Some(_) if caller.is_asked() && !caller.is_foreign() => only_cookie(headers)?,
             Some(value) => Some(bearer(value).ok_or_else(Refusal::bad_session)?),
-            None => headers.get_all(header::COOKIE).iter().find_map(cookie),
+            None => only_cookie(headers)?,
         };
         id.map(|id| Self::parse(id, caller).ok_or_else(Refusal::bad_session)).transpose()
     }
@@ -66,10 +71,23 @@ impl Session {
         format!("{}...", self.shown)
     }
 
+    /// The same with who it belongs to: whoever comes with a session is whoever opened it.
+    pub(super) async fn known(self, files: &Files) -> Result<Self, Refusal> {
+        if !self.caller.is_asked() {
+            return Ok(self);
+        }
+        let engine = &files.app.engine;
+        let (digest, dialect) = (self.digest, Dialect::Files.number());
+        let read = self.caller.look_up(ReadSession { digest, dialect, principal: None });
+        let record = engine.ask(read).await?.ok_or_else(Refusal::bad_session)?;
+        let caller = self.caller.of_session(&record, engine.wall_ms_of(engine.now()));
+        Ok(Self { caller: caller.ok_or_else(Refusal::bad_session)?, ..self })
+    }
+
     /// All that is known of it, if it is still there.
     pub(super) async fn look(&self, files: &Files) -> Result<SessionRecord, Refusal> {
         let (digest, dialect) = (self.digest, Dialect::Files.number());
-        let read = self.caller.own(ReadSession { digest, dialect });
+        let read = self.caller.own(ReadSession { digest, dialect, principal: None });
         let record = files.app.engine.ask(read).await?;
         record.map(|record| *record).ok_or_else(Refusal::bad_session)
     }
@@ -78,9 +96,10 @@ impl Session {
 impl FromRequestParts<Files> for Session {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Files) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, files: &Files) -> Result<Self, Refusal> {
         let caller = Arrival::of(parts).caller.clone().of_files();
-        Self::of(&parts.headers, &caller)?.ok_or_else(Refusal::no_session)
+        let session = Self::of(&parts.headers, &caller)?.ok_or_else(Refusal::no_session)?;
+        session.known(files).await
     }
 }
 
@@ -89,9 +108,19 @@ fn bearer(value: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| id.trim())
 }
 
-fn cookie(value: &HeaderValue) -> Option<&str> {
-    let mut pairs = value.to_str().ok()?.split(';').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(name, _)| name.trim() == COOKIE).map(|(_, id)| id.trim())
+/// The session's cookie. HTTP/2 may send cookies one by one; two of this name are nobody's.
+fn only_cookie(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let mut found = headers.get_all(header::COOKIE).iter().flat_map(cookies);
+    match (found.next(), found.next()) {
+        (Some(_), Some(_)) => Err(Refusal::bad_session()),
+        (id, _) => Ok(id),
+    }
+}
+
+fn cookies(value: &HeaderValue) -> impl Iterator<Item = &str> {
+    let pairs = value.to_str().unwrap_or_default().split(';');
+    let pairs = pairs.filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(name, _)| name.trim() == COOKIE).map(|(_, id)| id.trim())
 }
 
 pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
@@ -107,10 +136,11 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
         dialect: Dialect::Files.number(),
         ttl,
         peer,
+        credential: credential(&files, &caller),
     };
-    files.app.engine.ask(caller.permit(open)?).await??;
-    let cookie = set_cookie(&id, ttl.as_millis() / 1000);
-    let body = shown(&files, id, now + ttl);
+    let deadline = files.app.engine.ask(caller.permit(open)?).await??.deadline;
+    let cookie = set_cookie(&id, deadline.since(now).as_millis() / 1000);
+    let body = shown(&files, id, deadline);
     let answer = wire::answer(StatusCode::CREATED, body);
     Ok(([(header::SET_COOKIE, cookie)], answer).into_response())
 }
@@ -130,11 +160,26 @@ pub(super) async fn list(State(files): State<Files>, session: Session) -> Answer
 
 pub(super) async fn close(State(files): State<Files>, session: Session) -> Answer {
     let dialect = Dialect::Files.number();
-    let close = CloseSession { session: session.digest, dialect };
+    let close = CloseSession { session: session.digest, principal: None, dialect };
     files.app.engine.ask(session.caller.own(close)).await??;
     let headers =
         [(header::SET_COOKIE, set_cookie("", 0)), (header::CACHE_CONTROL, "no-store".into())];
     Ok((StatusCode::NO_CONTENT, headers).into_response())
+}
+
+/// What the session is opened with. It ends with it, however often it is used.
+fn credential(files: &Files, caller: &Caller) -> Option<Arc<Credential>> {
+    let id = caller.principal().credential();
+    let expires_ms = caller.authority()?.key_expiry(id);
+    if caller.principal().is_anonymous() {
+        return None;
+    }
+    let engine = &files.app.engine;
+    let now = engine.now();
+    let left = |at: i64| at.saturating_sub(engine.wall_ms_of(now)).max(0) as u64;
+    let not_after = expires_ms.map_or(Timestamp::NEVER, |at| now + Span::from_millis(left(at)));
+    let groups = caller.principal().groups().to_vec();
+    Some(Arc::new(Credential { id: id.clone(), groups, not_after }))
 }
 
 fn shown(files: &Files, session_id: String, deadline: Timestamp) -> SessionShown {

@@ -8,7 +8,8 @@ use super::condition::{self, Precondition};
 use super::content::{self, Content, Found};
 use super::error::Refusal;
 use super::hold::Hold;
-use super::path::{FilePath, ToWrite};
+use super::path::FilePath;
+use super::permit::ToWrite;
 use super::session::Session;
 use super::upload::{self, Upload};
 use super::wire::{self, Written};
@@ -30,7 +31,7 @@ pub(super) async fn put(
     if headers.contains_key(header::CONTENT_RANGE) {
         return Err(Refusal::invalid("Content-Range: a file is written as a whole"));
     }
-    let path = session.caller.permit(ToWrite(path))?;
+    let path = session.caller.permit(ToWrite::new(files, path))?;
     let kind = upload::kind(&headers)?;
     upload::check_size(files, body.size_hint().lower()).await?;
     let hold = Hold::take(files, session, &path).await?;
@@ -99,7 +100,7 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Answer {
     session.look(files).await?;
-    let path = session.caller.permit(ToWrite(path))?;
+    let path = session.caller.permit(ToWrite::new(files, path))?;
     if files.is_folder(&path.to_read()).await? {
         files.blocking(move |content| content.remove(&path)).await?;
         return Ok(removed());

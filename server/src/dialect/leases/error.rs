@@ -112,11 +112,15 @@ impl IntoResponse for Refusal {
 }
 
 /// Gives a refusal its body. The other answers have theirs.
-pub(super) async fn write(State(app): State<App>, mut response: Response) -> Response {
+pub(super) async fn write(State(app): State<App>, response: Response) -> Response {
+    written(&app, response)
+}
+
+pub(super) fn written(app: &App, mut response: Response) -> Response {
     let Some(Refusal { status, code, message }) = response.extensions_mut().remove() else {
         return response;
     };
-    let server_time = wire::server_time(&app);
+    let server_time = wire::server_time(app);
     let failure = Failure { code, message, status: status.as_u16(), server_time };
     let (parts, body) = Json(failure).into_response().into_parts();
     *response.body_mut() = body;
@@ -152,11 +156,12 @@ impl From<BadBody> for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        let (status, code) = match denied {
-            Denied::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, Code::OwnerTokenRequired),
-            Denied::Forbidden(_) => (StatusCode::FORBIDDEN, Code::Forbidden),
+        let code = match denied {
+            Denied::Unauthenticated(_) => Code::OwnerTokenRequired,
+            Denied::Forbidden(_) => Code::Forbidden,
+            Denied::TooOften(..) => Code::LimitReached,
         };
-        Self::new(status, code, denied.to_string())
+        Self::new(denied.status(), code, denied.to_string())
     }
 }
 

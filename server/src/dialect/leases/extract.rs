@@ -9,7 +9,9 @@ use serde::de::DeserializeOwned;
 
 use super::error::{Code, Refusal};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::{path, query};
+use crate::door::Arrival;
 use crate::http::body;
 
 /// The lease a path is about, as it was written.
@@ -40,20 +42,31 @@ async fn name(parts: &mut Parts, app: &App, which: &str) -> Result<String, Refus
 }
 
 /// Who asks and what they are, as far as the headers say. Without authentication they stand in for a credential.
-pub(super) struct Claimed(HeaderMap);
+pub(super) struct Claimed {
+    headers: HeaderMap,
+    caller: Caller,
+    /// They ask from this machine.
+    is_near: bool,
+}
 
 impl FromRequestParts<App> for Claimed {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        Ok(Self(parts.headers.clone()))
+        let arrival = Arrival::of(parts);
+        let (caller, is_near) =
+            (arrival.caller.clone(), arrival.peer.0.to_canonical().is_loopback());
+        Ok(Self { headers: parts.headers.clone(), caller, is_near })
     }
 }
 
 impl Claimed {
     /// Whoever says who they are can only speak for themselves.
     pub(super) fn must_be(&self, owner_id: &str) -> Result<(), Refusal> {
-        let mut named = self.0.get_all("x-owner-id").iter();
+        if self.caller.is_asked() {
+            return self.must_be_of(owner_id);
+        }
+        let mut named = self.headers.get_all("x-owner-id").iter();
         if named.all(|named| named.as_bytes() == owner_id.as_bytes()) {
             return Ok(());
         }
@@ -61,11 +74,27 @@ impl Claimed {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 
-    pub(super) fn must_be_admin(&self) -> Result<(), Refusal> {
-        if self.0.get("x-role").is_some_and(|role| role == "ADMIN") {
+    /// A principal speaks for itself, and for what it calls its own.
+    fn must_be_of(&self, owner_id: &str) -> Result<(), Refusal> {
+        let subject = self.caller.principal().subject();
+        let rest = owner_id.strip_prefix(subject);
+        if rest.is_some_and(|rest| rest.is_empty() || rest.len() > 1 && rest.starts_with('/')) {
             return Ok(());
         }
-        let why = "only an admin may do this (x-role: ADMIN)";
+        let why = format!("owner_id must be {subject:?} or begin with \"{subject}/\"");
+        Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
+    }
+
+    /// What a header says of its sender is believed only where nobody has to prove anything: without authentication,
+    /// on this machine. With it, the right to revoke is asked for instead.
+    pub(super) fn must_be_admin(&self) -> Result<(), Refusal> {
+        if self.caller.is_asked() {
+            return Ok(());
+        }
+        if self.is_near && self.headers.get("x-role").is_some_and(|role| role == "ADMIN") {
+            return Ok(());
+        }
+        let why = "only an admin may do this (x-role: ADMIN, from this machine; elsewhere an auth-file is needed)";
         Err(Refusal::new(StatusCode::FORBIDDEN, Code::Forbidden, why))
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn acquire(
     let Granted { grant, undelivered } =
         app.engine.ask(caller.permit(take)?).await?.map_err(Refusal::of_acquire)?;
     let origin = Origin { key, idempotency_key: Some(request.request_id) };
-    let body = wire::lease(&app, origin, &grant.lease);
+    let body = wire::lease(&app, &caller, origin, &grant.lease);
     let response = (StatusCode::CREATED, Json(body)).into_response();
     Ok(door::Answer::new(response, undelivered))
 }
@@ -66,7 +66,7 @@ pub(super) async fn renew(
         request_id: Some(request.request_id.into()),
     };
     let lease = app.engine.ask(caller.permit_on(Right::Acquire, [&origin.key], renew)?).await??;
-    Ok(Json(wire::lease(&app, origin, &lease)).into_response())
+    Ok(Json(wire::lease(&app, &caller, origin, &lease)).into_response())
 }
 
 pub(super) async fn release(
@@ -85,7 +85,7 @@ pub(super) async fn release(
         request_id: Some(request.request_id.into()),
     };
     let lease = app.engine.ask(caller.own(release)).await??;
-    Ok(Json(wire::lease(&app, origin, &lease)).into_response())
+    Ok(Json(wire::lease(&app, &caller, origin, &lease)).into_response())
 }
 
 /// The proof a request offers, and what its answer will need to know besides the outcome. That is read before
@@ -108,7 +108,7 @@ pub(super) async fn origin(
     caller: &Caller,
     number: LeaseNumber,
 ) -> Result<Option<Origin>, Refusal> {
-    let read = ReadLease { number, dialect: Dialect::Leases.number() };
+    let read = ReadLease::new(number, Dialect::Leases.number());
     let record = app.engine.ask(caller.own(read)).await?;
     Ok(record.map(|record| {
         let is_acquire = |operation| operation == Operation::Acquire;

@@ -52,7 +52,7 @@ async fn state(
     is_active: bool,
 ) -> LockState {
     let active_lease = match lease {
-        Some(lease) => Some(wire::lease(app, of(app, caller, &key, lease).await, lease)),
+        Some(lease) => Some(wire::lease(app, caller, of(app, caller, &key, lease).await, lease)),
         None => None,
     };
     LockState {

@@ -9,11 +9,13 @@ mod wire;
 
 use std::sync::Arc;
 
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
 use super::Listener;
 use crate::app::App;
+use crate::auth::Denied;
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["leases", "locks", "health"];
@@ -60,4 +62,9 @@ fn ours(router: Router<App>, app: &App) -> Router<App> {
     router
         .method_not_allowed_fallback(error::wrong_method)
         .layer(middleware::map_response_with_state(app.clone(), error::write))
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(app: &App, denied: Denied) -> Response {
+    error::written(app, error::Refusal::from(denied).into_response())
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::error::Refusal;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::{Dialect, calendar, lease_id};
 
 /// `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own.
@@ -102,9 +103,11 @@ pub(super) struct Origin {
 }
 
 /// A lease as it is shown. Its id is its proof in the dialect that gave it, and of no use in this one.
-pub(super) fn lease(app: &App, origin: Origin, lease: &LeaseView) -> Lease {
+pub(super) fn lease(app: &App, caller: &Caller, origin: Origin, lease: &LeaseView) -> Lease {
     let wall = |at: Timestamp| calendar::to_millis(app.engine.wall_ms_of(at));
-    let is_ours = lease.dialect == Dialect::Leases.number();
+    // What proves a lease is for whoever has it.
+    let is_own = !caller.is_asked() || caller.is(&lease.owner.principal);
+    let is_ours = is_own && lease.dialect == Dialect::Leases.number();
     Lease {
         lease_id: is_ours.then(|| lease_id::render(lease.id)),
         tenant_id: tenant_id(app, &origin.key),
@@ -119,7 +122,7 @@ pub(super) fn lease(app: &App, origin: Origin, lease: &LeaseView) -> Lease {
         expires_at: lease.deadline.map(wall),
         last_renewed_at: wall(lease.renewed_at),
         fencing_token: lease.token.get(),
-        idempotency_key: origin.idempotency_key,
+        idempotency_key: origin.idempotency_key.filter(|_| is_own),
         version: lease.version,
         server_time: server_time(app),
     }

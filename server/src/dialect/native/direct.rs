@@ -90,7 +90,7 @@ impl Direct {
         let lock = Lock(LockKey { namespace: app.dialect.native.namespace.clone(), name });
         match self.verb {
             Verb::Acquire => {
-                let counted = Counted::by(&app, Some(arrival.peer), request.headers());
+                let counted = Counted::by(&app, arrival, request.headers());
                 let body = Body::read(request, &app).await?;
                 lock::acquire(State(app), received, lock, counted, caller, body).await
             }

@@ -64,11 +64,12 @@ impl From<BadBody> for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        let (status, code) = match denied {
-            Denied::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
-            Denied::Forbidden(_) => (StatusCode::FORBIDDEN, Code::Forbidden),
+        let code = match denied {
+            Denied::Unauthenticated(_) => Code::Unauthenticated,
+            Denied::Forbidden(_) => Code::Forbidden,
+            Denied::TooOften(..) => Code::LimitReached,
         };
-        Self::new(status, code, denied.to_string())
+        Self::new(denied.status(), code, denied.to_string())
     }
 }
 

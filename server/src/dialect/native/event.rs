@@ -18,7 +18,7 @@ use tokio_stream::Stream;
 use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Right};
 use crate::engine::{self, Cursor, Interest, Next, Reader};
 use crate::http::answers::Sending;
 
@@ -53,12 +53,13 @@ pub(super) async fn watch(
         .transpose()?;
     let interest = match params.lock {
         Some(name) => {
-            let key = LockKey { namespace, name: name.into() };
+            let key = LockKey { namespace: namespace.clone(), name: name.into() };
             app.limits.check_key(&key)?;
             Interest::Lock(key)
         }
-        None => Interest::Namespace(namespace),
+        None => Interest::Namespace(namespace.clone()),
     };
+    let watcher = caller.clone();
     let interest = caller.permit(interest)?;
     let sending = app.answers.stream()?;
     let reader = app.engine.follow(interest, since);
@@ -68,7 +69,14 @@ pub(super) async fn watch(
         reader,
         generation,
         prefix: params.prefix,
-        stopped: Box::pin(async move { engine.stopped().await }),
+        stopped: Box::pin(async move {
+            let check = |now: &Caller| now.check_somewhere(Right::Read, Some(&namespace));
+            tokio::select! {
+                () = engine.stopped() => {}
+                _ = watcher.denied(&engine, check) => {}
+            }
+        }),
+        caller,
         silence: Box::pin(sleep(SIGN_OF_LIFE_EVERY)),
         _sending: sending,
     };
@@ -76,9 +84,11 @@ pub(super) async fn watch(
     Ok((head, Body::from_stream(frames)).into_response())
 }
 
-/// A reader's events as they go over the wire. Ends when the engine does, so that watching does not hold up a shutdown.
+/// A reader's events as they go over the wire. Ends when the engine does, so that watching does not hold up a shutdown,
+/// and when its reader may see none of them any more.
 struct Frames {
     reader: Reader,
+    caller: Caller,
     generation: u64,
     prefix: String,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -106,9 +116,15 @@ impl Stream for Frames {
 }
 
 impl Frames {
+    /// By what its reader may now, not by what they might when they came.
+    fn is_seen(&self, lock: &LockKey) -> bool {
+        !self.caller.is_asked() || self.caller.by_now().check(Right::Read, lock).is_ok()
+    }
+
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Bytes> {
         loop {
             match std::task::ready!(self.reader.poll_next(context)) {
+                Next::Event(event) if !self.is_seen(&event.fact.lock) => {}
                 Next::Event(event) if event.fact.lock.name.starts_with(&self.prefix) => {
                     let generation = self.generation;
                     return Poll::Ready(event.frame(|event| render(generation, event)));

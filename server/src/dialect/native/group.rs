@@ -20,7 +20,7 @@ use super::extract::{Body, Lock, Namespace, Received};
 use super::lock::{self, BUSY_RETRY_MS};
 use super::wire;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
@@ -41,7 +41,15 @@ pub(super) async fn acquire(
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     // `n` is a place in the request.
     let key = |n: usize| LockKey::new(namespace.clone(), request.locks[n].lock_name.as_str());
-    match app.engine.ask(caller.permit(WaitForAll { acquire, wait })?).await {
+    let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait })?);
+    let check = |now: &Caller| {
+        (0..request.locks.len()).try_for_each(|n| now.check(Right::Acquire, &key(n)))
+    };
+    let answer = tokio::select! {
+        answer = call => answer,
+        denied = caller.denied(&app.engine, check) => return Err(denied.into()),
+    };
+    match answer {
         Ok(Ok(WaitedAll::Granted { grants, undelivered })) => {
             Ok(door::Answer::new(acquired(&app, now, &request, &grants), undelivered))
         }

@@ -67,8 +67,13 @@ async fn answer(
     if cursor.is_some_and(|cursor| cursor.generation != generation) {
         return Err(Refusal::invalid("cursor: is from before this server was restored"));
     }
-    let asked =
-        Asked { namespace: Some(namespace), lock, owner: params.owner, since_ms: params.since };
+    let asked = Asked {
+        namespace: Some(namespace),
+        lock,
+        owner: params.owner,
+        since_ms: params.since,
+        ..Asked::default()
+    };
     let asked = caller.permit(asked)?;
     let (events, before) = find(&app, asked, cursor.map(|cursor| cursor.id), limit).await?;
     let name = |id: EventId| Cursor { generation, id }.to_string();

@@ -12,7 +12,7 @@ use super::error::Refusal;
 use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, View};
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 
@@ -66,6 +66,7 @@ pub(super) async fn list(
         }),
         n_max: limit,
         from: parse_cursor(params.cursor.as_deref())?,
+        view: View::default(),
     };
     let mut list = Listing { app, caller, limit, filter, n_shown: 0, is_over: false };
     let (mut locks, mut n_bytes) = (Vec::new(), 0);

@@ -18,7 +18,7 @@ use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
 use super::wire;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
@@ -42,7 +42,19 @@ pub(super) async fn acquire(
 ) -> Result<door::Answer, Refusal> {
     let acquire = to_acquire(&app, &key, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
-    match app.engine.ask(caller.permit(WaitFor { acquire, wait })?).await {
+    let call = app.engine.ask(caller.permit(WaitFor { acquire, wait })?);
+    let answer = if caller.is_asked() && wait > Span::ZERO {
+        // Whoever loses the right to have it leaves the queue.
+        tokio::select! {
+            answer = call => answer,
+            denied = caller.denied(&app.engine, |now| now.check(Right::Acquire, &key)) => {
+                return Err(denied.into());
+            }
+        }
+    } else {
+        call.await
+    };
+    match answer {
         Ok(Ok(Waited::Granted(Granted { grant, undelivered }))) => {
             Ok(door::Answer::new(acquired(&app, now, key, *grant), undelivered))
         }
@@ -233,7 +245,7 @@ async fn is_anothers(
     number: Option<LeaseNumber>,
 ) -> Result<bool, Refusal> {
     let Some(number) = number else { return Ok(false) };
-    let read = ReadLease { number, dialect: Dialect::Native.number() };
+    let read = ReadLease::new(number, Dialect::Native.number());
     let lease = app.engine.ask(caller.own(read)).await?;
     let Some(lease) = lease else { return Ok(false) };
     // Whoever may not look at the lock is not told who has it now.

@@ -20,10 +20,12 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 
 use super::Listener;
 use crate::app::App;
+use crate::auth::Denied;
 pub(crate) use direct::{Direct, Verb};
 pub(crate) use event::note;
 
@@ -79,4 +81,9 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/history", get(history::of_namespace))
         .route("/v1/namespaces/{namespace}/history", get(history::of_namespace))
         .route("/v1/namespaces//{*rest}", any(extract::empty_namespace))
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(_: &App, denied: Denied) -> Response {
+    error::Refusal::from(denied).into_response()
 }

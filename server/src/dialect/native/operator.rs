@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::error::Refusal;
 use super::extract::{Body, Number, Params};
 use crate::app::App;
-use crate::auth::{Caller, Right};
+use crate::auth::{Caller, Right, View};
 use crate::dialect;
 use crate::engine::{ListHoldings, ListSessions, ReadMaintenance};
 use crate::http::json;
@@ -45,7 +45,11 @@ pub(super) async fn revoke(
     }
     let (mut n_revoked, mut revoked, mut from) = (0, Vec::new(), Some(0));
     while let Some(place) = from {
-        let list = caller.permit(ListHoldings { whose: whose.clone(), from: place })?;
+        let list = caller.permit(ListHoldings {
+            whose: whose.clone(),
+            from: place,
+            view: View::default(),
+        })?;
         let page = app.engine.ask(list).await?;
         from = page.next;
         n_revoked += page.leases.len() as u64;

@@ -33,6 +33,7 @@ pub(super) async fn open(
         dialect: Dialect::Native.number(),
         ttl: Span::from_millis(request.ttl_ms),
         peer,
+        credential: None,
     };
     let deadline = app.engine.ask(caller.permit(open)?).await??.deadline;
     let body = shown(session_id, request.owner_id, &app.engine.expiry(deadline, now));
@@ -46,7 +47,7 @@ pub(super) async fn look(
     caller: Caller,
 ) -> Answer {
     let digest = wire::session_digest(&id);
-    let read = ReadSession { digest, dialect: Dialect::Native.number() };
+    let read = ReadSession { digest, dialect: Dialect::Native.number(), principal: None };
     let session = app.engine.ask(caller.own(read)).await?;
     let session = session.ok_or(Rejection::NoSuchSession)?;
     let owner_id = session.owner.instance.to_string();
@@ -70,7 +71,7 @@ pub(super) async fn keep(
     caller: Caller,
 ) -> Answer {
     let session = wire::session_digest(&id);
-    let keep = KeepSession { session, dialect: Dialect::Native.number() };
+    let keep = KeepSession { session, principal: None, dialect: Dialect::Native.number() };
     let deadline = app.engine.ask(caller.own(keep)).await??;
     let Expiry { in_ms, after_send_ms } = app.engine.expiry(deadline, now);
     let body = KeptAlive { expires_in_ms: in_ms, expires_after_send_ms: after_send_ms };
@@ -83,7 +84,7 @@ pub(super) async fn close(
     caller: Caller,
 ) -> Answer {
     let session = wire::session_digest(&id);
-    let close = CloseSession { session, dialect: Dialect::Native.number() };
+    let close = CloseSession { session, principal: None, dialect: Dialect::Native.number() };
     app.engine.ask(caller.own(close)).await??;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -47,7 +47,13 @@ pub(super) async fn watch(
     let last = WatchStream::new(ended).filter_map(|fact| fact).map(move |fact| end(&wall, &fact));
     let events = tokio_stream::once(first).chain(last.take(1)).map(Ok::<_, Infallible>);
     let engine = app.engine.clone();
-    let stopped = Box::pin(async move { engine.stopped().await });
+    let stopped = Box::pin(async move {
+        // One's own lease needs no right to be watched, but somebody to be known.
+        tokio::select! {
+            () = engine.stopped() => {}
+            _ = caller.denied(&engine, |_| Ok(())) => {}
+        }
+    });
     let events = Until { events: Box::pin(events), stopped };
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }

@@ -54,11 +54,7 @@ impl IntoResponse for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        let status = match denied {
-            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
-        };
-        Self::new(status, denied.to_string())
+        Self::new(denied.status(), denied.to_string())
     }
 }
 

@@ -12,11 +12,13 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use leasehold_core::Span;
 
 use super::Listener;
 use crate::app::App;
+use crate::auth::Denied;
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["lock"];
@@ -41,4 +43,9 @@ pub(super) fn routes(_: &App) -> Router<App> {
     Router::new()
         .route("/lock", get(lock::look).post(lock::acquire).delete(lock::release))
         .route("/lock/page", get(page::show))
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(_: &App, denied: Denied) -> Response {
+    error::Refusal::from(denied).into_response()
 }

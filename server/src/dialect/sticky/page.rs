@@ -8,7 +8,7 @@ use leasehold_core::{LockKey, LockView, Timestamp};
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, View};
 use crate::engine::{Filter, ListLocks, LockPage};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
@@ -57,6 +57,7 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
         standing: None,
         n_max: SHOWN_MAX,
         from: 0,
+        view: View::default(),
     };
     let mut locks = Vec::new();
     loop {

@@ -55,3 +55,7 @@ fn converse(app: App, stream: TcpStream) -> Pin<Box<dyn Future<Output = ()> + Se
         }
     })
 }
+
+pub(super) fn refuse(_: &App, denied: crate::auth::Denied) -> Response {
+    (StatusCode::FORBIDDEN, denied.to_string()).into_response()
+}

@@ -26,9 +26,11 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         history: crate::store::history::Bounds::default(),
         fold_interval: Duration::from_secs(60),
         engine: engine::Options::default(),
-        http: http::Options::default(),
+        http: http::Options { hosts: ["x".to_owned()].into(), ..http::Options::default() },
         retry: RetryHint::default(),
         webhook: None,
+        auth_file: None,
+        auth_failures_per_minute: 1,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::block;
 use super::filter::{self, Trait};
+use crate::auth::View;
 use crate::engine::{Event, EventId};
 
 /// One question looks into at most this many blocks, and goes on where it stopped when it is asked again.
@@ -20,6 +21,8 @@ pub struct Asked {
     pub owner: Option<String>,
     /// Not before this, in epoch milliseconds.
     pub since_ms: Option<i64>,
+    /// What its reader may see.
+    pub view: View,
 }
 
 /// What was found.
@@ -39,6 +42,7 @@ impl Asked {
             && self.lock.as_deref().is_none_or(|lock| lock == &*fact.lock.name)
             && self.owner.as_deref().is_none_or(|owner| owner == &*fact.owner.instance)
             && self.since_ms.is_none_or(|since| event.at_ms >= since)
+            && self.view.shows(&fact.lock)
     }
 
     fn may_be_in(&self, filter: &[u8]) -> bool {

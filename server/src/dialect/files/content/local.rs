@@ -19,7 +19,8 @@ use tempfile::TempDir;
 use super::room::{Room, Space, Taken};
 use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, walk};
 use crate::auth::Permitted;
-use crate::dialect::files::path::{FilePath, OWN_FOLDER, ToRead, ToWrite};
+use crate::dialect::files::path::{FilePath, OWN_FOLDER};
+use crate::dialect::files::permit::{ToRead, ToWrite};
 
 /// How often publishing begins anew if somebody removes the folders it just made.
 const PUBLISH_TRIES: usize = 3;
@@ -86,7 +87,7 @@ impl Content for Local {
         after: Option<&str>,
         n_max: usize,
     ) -> Result<Listing, Error> {
-        let is_root = folder.segments().next().is_none();
+        let (asked, is_root) = (folder, folder.segments().next().is_none());
         let folder = walk::to_folder(&self.root, folder)?;
         let mut names = BTreeSet::new();
         for entry in Dir::read_from(&folder)? {
@@ -94,6 +95,10 @@ impl Content for Local {
             let Ok(name) = entry.file_name().to_str() else { continue };
             let is_ours = is_root && name == OWN_FOLDER;
             if is_ours || after.is_some_and(|after| name <= after) || !can_be_asked_for(&entry) {
+                continue;
+            }
+            // What its reader may not see does not count either.
+            if !asked.shows(name, entry.file_type() != FileType::RegularFile) {
                 continue;
             }
             names.insert(name.to_owned());

@@ -12,7 +12,7 @@ use std::io::{self, Read, Seek};
 pub(crate) use local::Local;
 pub(crate) use room::Quota;
 
-use super::path::{ToRead, ToWrite};
+use super::permit::{ToRead, ToWrite};
 use crate::auth::Permitted;
 
 /// A place for files.

@@ -1,0 +1,314 @@
+//! `auth.toml` and `keys.toml`: what they say, or what is wrong with them and in which line.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+use toml::value::{Datetime, Offset};
+
+use super::key::{self, Key};
+use super::pattern::Pattern;
+use super::quota::Quota;
+use super::rule::Rule;
+use super::{Policy, Public};
+use crate::auth::Right;
+
+/// The only one there is.
+const VERSION: i64 = 1;
+/// A file that is larger is none of ours.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Longest name of a principal, in bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct AuthFile {
+    version: Spanned<i64>,
+    #[serde(default)]
+    key_files: Vec<String>,
+    #[serde(default)]
+    public: Vec<Spanned<String>>,
+    public_url: Option<Spanned<String>>,
+    #[serde(default)]
+    rule: Vec<Spanned<RuleEntry>>,
+    #[serde(default)]
+    quota: Vec<Spanned<QuotaEntry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleEntry {
+    name: String,
+    #[serde(default)]
+    who: Vec<Spanned<String>>,
+    #[serde(default)]
+    groups: Vec<Spanned<String>>,
+    may: Vec<Spanned<String>>,
+    namespaces: Vec<Spanned<String>>,
+    locks: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct QuotaEntry {
+    who: Option<Vec<String>>,
+    namespaces: Option<Vec<String>>,
+    requests_per_second: Option<Spanned<u32>>,
+    leases: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyFile {
+    #[serde(default)]
+    key: Vec<Spanned<KeyEntry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyEntry {
+    name: Spanned<String>,
+    id: Spanned<String>,
+    sha256: Spanned<String>,
+    expires: Option<Spanned<Datetime>>,
+}
+
+/// A file's text, and where it stands.
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    fn read(path: &Path) -> Result<Self, String> {
+        let why = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = std::fs::File::open(path).map_err(why)?;
+        let facts = file.metadata().map_err(why)?;
+        // Whoever can write it decides who may do what.
+        if facts.permissions().mode() & 0o022 != 0 {
+            return Err(format!(
+                "{0}: others than its owner may write to it; run: chmod go-w {0}",
+                path.display()
+            ));
+        }
+        let mut text = String::new();
+        file.by_ref().take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(why)?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(format!("{}: has more than {FILE_BYTES_MAX} bytes", path.display()));
+        }
+        Ok(Self { path: path.into(), text })
+    }
+
+    fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        toml::from_str(&self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            format!("{}: {}", self.place(at), error.message().trim_end())
+        })
+    }
+
+    /// `auth.toml:31`
+    fn place(&self, at: usize) -> String {
+        let line = self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+        format!("{}:{line}", self.path.display())
+    }
+
+    fn wrong<T>(&self, value: &Spanned<T>, why: impl std::fmt::Display) -> String {
+        format!("{}: {why}", self.place(value.span().start))
+    }
+}
+
+/// Reads the file and those it names.
+pub(super) fn load(path: &Path) -> Result<Policy, String> {
+    let source = Source::read(path)?;
+    let file: AuthFile = source.parse()?;
+    if *file.version.get_ref() != VERSION {
+        return Err(source.wrong(&file.version, format!("version must be {VERSION}")));
+    }
+    let mut hasher = Sha256::new();
+    hasher.update(&source.text);
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut keys = HashMap::new();
+    for name in &file.key_files {
+        let source = Source::read(&folder.join(name))?;
+        hasher.update((source.text.len() as u64).to_le_bytes());
+        hasher.update(&source.text);
+        read_keys(&source, &mut keys)?;
+    }
+    let rules = file.rule.iter().map(|entry| rule(&source, entry)).collect::<Result<_, _>>()?;
+    let quotas = file.quota.iter().map(|entry| quota(&source, entry)).collect::<Result<_, _>>()?;
+    let hash: [u8; 32] = hasher.finalize().into();
+    Ok(Policy {
+        keys,
+        rules,
+        quotas,
+        public: public(&source, &file.public)?,
+        public_url: file.public_url.map(Spanned::into_inner),
+        hash: key::hex(&hash),
+    })
+}
+
+fn public(source: &Source, words: &[Spanned<String>]) -> Result<Public, String> {
+    let mut public = Public::default();
+    for word in words {
+        match word.get_ref().as_str() {
+            "metrics" => public.metrics = true,
+            "docs" => public.docs = true,
+            other => {
+                let why = format!("public: unknown {other:?}; allowed: metrics, docs");
+                return Err(source.wrong(word, why));
+            }
+        }
+    }
+    Ok(public)
+}
+
+fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
+    let RuleEntry { name, who, groups, may, namespaces, locks } = entry.get_ref();
+    let wrong = |why: String| source.wrong(entry, format!("rule {name:?}: {why}"));
+    if who.is_empty() && groups.is_empty() {
+        return Err(wrong("names nobody: who or groups is required".into()));
+    }
+    if may.is_empty() || namespaces.is_empty() {
+        return Err(wrong("may and namespaces must not be empty".into()));
+    }
+    let may = may.iter().map(|word| {
+        let parsed: Result<Right, _> = word.get_ref().parse();
+        parsed.map_err(|why| source.wrong(word, format!("rule {name:?}: {why}")))
+    });
+    if let Some(word) = who.iter().find(|word| !is_principal(word.get_ref())) {
+        let why = format!(
+            "rule {name:?}: {:?} is no principal; write key:NAME, anonymous or *",
+            word.get_ref()
+        );
+        return Err(source.wrong(word, why));
+    }
+    let patterns = |texts: &[Spanned<String>]| {
+        texts.iter().map(|text| Pattern::parse(text.get_ref())).collect::<Vec<_>>()
+    };
+    Ok(Rule {
+        name: name.as_str().into(),
+        place: source.place(entry.span().start),
+        who: patterns(who),
+        groups: patterns(groups),
+        may: may.collect::<Result<_, _>>()?,
+        namespaces: patterns(namespaces),
+        locks: match locks {
+            Some(locks) => locks.iter().map(|text| Pattern::parse(text)).collect(),
+            None => vec![Pattern::parse("*")],
+        },
+    })
+}
+
+/// A name without its kind is a mistake that would grant nothing, and not be noticed.
+fn is_principal(text: &str) -> bool {
+    text == "*" || text == "anonymous" || text.contains(':')
+}
+
+fn quota(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
+    let QuotaEntry { who, namespaces, requests_per_second, leases } = entry.get_ref();
+    let wrong = |why: &str| Err(source.wrong(entry, format!("quota: {why}")));
+    if namespaces.is_some() {
+        return wrong("quotas of namespaces are not supported yet; write who");
+    }
+    if who.is_none() {
+        return wrong("who is required");
+    }
+    if requests_per_second.is_none() && leases.is_none() {
+        return wrong("limits nothing: requests-per-second or leases is required");
+    }
+    if requests_per_second.as_ref().is_some_and(|rate| *rate.get_ref() == 0) {
+        return wrong("requests-per-second must be more than 0");
+    }
+    let patterns = |texts: &Option<Vec<String>>| {
+        texts.iter().flatten().map(|text| Pattern::parse(text)).collect::<Vec<_>>()
+    };
+    Ok(Quota {
+        who: patterns(who),
+        requests_per_second: requests_per_second.as_ref().map(|rate| *rate.get_ref()),
+        leases: *leases,
+    })
+}
+
+fn read_keys(source: &Source, keys: &mut HashMap<Box<str>, Key>) -> Result<(), String> {
+    let file: KeyFile = source.parse()?;
+    for entry in file.key {
+        let KeyEntry { name, id, sha256, expires } = entry.into_inner();
+        let is_name = |text: &str| {
+            (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control)
+        };
+        if !is_name(name.get_ref()) {
+            return Err(source.wrong(&name, "name: must have 1 to 200 bytes and no controls"));
+        }
+        let is_id =
+            !id.get_ref().is_empty() && id.get_ref().bytes().all(|b| b.is_ascii_alphanumeric());
+        if !is_id {
+            return Err(source.wrong(&id, "id: must be letters and digits"));
+        }
+        let Some(digest) = key::unhex(sha256.get_ref()) else {
+            return Err(source.wrong(&sha256, "sha256: must be 64 hexadecimal digits"));
+        };
+        let expires_ms = match expires {
+            None => None,
+            Some(expires) => Some(epoch_ms(expires.get_ref()).ok_or_else(|| {
+                source.wrong(
+                    &expires,
+                    "expires: must be a date and time with a zone (2027-02-13T00:00:00Z)",
+                )
+            })?),
+        };
+        let key = Key { name: name.get_ref().as_str().into(), sha256: digest, expires_ms };
+        if keys.insert(id.get_ref().as_str().into(), key).is_some() {
+            return Err(source.wrong(&id, format!("id {:?}: is there twice", id.get_ref())));
+        }
+    }
+    Ok(())
+}
+
+/// `None` without a time and a zone: nobody would know when that is.
+fn epoch_ms(at: &Datetime) -> Option<i64> {
+    let (date, time, offset) = (at.date?, at.time?, at.offset?);
+    let offset_minutes = match offset {
+        Offset::Z => 0,
+        Offset::Custom { minutes } => i64::from(minutes),
+    };
+    let days = days_from_epoch(date.year.into(), date.month.into(), date.day.into());
+    let seconds = i64::from(time.hour) * 3600
+        + i64::from(time.minute) * 60
+        + i64::from(time.second.unwrap_or(0))
+        - offset_minutes * 60;
+    Some((days * 86_400 + seconds) * 1000)
+}
+
+/// Years are taken to begin in March, so that the leap day is their last.
+fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let months = (month + 9) % 12;
+    let day_of_year = (153 * months + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_a_number_of_days() {
+        for (date, days) in [
+            ((1970, 1, 1), 0),
+            ((1969, 12, 31), -1),
+            ((1970, 3, 1), 59),
+            ((2000, 2, 29), 11_016),
+            ((2000, 3, 1), 11_017),
+            ((2027, 2, 13), 20_862),
+            ((9999, 12, 31), 2_932_896),
+        ] {
+            assert_eq!(days_from_epoch(date.0, date.1, date.2), days, "{date:?}");
+        }
+    }
+}

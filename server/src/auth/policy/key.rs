@@ -1,0 +1,75 @@
+//! API keys: `lh_<id>_<secret>`. Of the secret only a hash is kept; it is 256 random bits, which need no slow one.
+
+use sha2::{Digest, Sha256};
+
+/// What every key begins with.
+pub const PREFIX: &str = "lh_";
+const ID_BYTES: usize = 5;
+const SECRET_BYTES: usize = 32;
+
+/// A key as the file has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: std::sync::Arc<str>,
+    pub(super) sha256: [u8; 32],
+    /// In epoch milliseconds.
+    pub(super) expires_ms: Option<i64>,
+}
+
+impl Key {
+    /// Is this its secret? However much of it is right, it takes as long to say.
+    pub(super) fn has_secret(&self, secret: &str) -> bool {
+        let digest = digest(secret);
+        let differences = digest.iter().zip(&self.sha256).fold(0, |all, (a, b)| all | (a ^ b));
+        std::hint::black_box(differences) == 0
+    }
+
+    pub(super) fn is_expired(&self, wall_ms: i64) -> bool {
+        self.expires_ms.is_some_and(|expires| wall_ms >= expires)
+    }
+}
+
+/// A key that was just made. The only time its secret is known.
+pub struct NewKey {
+    /// Public.
+    pub id: String,
+    /// The whole key, for whoever is to use it.
+    pub text: String,
+    /// Of its secret, in hexadecimal.
+    pub sha256: String,
+}
+
+impl NewKey {
+    /// Draws one.
+    pub fn draw() -> Self {
+        let id: [u8; ID_BYTES] = crate::random::bytes();
+        let secret: [u8; SECRET_BYTES] = crate::random::bytes();
+        let (id, secret) = (hex(&id), hex(&secret));
+        let sha256 = hex(&digest(&secret));
+        Self { text: format!("{PREFIX}{id}_{secret}"), id, sha256 }
+    }
+}
+
+/// The id and the secret of a key's text.
+pub(super) fn split(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix(PREFIX)?.split_once('_')
+}
+
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

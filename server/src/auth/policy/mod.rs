@@ -1,0 +1,148 @@
+//! The policy: who is known, and what they may. Read from files, replaced as a whole.
+
+mod file;
+mod key;
+mod pattern;
+mod quota;
+mod rule;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use leasehold_core::LockKey;
+
+pub(crate) use key::Key;
+pub use key::{NewKey, PREFIX};
+use quota::Quota;
+pub(crate) use rule::Rule;
+
+use super::{Principal, Right};
+
+/// What the files say.
+#[derive(Debug)]
+pub struct Policy {
+    keys: HashMap<Box<str>, Key>,
+    rules: Vec<Rule>,
+    quotas: Vec<Quota>,
+    public: Public,
+    public_url: Option<String>,
+    hash: String,
+}
+
+/// What anybody may see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Public {
+    pub(crate) metrics: bool,
+    pub(crate) docs: bool,
+}
+
+/// What decides whether somebody may do something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// Whether they may.
+    pub is_allowed: bool,
+    /// Why, in words: the rule that allows it and where it stands, or that there is none.
+    pub why: String,
+}
+
+impl Policy {
+    /// Reads the files. An error names the file, the line, and what is wrong there.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        file::load(path)
+    }
+
+    /// Of the content of all files.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// What in the rules may be wider than it looks.
+    pub fn doubts(&self) -> Vec<String> {
+        self.rules.iter().flat_map(Rule::doubts).collect()
+    }
+
+    pub(crate) fn public(&self) -> Public {
+        self.public
+    }
+
+    pub(crate) fn public_url(&self) -> Option<&str> {
+        self.public_url.as_deref()
+    }
+
+    /// Whose key this is. A wrong id and a wrong secret look the same from outside.
+    pub(crate) fn by_key(&self, text: &str, wall_ms: i64) -> Option<Principal> {
+        let (id, secret) = key::split(text)?;
+        let key = self.keys.get(id)?;
+        let is_good = key.has_secret(secret) && !key.is_expired(wall_ms);
+        is_good.then(|| Principal::of_key(&key.name, id))
+    }
+
+    /// Is the key with this id, by which somebody was let in before, still there and still theirs?
+    pub(crate) fn has_key(&self, id: &str, principal: &str, wall_ms: i64) -> bool {
+        let key = self.keys.get(id).filter(|key| !key.is_expired(wall_ms));
+        key.is_some_and(|key| principal.strip_prefix("key:") == Some(&*key.name))
+    }
+
+    /// When the key with this id ends, in epoch milliseconds.
+    pub(crate) fn key_expiry(&self, id: &str) -> Option<i64> {
+        self.keys.get(id).and_then(|key| key.expires_ms)
+    }
+
+    /// The rule that lets `who` do this, if there is one.
+    pub(crate) fn rule(&self, who: &Principal, right: Right, lock: &LockKey) -> Option<&Rule> {
+        self.of(who, right).find(|rule| rule.covers(&lock.namespace, &lock.name))
+    }
+
+    /// The rule that lets `who` do this on some lock of `namespace`, or of any.
+    pub(crate) fn rule_somewhere(
+        &self,
+        who: &Principal,
+        right: Right,
+        namespace: Option<&str>,
+    ) -> Option<&Rule> {
+        self.of(who, right)
+            .find(|rule| namespace.is_none_or(|namespace| rule.covers_namespace(namespace)))
+    }
+
+    /// The rule that lets `who` do this in every namespace.
+    pub(crate) fn rule_everywhere(&self, who: &Principal, right: Right) -> Option<&Rule> {
+        self.of(who, right).find(|rule| rule.covers_all_namespaces() && rule.covers_all_names())
+    }
+
+    /// The rules that give `who` this right anywhere.
+    pub(crate) fn of(&self, who: &Principal, right: Right) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(move |rule| rule.grants(right) && rule.is_about(who))
+    }
+
+    /// Does any rule name `who`?
+    pub(crate) fn knows(&self, who: &Principal) -> bool {
+        self.rules.iter().any(|rule| rule.is_about(who))
+    }
+
+    /// The first quota that is about `who`.
+    pub(crate) fn quota(&self, who: &Principal) -> Option<&Quota> {
+        self.quotas.iter().find(|quota| quota.is_about(who))
+    }
+
+    /// Which rule decides, for people.
+    pub fn explain(&self, who: &str, groups: &[String], right: Right, lock: &LockKey) -> Decision {
+        let who = Principal::named(who, groups);
+        match self.rule(&who, right, lock) {
+            Some(rule) => {
+                let why = format!(
+                    "{} may {right} {lock:?}: rule {:?} at {}",
+                    who.name(),
+                    rule.name,
+                    rule.place
+                );
+                Decision { is_allowed: true, why }
+            }
+            None => Decision { is_allowed: false, why: refusal(&who, right, lock) },
+        }
+    }
+}
+
+/// Why somebody may not do something.
+pub(crate) fn refusal(who: &Principal, right: Right, lock: &LockKey) -> String {
+    format!("{} may not {right} {lock:?}: no rule grants it", who.name().escape_debug())
+}

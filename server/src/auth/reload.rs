@@ -1,0 +1,47 @@
+//! Looking at the files again while the server runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::{Gate, RELOAD_EVERY, Reloaded};
+use crate::engine::EngineHandle;
+use crate::metrics::Metrics;
+
+/// Files that cannot be used are complained of this often.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+
+/// For ever: every two seconds, and whenever `now` is rung.
+pub(crate) async fn keep_up(
+    gate: Arc<Gate>,
+    engine: EngineHandle,
+    metrics: Arc<Metrics>,
+    now: Arc<Notify>,
+) {
+    let mut complained: Option<Instant> = None;
+    loop {
+        let reading = gate.clone();
+        let reloaded = tokio::task::spawn_blocking(move || reading.reload()).await;
+        let Ok(reloaded) = reloaded else { return };
+        let stale_ms = gate.note(&reloaded, engine.wall_ms());
+        metrics.auth_stale.get_or_create(&[]).set(stale_ms / 1000);
+        match reloaded {
+            Reloaded::Same => complained = None,
+            Reloaded::New => {
+                complained = None;
+                tracing::info!(hash = gate.hash(), "the auth file has changed and is in force");
+            }
+            Reloaded::Bad(why) if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) => {
+                complained = Some(Instant::now());
+                tracing::error!(why, "the auth file cannot be used; the one before stays in force");
+            }
+            Reloaded::Bad(_) => {}
+        }
+        tokio::select! {
+            () = tokio::time::sleep(RELOAD_EVERY) => {}
+            () = now.notified() => {}
+        }
+    }
+}

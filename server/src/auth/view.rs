@@ -1,0 +1,60 @@
+//! What somebody may see of many locks.
+
+use std::sync::Arc;
+
+use leasehold_core::LockKey;
+
+use super::gate::Authority;
+use super::{Principal, Right};
+
+/// The rows of a list, of events, of history that somebody may see.
+#[derive(Clone, Default)]
+pub struct View(Option<Arc<Seen>>);
+
+struct Seen {
+    authority: Arc<Authority>,
+    principal: Principal,
+    right: Right,
+    /// What is its principal's own is seen too, whatever its rights are.
+    with_own: bool,
+}
+
+impl View {
+    pub(super) fn new(authority: Arc<Authority>, principal: Principal, right: Right) -> Self {
+        Self(Some(Arc::new(Seen { authority, principal, right, with_own: false })))
+    }
+
+    pub(super) fn with_own(authority: Arc<Authority>, principal: Principal, right: Right) -> Self {
+        Self(Some(Arc::new(Seen { authority, principal, right, with_own: true })))
+    }
+
+    /// Is this lock in it?
+    pub(crate) fn shows(&self, lock: &LockKey) -> bool {
+        self.0
+            .as_ref()
+            .is_none_or(|seen| seen.authority.rule(&seen.principal, seen.right, lock).is_some())
+    }
+
+    /// Is a lease of this principal on this lock in it?
+    pub(crate) fn shows_lease(&self, lock: &LockKey, principal: &str) -> bool {
+        let Some(seen) = &self.0 else { return true };
+        seen.with_own && **seen.principal.name() == *principal || self.shows(lock)
+    }
+
+    /// Is there anything in it whose name begins so?
+    pub(crate) fn reaches_into(&self, namespace: &str, prefix: &str) -> bool {
+        self.0.as_ref().is_none_or(|seen| {
+            let mut rules = seen.authority.of(&seen.principal, seen.right);
+            rules.any(|rule| rule.reaches_into(namespace, prefix))
+        })
+    }
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            None => f.write_str("all"),
+            Some(seen) => write!(f, "what {} may {}", seen.principal.name(), seen.right),
+        }
+    }
+}

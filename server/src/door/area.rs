@@ -1,0 +1,59 @@
+//! The parts of the server, by what has to be known of whoever enters them.
+
+use axum::http::{HeaderMap, header};
+
+use crate::auth::{Caller, Denied, Right};
+use crate::dialect::Dialect;
+
+/// A part of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Area {
+    /// Anybody may know whether the server is well.
+    Health,
+    /// What is counted: of all namespaces.
+    Metrics,
+    /// The contract.
+    Docs,
+    /// A dialect, which asks for itself what somebody may.
+    Rest,
+}
+
+impl Area {
+    pub(super) fn of(path: &str) -> Self {
+        match path {
+            "/health" | "/healthz" | "/livez" | "/readyz" | "/leaderz" => Self::Health,
+            "/metrics" => Self::Metrics,
+            "/openapi.json" => Self::Docs,
+            _ if path == "/docs" || path.starts_with("/docs/") => Self::Docs,
+            _ => Self::Rest,
+        }
+    }
+
+    /// May this caller enter?
+    pub(super) fn check(
+        self,
+        caller: &Caller,
+        dialect: Dialect,
+        headers: &HeaderMap,
+    ) -> Result<(), Denied> {
+        let Some(authority) = caller.authority() else { return Ok(()) };
+        let public = authority.public();
+        // Only files have sessions that stand for who opened them.
+        if caller.is_foreign() && (self != Self::Rest || dialect != Dialect::Files) {
+            return Err(Denied::Unauthenticated("unknown credential".into()));
+        }
+        match self {
+            Self::Health => Ok(()),
+            Self::Metrics if public.metrics => Ok(()),
+            Self::Metrics => caller.check_everywhere(Right::Read),
+            Self::Docs if public.docs => Ok(()),
+            Self::Rest
+                if dialect == Dialect::Files
+                    && (caller.is_foreign() || headers.contains_key(header::COOKIE)) =>
+            {
+                Ok(())
+            }
+            Self::Docs | Self::Rest => caller.check_known(),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What a browser may ask for whoever uses it.
+//!
+//! A page of another site can make a browser ask anything of a server it can reach, with whatever the browser adds by
+//! itself: a cookie, a certificate, an address that is trusted. So every request is looked at, whatever proves who
+//! asks.
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, Method, Request, Uri};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Why a request is turned away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Foreign {
+    /// It is not for us. A page whose name was made to lead here says so.
+    Host(String),
+    /// A page of another origin asks.
+    Origin(String),
+}
+
+/// Whom the server answers to, beside itself.
+pub(super) struct Known<'a> {
+    /// The names it is reached by. Addresses and `localhost` need not be named: no page can be made to have them.
+    pub(super) hosts: &'a [String],
+    /// The URL it is known by, if it was told.
+    pub(super) public_url: Option<&'a str>,
+    /// The origins whose pages may ask.
+    pub(super) origins: &'a [String],
+}
+
+pub(super) fn check<B>(request: &Request<B>, known: &Known<'_>) -> Result<(), Foreign> {
+    let host = host_of(request);
+    if let Some(host) = host
+        && !is_known(host, known)
+    {
+        let name: String = host.chars().take(100).collect();
+        return Err(Foreign::Host(format!(
+            "{name:?} is not a name of this server; allowed: its addresses, localhost, and those of --hosts"
+        )));
+    }
+    check_origin(request.method(), request.uri(), request.headers(), host, known)
+}
+
+fn host_of<B>(request: &Request<B>) -> Option<&str> {
+    let named = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    named.or_else(|| request.uri().authority().map(|authority| authority.as_str()))
+}
+
+fn is_known(host: &str, known: &Known<'_>) -> bool {
+    let name = without_port(host);
+    is_address(name)
+        || name.eq_ignore_ascii_case("localhost")
+        || ends_with(name, ".localhost")
+        || known.hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+        || known
+            .public_url
+            .and_then(authority)
+            .is_some_and(|own| without_port(own).eq_ignore_ascii_case(name))
+}
+
+fn ends_with(name: &str, end: &str) -> bool {
+    let at = name.len().checked_sub(end.len());
+    at.and_then(|at| name.get(at..)).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+}
+
+/// A trailing dot names the same host.
+fn without_port(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn is_address(name: &str) -> bool {
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    name.parse::<Ipv4Addr>().is_ok() || bare.is_some_and(|bare| bare.parse::<Ipv6Addr>().is_ok())
+}
+
+/// `host:port` of `https://host:port/path`.
+fn authority(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split('/').next().filter(|authority| !authority.is_empty())
+}
+
+fn check_origin(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    host: Option<&str>,
+    known: &Known<'_>,
+) -> Result<(), Foreign> {
+    let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or("null"));
+    if origin.is_some_and(|origin| is_allowed(origin, known)) {
+        return Ok(());
+    }
+    // `Origin: null` is a page that hides where it comes from.
+    let is_own = |origin: &str| {
+        let own = [host, known.public_url.and_then(authority)];
+        let asked = authority(origin);
+        asked.is_some_and(|asked| {
+            own.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(asked))
+        })
+    };
+    if let Some(origin) = origin
+        && !is_own(origin)
+    {
+        let origin: String = origin.chars().take(100).collect();
+        return Err(Foreign::Origin(format!(
+            "pages of {origin:?} may not ask this server (--cors-origins)"
+        )));
+    }
+    let site = headers.get(SEC_FETCH_SITE);
+    // `same-site` is foreign too: another port of localhost is the same site.
+    let is_foreign = site.is_some_and(|site| site != "same-origin" && site != "none");
+    if is_foreign && !is_visit(method, uri, headers) {
+        let why = "a page of another origin may not ask this server (--cors-origins)";
+        return Err(Foreign::Origin(why.into()));
+    }
+    Ok(())
+}
+
+/// Is this origin's page one that may ask?
+pub(super) fn is_allowed(origin: &str, known: &Known<'_>) -> bool {
+    known.origins.iter().any(|allowed| allowed == origin)
+}
+
+/// Somebody follows a link to a page for people.
+fn is_visit(method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+    let path = uri.path();
+    let is_page =
+        matches!(path, "/" | "/docs" | "/lock/page" | "/console") || path.starts_with("/console/");
+    method == Method::GET
+        && is_page
+        && headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate")
+        && headers.get(SEC_FETCH_DEST).is_some_and(|dest| dest == "document")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: Known<'static> =
+        Known { hosts: &[], public_url: Some("https://locks.example.org"), origins: &[] };
+
+    fn checked(line: &str, headers: &[(&str, &str)]) -> Result<(), Foreign> {
+        let (method, path) = line.split_once(' ').expect("a method and a path");
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (hosts, origins) = (["locks".to_owned()], ["https://app.example".to_owned()]);
+        check(
+            &request.body(()).expect("a request"),
+            &Known { hosts: &hosts, origins: &origins, ..KNOWN },
+        )
+    }
+
+    #[test]
+    fn only_names_of_this_server_are_answered() {
+        for host in [
+            "127.0.0.1:8080",
+            "[::1]:8080",
+            "10.1.2.3",
+            "localhost:1",
+            "LOCALHOST",
+            "a.localhost",
+            "localhost.",
+            "locks",
+            "LOCKS:80",
+            "locks.example.org",
+            "locks.example.org:443",
+        ] {
+            assert_eq!(checked("GET /v1/locks", &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "notlocalhost",
+            "localhost.evil.example",
+            "locks.evil",
+            "127.0.0.1.evil",
+            "1",
+        ] {
+            let refused = checked("GET /v1/locks", &[("host", host)]);
+            assert!(matches!(refused, Err(Foreign::Host(_))), "{host}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_origins_may_not_ask() {
+        let host = ("host", "localhost:8080");
+        let visit = [
+            host,
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        for (line, headers, is_good) in [
+            ("POST /v1/revoke", &[host][..], true),
+            ("POST /v1/revoke", &[host, ("origin", "http://localhost:8080")], true),
+            ("POST /v1/revoke", &[host, ("origin", "https://locks.example.org")], true),
+            ("POST /v1/revoke", &[host, ("origin", "https://app.example")], true),
+            (
+                "POST /v1/revoke",
+                &[host, ("origin", "https://app.example"), ("sec-fetch-site", "cross-site")],
+                true,
+            ),
+            ("POST /v1/revoke", &[host, ("origin", "http://localhost:3000")], false),
+            ("POST /v1/revoke", &[host, ("origin", "null")], false),
+            ("POST /v1/revoke", &[host, ("origin", "")], false),
+            ("POST /v1/revoke", &[host, ("sec-fetch-site", "same-origin")], true),
+            ("POST /v1/revoke", &[host, ("sec-fetch-site", "none")], true),
+            ("POST /v1/revoke", &[host, ("sec-fetch-site", "same-site")], false),
+            ("POST /v1/revoke", &[host, ("sec-fetch-site", "cross-site")], false),
+            ("POST /v1/revoke", &[host, ("sec-fetch-site", "new-kind")], false),
+            ("GET /f?lock=acquire", &[host, ("sec-fetch-site", "cross-site")], false),
+            ("GET /docs", &visit, true),
+            ("GET /lock/page", &visit, true),
+            ("GET /console/callback", &visit, true),
+            ("GET /file", &visit, false),
+            ("POST /docs", &visit, false),
+            ("GET /docs", &visit[..2], false),
+        ] {
+            let checked = checked(line, headers);
+            assert_eq!(checked.is_ok(), is_good, "{line} {headers:?}: {checked:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a page of another site can make a browser ask.
+
+use leasehold_testkit::{Local, json, settings};
+
+use crate::Scene;
+
+#[tokio::test]
+async fn a_name_that_is_not_ours_is_not_answered() {
+    let scene = Scene::new().await;
+    let reader = scene.proof("reader").remove(0).1;
+    for (host, expected) in [("localhost", 200), ("127.0.0.1:1", 200), ("evil.example", 421)] {
+        let headers = [("host", host), ("authorization", reader.as_str())];
+        assert_eq!(scene.status(&headers, "GET /v1/locks/x", "").await, expected, "{host}");
+    }
+    // Also before anybody is asked who they are, and with health left out of it.
+    let (status, _) = scene.head(&[("host", "evil.example")], "GET /v1/locks/x", "").await;
+    assert_eq!(status, 421);
+    assert_eq!(scene.status(&[("host", "evil.example")], "GET /healthz", "").await, 200);
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_changes_nothing_on_a_server_that_asks_nobody() {
+    let local = Local::start(settings(None)).await;
+    local.client.acquire("x", "o", 60_000, json!({})).await;
+    let revoke = json!({"reason": "r"}).to_string();
+    for foreign in [
+        [("origin", "https://evil.example")],
+        [("origin", "null")],
+        [("origin", "http://localhost:3000")],
+        [("sec-fetch-site", "cross-site")],
+        [("sec-fetch-site", "same-site")],
+    ] {
+        let sent = local.client.send_with(
+            hyper::Method::POST,
+            "/v1/locks/x/revoke",
+            &foreign,
+            revoke.clone(),
+        );
+        let refused = sent.await.expect("an answer");
+        assert_eq!(refused.status, 403, "{foreign:?}");
+    }
+    assert_eq!(local.client.get("/v1/locks/x").await.body["held"], true);
+    let own = format!("http://{}", local.address);
+    let headers = [
+        ("origin", own.as_str()),
+        ("sec-fetch-site", "same-origin"),
+        ("content-type", "application/json"),
+    ];
+    let sent = local.client.send_with(hyper::Method::POST, "/v1/locks/x/revoke", &headers, revoke);
+    assert_eq!(sent.await.expect("an answer").status, 200);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
+    let local = Local::start(settings(None)).await;
+    for path in [
+        "/healthz",
+        "/v1/locks/x",
+        "/lock",
+        "/v1/claims",
+        "/missing",
+        "/docs",
+        "/lock/page",
+        "/metrics",
+    ] {
+        let answer = local.client.get(path).await;
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        let policy = answer.headers["content-security-policy"].to_str().expect("text");
+        assert!(
+            policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(answer.headers.get("access-control-allow-origin").is_none(), "{path}");
+    }
+    local.stop().await;
+}
