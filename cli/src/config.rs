@@ -4,6 +4,7 @@
 //! file says becomes flags before the ones on the command line, unless the environment says otherwise, so
 //! that there is one parser and one set of error messages.
 
+mod auth;
 mod backup;
 mod connections;
 mod explain;
@@ -20,11 +21,12 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use leasehold_core::RetryHint;
 use leasehold_server::dialect::{self, Dialect};
-use leasehold_server::engine;
 use leasehold_server::serve::Settings;
 use leasehold_server::store::history::Bounds;
+use leasehold_server::{engine, http};
 
 use crate::duration::DurationArg;
+use auth::AuthArgs;
 use backup::BackupArgs;
 use connections::ConnectionArgs;
 use explain::Sources;
@@ -100,6 +102,8 @@ pub(crate) struct Args {
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
     pub(crate) log: String,
     #[command(flatten)]
+    auth: AuthArgs,
+    #[command(flatten)]
     backup: BackupArgs,
     #[command(flatten)]
     webhook: WebhookArgs,
@@ -140,6 +144,16 @@ struct EngineArgs {
 }
 
 impl Args {
+    /// Whether anybody is asked who they are, in words.
+    pub(crate) fn authentication(&self) -> String {
+        self.auth.shown()
+    }
+
+    /// Who may do what, if there is a file that says.
+    pub(crate) fn auth_file(&self) -> Option<&std::path::Path> {
+        self.auth.auth_file.as_deref()
+    }
+
     /// Says what is wrong between settings that are each fine.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { grace, limits, .. } = self;
@@ -155,6 +169,7 @@ impl Args {
                 limits.wait_max
             ));
         }
+        self.auth.check(self.listen)?;
         self.backup.check(self.ephemeral)?;
         self.webhook.check()?;
         self.connections.check()?;
@@ -196,7 +211,13 @@ impl Args {
                 journal_bytes_max: self.engine.journal_bytes_max,
                 ..engine::Options::default()
             },
-            http: self.connections.options(),
+            http: http::Options {
+                hosts: self.auth.hosts.as_slice().into(),
+                cors_origins: self.auth.cors_origins.as_slice().into(),
+                ..self.connections.options()
+            },
+            auth_file: self.auth.auth_file.clone(),
+            auth_failures_per_minute: self.auth.auth_failures_per_minute,
             retry: RetryHint {
                 min: self.engine.retry_min.span(),
                 max: self.engine.retry_max.span().max(self.engine.retry_min.span()),

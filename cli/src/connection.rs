@@ -28,8 +28,12 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LEASEHOLD_NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// A file with the API key; takes precedence over LEASEHOLD_API_KEY.
-    #[arg(long, env = "LEASEHOLD_TOKEN_FILE")]
+    #[arg(long, visible_alias = "api-key-file", env = "LEASEHOLD_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// Send the API key over plain HTTP to another machine, where others can read it.
+    #[arg(long, env = "LEASEHOLD_INSECURE", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    insecure: bool,
     /// How long to try to reach the server before the first answer.
     #[arg(long, env = "LEASEHOLD_CONNECT_TIMEOUT", value_name = "TIME", default_value_t = CONNECT_TIMEOUT)]
     pub(crate) connect_timeout: DurationArg,
@@ -38,7 +42,8 @@ pub(crate) struct ServerArgs {
 impl ServerArgs {
     /// For a command with flags of its own for this.
     pub(crate) fn at(url: &str, token_file: Option<PathBuf>) -> Self {
-        Self { url: url.into(), namespace: None, token_file, connect_timeout: CONNECT_TIMEOUT }
+        let connect_timeout = CONNECT_TIMEOUT;
+        Self { url: url.into(), namespace: None, token_file, insecure: false, connect_timeout }
     }
 
     /// A client of that server. Nothing is sent yet.
@@ -59,7 +64,7 @@ impl ServerArgs {
             builder = builder.namespace(namespace);
         }
         if let Some(key) = self.api_key()? {
-            builder = builder.api_key(key);
+            builder = builder.api_key(key).insecure(self.insecure);
         }
         Ok(builder)
     }

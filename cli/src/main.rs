@@ -6,6 +6,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod acquire;
 mod ask;
+mod auth;
 mod backup;
 mod completions;
 mod config;
@@ -14,6 +15,8 @@ mod duration;
 mod exit;
 mod history;
 mod json;
+mod key;
+mod key_file;
 mod load;
 mod log;
 mod ls;
@@ -71,6 +74,8 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     Session(session::SessionArgs),
     Load(load::LoadArgs),
+    Auth(auth::AuthArgs),
+    Key(Box<key::KeyArgs>),
     /// Run the server.
     #[command(
         after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
@@ -143,6 +148,8 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Revoke(args) => revoke::revoke(&args)?,
         Command::Session(args) => session::session(&args)?,
         Command::Load(args) => return load::load(args),
+        Command::Auth(args) => auth::auth(&args)?,
+        Command::Key(args) => key::key(&args)?,
         Command::Serve(args) => serve::serve(*args, given)?,
         Command::CheckConfig(args) => serve::check(&args, given)?,
         Command::Backup(args) => backup::backup(&args)?,

@@ -5,12 +5,17 @@ mod signals;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use std::sync::Arc;
+
+use leasehold_core::LockKey;
+use leasehold_server::auth::{Policy, Right};
 use leasehold_server::serve::Server;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::ask::told;
 use crate::config::{self, Args, Given, explain, located};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::log;
 use crate::output::{OutputArgs, print, print_json};
 use crate::rights;
@@ -32,6 +37,18 @@ pub(crate) fn serve(args: Args, given: &Given) -> Result<(), String> {
 /// Settings to be looked at.
 #[derive(clap::Args)]
 pub(crate) struct CheckArgs {
+    /// Explain what this principal may, by the auth file: key:ci, anonymous.
+    #[arg(long = "as", value_name = "PRINCIPAL", requires_all = ["may", "lock"])]
+    principal: Option<String>,
+    /// The groups it is in.
+    #[arg(long, value_delimiter = ',', requires = "principal")]
+    groups: Vec<String>,
+    /// The right in question.
+    #[arg(long, requires = "principal")]
+    may: Option<Right>,
+    /// The lock in question: NAMESPACE/NAME.
+    #[arg(long, requires = "principal")]
+    lock: Option<String>,
     #[command(flatten)]
     settings: Args,
     #[command(flatten)]
@@ -45,6 +62,12 @@ pub(crate) fn check(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
 
 fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
     args.settings.check().map_err(|why| located(why, given))?;
+    if let (Some(principal), Some(may), Some(lock)) = (&args.principal, args.may, &args.lock) {
+        return explain_right(args, principal, may, lock);
+    }
+    for doubt in doubts(&args.settings)? {
+        warn(&doubt);
+    }
     if args.output.json {
         let settings = config::values(given);
         return print_json(&json!({"valid": true, "settings": settings}));
@@ -52,15 +75,52 @@ fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
     print(explain(given)?.trim_end())
 }
 
+/// Which rule decides whether somebody may do something.
+fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> Result<(), Failure> {
+    let usage = |why: &str| Failure::new(exit::USAGE, why);
+    let file = args.settings.auth_file().ok_or_else(|| usage("--as needs an --auth-file"))?;
+    let (namespace, name) =
+        lock.split_once('/').ok_or_else(|| usage("--lock: must be NAMESPACE/NAME"))?;
+    let decision =
+        Policy::load(file)?.explain(principal, &args.groups, may, &LockKey::new(namespace, name));
+    if args.output.json {
+        print_json(&json!({"allowed": decision.is_allowed, "why": decision.why}))?;
+    } else {
+        print(&decision.why)?;
+    }
+    if decision.is_allowed { Ok(()) } else { Err(Failure::silent(exit::FORBIDDEN)) }
+}
+
+/// What in the rules may be wider than it looks.
+fn doubts(settings: &Args) -> Result<Vec<String>, String> {
+    let Some(file) = settings.auth_file() else { return Ok(Vec::new()) };
+    Ok(Policy::load(file)?.doubts())
+}
+
+#[expect(clippy::print_stderr, reason = "beside what is printed, for people")]
+fn warn(why: &str) {
+    eprintln!("leasehold: warning: {why}");
+}
+
 async fn run(args: Args) -> Result<(), String> {
     // Before anything is announced, so that whoever reads the announcement can already stop us.
-    let ended = signals::heed().map_err(|error| error.to_string())?;
+    let reload = Arc::new(Notify::new());
+    let ended = signals::heed(reload.clone()).map_err(|error| error.to_string())?;
     let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
     banner(&args, server.address);
     if let Some(file) = &args.port_file {
         write_port(file, server.address.port())?;
     }
-    server.run_until(ended).await.map_err(|error| error.to_string())
+    let told = server.reloader();
+    let reloading = tokio::spawn(async move {
+        loop {
+            reload.notified().await;
+            told.notify_one();
+        }
+    });
+    let done = server.run_until(ended).await.map_err(|error| error.to_string());
+    reloading.abort();
+    done
 }
 
 #[expect(clippy::print_stderr, reason = "a person who starts a server wants to see this")]
@@ -73,6 +133,7 @@ fn banner(args: &Args, address: std::net::SocketAddr) {
     eprintln!("  listening  http://{address}");
     eprintln!("  data       {data}");
     eprintln!("  dialects   {}", dialects.join(", "));
+    eprintln!("  auth       {}", args.authentication());
 }
 
 /// All at once, so that whoever waits for the file never reads half a number.

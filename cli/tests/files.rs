@@ -85,8 +85,8 @@ async fn only_a_server_nobody_else_can_reach_lets_everybody_read() {
     for (flags, status) in [
         (&["--listen=127.0.0.1:0"][..], 404),
         (&["--listen=127.0.0.1:0", "--files-public=false"][..], 401),
-        (&["--listen=0.0.0.0:0"][..], 401),
-        (&["--listen=0.0.0.0:0", "--files-public"][..], 404),
+        (&["--listen=0.0.0.0:0", "--insecure-no-auth"][..], 401),
+        (&["--listen=0.0.0.0:0", "--insecure-no-auth", "--files-public"][..], 404),
     ] {
         let process = Process::start(BINARY, &data.path().join("data"), flags);
         assert_eq!(process.client.get("/none").await.status, status, "{flags:?}");

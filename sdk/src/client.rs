@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::{BootClock, Clock};
 use crate::secret::Secret;
-use crate::transport::Transport;
+use crate::transport::{self, Transport};
 use crate::{Election, Error, Events, LockRequest, LocksRequest, SessionRequest, random};
 
 /// A connection to a server, or as many as are needed. Clones share them.
@@ -39,6 +39,7 @@ impl Client {
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
             http2: false,
+            insecure: false,
             clock: Arc::new(BootClock),
         }
     }
@@ -107,6 +108,7 @@ pub struct ClientBuilder {
     timeout: Duration,
     connect_timeout: Duration,
     http2: bool,
+    insecure: bool,
     clock: Arc<dyn Clock>,
 }
 
@@ -126,6 +128,13 @@ impl ClientBuilder {
     /// Sent as `Authorization: Bearer …` with every request.
     pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
         self.api_key = Some(Secret(api_key.into()));
+        self
+    }
+
+    /// Send the API key over plain HTTP to another machine. Whoever is on the way can read it and use it: without
+    /// this, such a client is not built.
+    pub fn insecure(mut self, insecure: bool) -> Self {
+        self.insecure = insecure;
         self
     }
 
@@ -165,6 +174,9 @@ impl ClientBuilder {
     /// The client, if the settings make sense. Nothing is sent yet.
     pub fn build(self) -> Result<Client, Error> {
         let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
+        if api_key.is_some() && !self.insecure {
+            self.urls.iter().try_for_each(|url| transport::check_private(url))?;
+        }
         let transport =
             Transport::new(&self.urls, api_key, self.timeout, self.connect_timeout, self.http2)?;
         let owner = self.owner.unwrap_or_else(random::owner);

@@ -258,6 +258,21 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
+/// That an API key is not sent in the clear to another machine.
+pub(crate) fn check_private(url: &str) -> Result<(), Error> {
+    let uri: Uri = url.parse().map_err(|_| Error::Invalid(format!("{url:?} is no URL")))?;
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let is_near = host.eq_ignore_ascii_case("localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_near || uri.scheme_str() != Some("http") {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "{url}: the API key would be sent unencrypted to another machine; use TLS, or say that this is meant \
+         (--insecure)"
+    )))
+}
+
 fn bearer(api_key: &str) -> Result<HeaderValue, Error> {
     let invalid = |_| Error::Invalid("the API key cannot be sent in a header".into());
     let mut value = HeaderValue::from_str(&format!("Bearer {api_key}")).map_err(invalid)?;

@@ -209,7 +209,12 @@ impl Server {
 
     /// Looks at the auth file again at once.
     pub fn reload(&self) {
-        self.reloading.iter().for_each(|(_, now)| now.notify_one());
+        self.reloader().notify_one();
+    }
+
+    /// Whoever rings it has the auth file looked at again.
+    pub fn reloader(&self) -> Arc<Notify> {
+        self.reloading.as_ref().map(|(_, now)| now.clone()).unwrap_or_default()
     }
 
     /// Runs until `signal` comes, then stops in good order; or until it cannot go on.

@@ -82,6 +82,7 @@ impl ConnectionArgs {
             answers_bytes_max: self.answers_bytes_max,
             event_streams_max: self.event_streams_max,
             trusted_proxies: self.trusted_proxies.as_slice().into(),
+            ..http::Options::default()
         }
     }
 

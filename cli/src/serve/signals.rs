@@ -1,16 +1,19 @@
 //! What a server does when it gets a signal.
 
+use std::sync::Arc;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::exit;
 
 /// Heeds signals from now on. What it returns ends with the first SIGTERM or SIGINT: it is time to stop.
-pub(super) fn heed() -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn heed(reload: Arc<Notify>) -> std::io::Result<impl Future<Output = ()>> {
     let signals = Signals {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
         hangup: signal(SignalKind::hangup())?,
+        reload,
     };
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(signals.heed(stop));
@@ -24,6 +27,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    reload: Arc<Notify>,
 }
 
 impl Signals {
@@ -36,21 +40,20 @@ impl Signals {
         std::process::exit(i32::from(exit::SIGNAL) + number);
     }
 
+    /// The one place for what can change while the server runs: the auth file and those it names.
+    fn reload(&self) {
+        tracing::info!("SIGHUP: looking at the auth file; to change a setting, restart the server");
+        self.reload.notify_one();
+    }
+
     /// The number of the next signal that is to end us. Others are seen to meanwhile.
     async fn next_end(&mut self) -> i32 {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return SignalKind::terminate().as_raw_value(),
                 _ = self.interrupt.recv() => return SignalKind::interrupt().as_raw_value(),
-                _ = self.hangup.recv() => reload(),
+                _ = self.hangup.recv() => self.reload(),
             }
         }
     }
-}
-
-/// The one place for settings that can change while the server runs. So far there is none.
-fn reload() {
-    tracing::info!(
-        "SIGHUP: no setting can be changed while the server runs; restart it to change one"
-    );
 }

@@ -136,7 +136,11 @@ impl Gate {
     pub(crate) fn note(&self, reloaded: &Reloaded, wall_ms: i64) -> i64 {
         let Some(on) = &self.0 else { return 0 };
         match reloaded {
-            Reloaded::Bad(_) => wall_ms.saturating_sub(on.good_at.load(Relaxed)).max(0),
+            Reloaded::Bad(_) => {
+                // They were good at the start.
+                let _ = on.good_at.compare_exchange(i64::MAX, wall_ms, Relaxed, Relaxed);
+                wall_ms.saturating_sub(on.good_at.load(Relaxed)).max(0)
+            }
             Reloaded::Same | Reloaded::New => {
                 on.good_at.store(wall_ms, Relaxed);
                 0

@@ -140,7 +140,7 @@ const PRINCIPALS: [(&str, &[Need]); 7] = [
 ];
 
 /// The contract's routes as requests.
-fn address(path: &str, who: &str) -> (String, Option<Value>) {
+fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
     let path = path
         .replace("{namespace}", "default")
         .replace("{lock}", "x")
@@ -150,7 +150,7 @@ fn address(path: &str, who: &str) -> (String, Option<Value>) {
         .replace("{lease}", LEASE)
         .replace("{path}", "missing.txt");
     match path.as_str() {
-        "/lock" => ("/lock?client=c".into(), None),
+        "/lock" if method != "get" => ("/lock?client=c".into(), None),
         "/locks/x" => ("/locks/x?tenant_id=t".into(), None),
         "/leases/acquire" => {
             let body = json!({"tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": who, "ttl_seconds": 10});
@@ -210,7 +210,7 @@ async fn every_route_asks_for_its_right() {
     for (route, need, body) in &table {
         let (method, path) = route.split_once(' ').expect("a method");
         for (who, may) in nobody.iter().chain(&PRINCIPALS) {
-            let (path, own_body) = address(path, who);
+            let (path, own_body) = address(method, path, who);
             let body = own_body.unwrap_or(body.clone());
             let body = if body.is_null() { String::new() } else { body.to_string() };
             let line = format!("{} {path}", method.to_uppercase());

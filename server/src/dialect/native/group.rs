@@ -144,6 +144,11 @@ pub(super) async fn renew(
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
     let proofs = proofs(&app, &caller, &namespace, &request.owner_id, &request.leases)?;
+    // Whoever has no right is told so, whatever they send.
+    for lease in request.leases.iter().filter(|_| caller.is_asked()) {
+        let key = LockKey::new(namespace.clone(), lease.lock_name.as_str());
+        caller.check(Right::Acquire, &key)?;
+    }
     if let Some(n) = proofs.iter().position(Option::is_none) {
         return Ok(not_renewed(&request.leases[n]));
     }

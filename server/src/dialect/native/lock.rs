@@ -184,6 +184,8 @@ pub(super) async fn renew(
     if request.extend_by_ms == 0 {
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
+    // Before the proof: whoever has no right is told so, whatever they send.
+    caller.check(Right::Acquire, &key)?;
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
     let Some(proof) = proof else { return Ok(not_renewed()) };
     let renew = Renew {

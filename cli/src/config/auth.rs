@@ -1,0 +1,64 @@
+//! Settings of who may do what, and of who is answered at all.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use leasehold_server::auth;
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Security")]
+pub(super) struct AuthArgs {
+    /// Who may do what. Without it nobody is asked who they are, and only this machine is served.
+    #[arg(long, env = "LEASEHOLD_AUTH_FILE")]
+    pub(super) auth_file: Option<PathBuf>,
+    /// How many wrong credentials one address may send in a minute before it is told to wait.
+    #[arg(long, env = "LEASEHOLD_AUTH_FAILURES_PER_MINUTE", default_value_t = auth::FAILURES_PER_MINUTE,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) auth_failures_per_minute: u32,
+    /// Serve other machines although nobody is asked who they are. Whoever reaches the port may do anything.
+    #[arg(long, env = "LEASEHOLD_INSECURE_NO_AUTH", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    pub(super) insecure_no_auth: bool,
+    /// The names by which the server is reached, beside its addresses and localhost.
+    #[arg(long, env = "LEASEHOLD_HOSTS", value_delimiter = ',')]
+    pub(super) hosts: Vec<String>,
+    /// The origins whose web pages may ask this server, such as https://app.example.org.
+    #[arg(long, env = "LEASEHOLD_CORS_ORIGINS", value_delimiter = ',', value_parser = origin)]
+    pub(super) cors_origins: Vec<String>,
+}
+
+fn origin(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_origin = rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'));
+    is_origin
+        .then(|| text.to_owned())
+        .ok_or_else(|| "is not an origin such as https://host:port".into())
+}
+
+impl AuthArgs {
+    /// Says what would let strangers in.
+    pub(super) fn check(&self, listen: SocketAddr) -> Result<(), String> {
+        if let Some(file) = &self.auth_file {
+            auth::Policy::load(file)?;
+        }
+        let is_open = self.auth_file.is_none() && !listen.ip().is_loopback();
+        if is_open && !self.insecure_no_auth {
+            return Err(format!(
+                "--listen {listen} can be reached from other machines, and nobody would be asked who they are. \
+                 Either have an auth file made (leasehold auth init --auth-file auth.toml) and give it with \
+                 --auth-file, or let everybody do everything with --insecure-no-auth"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a person who starts a server should know of it.
+    pub(super) fn shown(&self) -> String {
+        match &self.auth_file {
+            Some(file) => format!("by {}", file.display()),
+            None if self.insecure_no_auth => "off: whoever reaches the port may do anything".into(),
+            None => "off: whoever can use this machine may do anything".into(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Changing `auth.toml` and `keys.toml`: one at a time, whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// What a key file is called unless the auth file says.
+pub(crate) const KEYS: &str = "keys.toml";
+
+/// The auth file and the first of its key files, for as long as nobody else may change them.
+pub(crate) struct Files {
+    pub(crate) auth: PathBuf,
+    pub(crate) keys: PathBuf,
+    _lock: File,
+}
+
+impl Files {
+    /// Waits until nobody else changes them.
+    pub(crate) fn lock(auth: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(auth).map_err(|error| wrong(auth, &error))?;
+        let table: toml::Table =
+            text.parse().map_err(|error| format!("{}: {error}", auth.display()))?;
+        let named =
+            table.get("key-files").and_then(|files| files.get(0)).and_then(|name| name.as_str());
+        let Some(named) = named else {
+            return Err(format!("{}: names no key file: key-files = [\"{KEYS}\"]", auth.display()));
+        };
+        let lock = File::open(auth).map_err(|error| wrong(auth, &error))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| wrong(auth, &error.into()))?;
+        let keys = folder(auth).join(named);
+        Ok(Self { auth: auth.into(), keys, _lock: lock })
+    }
+
+    pub(crate) fn keys_text(&self) -> Result<String, String> {
+        read(&self.keys)
+    }
+
+    pub(crate) fn auth_text(&self) -> Result<String, String> {
+        read(&self.auth)
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| wrong(path, &error))
+}
+
+/// Becomes the file's content at once and durably, readable by its owner alone.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
+    let why = |error: std::io::Error| wrong(path, &error);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let unfinished = path.with_file_name(name);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&unfinished)
+        .map_err(why)?;
+    file.set_permissions(fs::Permissions::from_mode(0o600)).map_err(why)?;
+    file.write_all(text.as_bytes()).map_err(why)?;
+    file.sync_all().map_err(why)?;
+    fs::rename(&unfinished, path).map_err(why)?;
+    File::open(folder(path)).and_then(|folder| folder.sync_all()).map_err(why)
+}
+
+pub(crate) fn folder(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn wrong(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}

@@ -1,0 +1,179 @@
+//! Keys, rules and who is let in, with the real binary.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+
+use leasehold_testkit::{Process, TempDir, folder};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+
+struct World(TempDir);
+
+impl World {
+    fn new() -> Self {
+        Self(folder())
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.run_with(words, &[])
+    }
+
+    fn run_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = std::process::Command::new(BINARY);
+        command.current_dir(self.0.path()).args(words).env_remove("LEASEHOLD_API_KEY");
+        command.envs(variables.iter().copied()).output().expect("the binary")
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The key that was shown.
+fn key(output: &Output) -> String {
+    let shown = text(&output.stdout);
+    let key = shown.lines().find(|line| line.starts_with("lh_")).map(str::to_owned);
+    key.unwrap_or_else(|| panic!("no key in {output:?}"))
+}
+
+#[tokio::test]
+async fn a_server_knows_the_keys_that_were_made_for_it() {
+    let world = World::new();
+    let admin = key(&world.run(&["auth", "init"]));
+    for name in ["auth.toml", "keys.toml"] {
+        let facts = std::fs::metadata(world.path(name)).expect("a file");
+        assert_eq!(facts.permissions().mode() & 0o777, 0o600, "{name}");
+        let content = std::fs::read_to_string(world.path(name)).expect("text");
+        assert!(!content.contains(&admin[14..]), "only a hash of the secret is kept");
+    }
+    assert!(!world.run(&["auth", "init"]).status.success(), "what is there is left alone");
+    let auth = format!("--auth-file={}", world.path("auth.toml").display());
+    let process = Process::start(BINARY, &world.path("data"), &[&auth]);
+    let url = format!("http://{}", process.address);
+    // Made while the server runs.
+    let create = [
+        "key",
+        "create",
+        "--name",
+        "ci",
+        "--may",
+        "acquire",
+        "--namespaces",
+        "shop",
+        "--expires",
+        "90d",
+    ];
+    let ci = key(&world.run(&create));
+    let listed = text(&world.run(&["key", "list"]).stdout);
+    assert!(
+        listed.contains("ci  id ") && listed.contains("admin  id ") && !listed.contains(&ci[14..]),
+        "{listed}"
+    );
+    let acquire = |key: &str, namespace: &str| {
+        let words = ["acquire", "deploy", "--ttl", "60", "--url", &url, "--namespace", namespace];
+        world.run_with(&words, &[("LEASEHOLD_API_KEY", key)]).status.code()
+    };
+    let mut tries = 0;
+    while acquire(&ci, "shop") != Some(0) {
+        tries += 1;
+        assert!(tries < 200, "the server never knew the key");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(acquire(&ci, "other"), Some(77));
+    assert_eq!(acquire("lh_a_b", "shop"), Some(77));
+    assert_eq!(world.run(&["ls", "--url", &url]).status.code(), Some(77), "nobody");
+    let end = ["key", "revoke", "--name", "ci", "--end-leases", "--url", &url];
+    let revoked = world.run_with(&end, &[("LEASEHOLD_API_KEY", &admin)]);
+    assert!(text(&revoked.stdout).contains("ended 1 leases"), "{revoked:?}");
+    while acquire(&ci, "shop") != Some(77) {
+        tries += 1;
+        assert!(tries < 400, "the server still knows the key");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    process.kill();
+}
+
+#[test]
+fn a_key_for_files_that_cannot_be_written_is_printed() {
+    let world = World::new();
+    let create = ["key", "create", "--name", "ci", "--may", "read", "--namespaces", "*", "--print"];
+    let printed = world.run(&create);
+    let shown = text(&printed.stdout);
+    assert!(
+        shown.contains("[[key]]\nname = \"ci\"") && shown.contains("who = [\"key:ci\"]"),
+        "{shown}"
+    );
+    assert!(!world.path("keys.toml").exists());
+}
+
+#[test]
+fn which_rule_decides_is_explained() {
+    let world = World::new();
+    world.run(&["auth", "init"]);
+    world.run(&["key", "create", "--name", "ci", "--may", "acquire", "--namespaces", "shop*"]);
+    let may = |principal: &str, right: &str, lock: &str| {
+        let words = [
+            "check-config",
+            "--auth-file",
+            "auth.toml",
+            "--as",
+            principal,
+            "--may",
+            right,
+            "--lock",
+            lock,
+        ];
+        let output = world.run(&words);
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, why) = may("key:ci", "acquire", "shop/deploy");
+    assert_eq!(code, Some(0));
+    assert!(why.starts_with("key:ci may acquire shop/deploy: rule \"ci\" at auth.toml:"), "{why}");
+    assert_eq!(may("key:ci", "read", "shop/deploy").0, Some(0));
+    let (code, why) = may("key:ci", "revoke", "shop/deploy");
+    assert_eq!(
+        (code, why.trim()),
+        (Some(77), "key:ci may not revoke shop/deploy: no rule grants it")
+    );
+    assert_eq!(may("anonymous", "read", "shop/deploy").0, Some(77));
+    assert_eq!(may("key:admin", "revoke", "a/b/c").0, Some(0));
+    let warned = text(&world.run(&["check-config", "--auth-file", "auth.toml"]).stderr);
+    assert!(warned.contains("\"shop*\" also matches names such as \"shopping\""), "{warned}");
+}
+
+#[test]
+fn other_machines_are_served_only_if_that_is_safe_or_meant() {
+    let world = World::new();
+    let open = ["--listen=0.0.0.0:0"];
+    for command in ["serve", "check-config"] {
+        let refused = world.run(&[&[command][..], &open, &["--ephemeral"]].concat());
+        assert!(!refused.status.success());
+        let why = text(&refused.stderr);
+        assert!(why.contains("leasehold auth init") && why.contains("--insecure-no-auth"), "{why}");
+    }
+    world.run(&["auth", "init"]);
+    for way in ["--insecure-no-auth", "--auth-file=auth.toml"] {
+        assert!(world.run(&["check-config", open[0], way]).status.success(), "{way}");
+    }
+    std::fs::write(world.path("auth.toml"), "version = 1\nrule = 3\n").expect("a file");
+    let why = text(&world.run(&["check-config", "--auth-file=auth.toml"]).stderr);
+    assert!(why.contains("auth.toml:2: "), "{why}");
+}
+
+#[test]
+fn a_key_is_not_sent_in_the_clear_to_another_machine() {
+    let world = World::new();
+    let words = ["ls", "--url", "http://192.0.2.1:1", "--connect-timeout", "1ms"];
+    let refused = world.run_with(&words, &[("LEASEHOLD_API_KEY", "lh_a_b")]);
+    assert_eq!(refused.status.code(), Some(64));
+    assert!(text(&refused.stderr).contains("--insecure"), "{refused:?}");
+    // Without a key, or if it is meant, it is tried.
+    assert_eq!(world.run(&words).status.code(), Some(68));
+    let meant =
+        world.run_with(&[&words[..], &["--insecure"]].concat(), &[("LEASEHOLD_API_KEY", "lh_a_b")]);
+    assert_eq!(meant.status.code(), Some(68));
+}
