@@ -260,7 +260,7 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// That an API key is not sent in the clear to another machine.
 pub(crate) fn check_private(url: &str) -> Result<(), Error> {
-    let uri: Uri = url.parse().map_err(|_| Error::Invalid(format!("{url:?} is no URL")))?;
+    let uri: hyper::Uri = url.parse().map_err(|_| Error::Invalid(format!("{url:?} is no URL")))?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_near = host.eq_ignore_ascii_case("localhost")
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
