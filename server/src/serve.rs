@@ -116,12 +116,7 @@ impl Server {
     /// The same, with a clock of the caller's.
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let Settings { listen, http, .. } = settings;
-        let auth = match &settings.auth_file {
-            Some(file) => {
-                Gate::load(file, settings.auth_failures_per_minute).map_err(Error::Auth)?
-            }
-            None => Gate::off(),
-        };
+        let auth = gate(&settings)?;
         let cannot = |error| Error::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
@@ -133,14 +128,7 @@ impl Server {
             (Arc::new(Backups::new(data, options, clock.clone())), every)
         });
         let data = settings.data.clone();
-        let store: Box<dyn Store> = match settings.data {
-            Some(data) => {
-                let (fold_interval, history) = (settings.fold_interval, settings.history);
-                let options = sqlite::Options { data, fold_interval, history };
-                Box::new(SqliteStore::open(options).map_err(Error::Store)?)
-            }
-            None => Box::new(MemoryStore::default()),
-        };
+        let store = open_store(settings.data, settings.fold_interval, settings.history)?;
         let metrics = Arc::new(Metrics::new());
         let limits = settings.engine.limits.clone();
         let (engine, handle) =
@@ -189,11 +177,7 @@ impl Server {
             let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
             (backups, keeping)
         });
-        let reloading = auth.is_on().then(|| {
-            let now = Arc::new(Notify::new());
-            let watch = reload::keep_up(auth, handle.clone(), metrics, now.clone());
-            (tokio::spawn(watch), now)
-        });
+        let reloading = keep_up(auth, &handle, metrics);
         Ok(Self { address, engine, handle, accepting, stop, beside, backups, webhook, reloading })
     }
 
@@ -260,6 +244,37 @@ fn hook(
     let Some(options) = options else { return Ok(None) };
     let webhook = Webhook::new(options, engine, clock, metrics.clone()).map_err(Error::Webhook)?;
     Ok(Some(tokio::spawn(webhook.run())))
+}
+
+/// Whom to ask who they are, if anybody.
+fn gate(settings: &Settings) -> Result<Arc<Gate>, Error> {
+    match &settings.auth_file {
+        Some(file) => Gate::load(file, settings.auth_failures_per_minute).map_err(Error::Auth),
+        None => Ok(Gate::off()),
+    }
+}
+
+fn open_store(
+    data: Option<PathBuf>,
+    fold_interval: Duration,
+    history: store::history::Bounds,
+) -> Result<Box<dyn Store>, Error> {
+    let Some(data) = data else { return Ok(Box::new(MemoryStore::default())) };
+    let options = sqlite::Options { data, fold_interval, history };
+    Ok(Box::new(SqliteStore::open(options).map_err(Error::Store)?))
+}
+
+/// Looks at the auth file from time to time, and whenever what comes back is rung.
+fn keep_up(
+    auth: Arc<Gate>,
+    handle: &EngineHandle,
+    metrics: Arc<Metrics>,
+) -> Option<(JoinHandle<()>, Arc<Notify>)> {
+    let now = Arc::new(Notify::new());
+    auth.is_on().then(|| {
+        let watch = reload::keep_up(auth, handle.clone(), metrics, now.clone());
+        (tokio::spawn(watch), now)
+    })
 }
 
 /// Has the dialects that have a listener of their own listen.

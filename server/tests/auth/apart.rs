@@ -30,12 +30,20 @@ may = ["admin"]
 namespaces = ["*"]
 "#;
 
+fn lease(tenant: &str, lock: &str, request: &str, owner: &str) -> Value {
+    json!({
+        "tenant_id": tenant, "lock_key": lock, "request_id": request, "owner_id": owner, "ttl_seconds": 300,
+    })
+}
+
 /// Everything `who` can do with names of its own, in every dialect.
 async fn live(scene: &Scene, who: &str) -> String {
-    let acquire = json!({"owner_id": format!("{who}-owner"), "ttl_ms": 600_000, "metadata": {"canary": format!("{who}-metadata")}});
+    let metadata = json!({"canary": format!("{who}-metadata")});
+    let acquire =
+        json!({"owner_id": format!("{who}-owner"), "ttl_ms": 600_000, "metadata": metadata});
     scene.send(who, &format!("POST /v1/locks/{who}-native/acquire"), acquire.clone()).await;
     scene.send(who, &format!("POST /v1/namespaces/{who}/locks/{who}-own/acquire"), acquire).await;
-    let lease = json!({"tenant_id": who, "lock_key": format!("{who}-lease"), "request_id": format!("{who}-request"), "owner_id": who, "ttl_seconds": 300});
+    let lease = lease(who, &format!("{who}-lease"), &format!("{who}-request"), who);
     assert_eq!(scene.send(who, "POST /leases/acquire", lease).await.status, 201);
     let claim = json!({"resource": format!("{who}-claim"), "timeout": 600, "metadata": {"x": format!("{who}-data")}});
     let claim = scene.send(who, "POST /v1/claims", claim).await.text_of("url");
@@ -55,72 +63,73 @@ async fn live(scene: &Scene, who: &str) -> String {
     claim[claim.find("/v1/").expect("an address")..].into()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_call_shows_what_is_anothers() {
-    let scene = Scene::with(RULES, &["red", "blue", "admin"], |_| {}).await;
-    let red_claim = live(&scene, "red").await;
-    live(&scene, "blue").await;
-    let mut lines: Vec<(String, Value)> = Vec::new();
-    for path in [
-        "/v1/locks",
-        "/v1/locks?limit=1",
-        "/v1/locks?prefix=red",
-        "/v1/locks?owner=red-owner",
-        "/v1/history",
-        "/v1/history?limit=1",
-        "/v1/history?owner=red-owner",
-        "/v1/namespaces/red/history",
-        "/v1/namespaces/red/locks",
-        "/v1/locks/red-native",
-        "/v1/locks/red-native/history",
-        "/v1/namespaces/red/locks/red-own",
-        "/locks/red-lease?tenant_id=red",
-        "/locks/red-none?tenant_id=red",
-        "/v1/claims",
-        "/v1/claims?limit=1",
-        "/v1/claims?resource=red-claim",
-        "/v1/claims?offset=1",
-        "/lock?job=red-job",
-        "/lock/page",
-        "/",
-        "/red/",
-        "/red",
-        "/red/red-file.txt",
-        "/files/red/red-file.txt",
-        "/admin/locks",
-        "/admin/locks?limit=1",
-        "/v1/namespaces/red/events",
-        "/metrics",
-        "/v1/admin/sessions",
-    ] {
-        lines.push((format!("GET {path}"), Value::Null));
-    }
-    lines.push((format!("GET {red_claim}"), Value::Null));
-    lines.push((format!("PATCH {red_claim}"), json!({"status": "revoked"})));
+/// What is red's, looked at.
+const LOOKS: [&str; 30] = [
+    "/v1/locks",
+    "/v1/locks?limit=1",
+    "/v1/locks?prefix=red",
+    "/v1/locks?owner=red-owner",
+    "/v1/history",
+    "/v1/history?limit=1",
+    "/v1/history?owner=red-owner",
+    "/v1/namespaces/red/history",
+    "/v1/namespaces/red/locks",
+    "/v1/locks/red-native",
+    "/v1/locks/red-native/history",
+    "/v1/namespaces/red/locks/red-own",
+    "/locks/red-lease?tenant_id=red",
+    "/locks/red-none?tenant_id=red",
+    "/v1/claims",
+    "/v1/claims?limit=1",
+    "/v1/claims?resource=red-claim",
+    "/v1/claims?offset=1",
+    "/lock?job=red-job",
+    "/lock/page",
+    "/",
+    "/red/",
+    "/red",
+    "/red/red-file.txt",
+    "/files/red/red-file.txt",
+    "/admin/locks",
+    "/admin/locks?limit=1",
+    "/v1/namespaces/red/events",
+    "/metrics",
+    "/v1/admin/sessions",
+];
+
+/// All that blue can ask about what is red's.
+fn questions(red_claim: &str) -> Vec<(String, Value)> {
     let acquire = json!({"owner_id": "o", "ttl_ms": 1000});
-    for (line, body) in [
-        ("POST /v1/locks/red-native/acquire", acquire.clone()),
-        (
-            "POST /v1/acquire",
-            json!({"owner_id": "o", "ttl_ms": 1000, "locks": [{"lock_name": "blue-free"}, {"lock_name": "red-native"}]}),
-        ),
+    let both = json!([{"lock_name": "blue-free"}, {"lock_name": "red-native"}]);
+    let calls = [
+        ("POST /v1/locks/red-native/acquire", acquire),
+        ("POST /v1/acquire", json!({"owner_id": "o", "ttl_ms": 1000, "locks": both})),
         ("POST /v1/locks/red-native/revoke", json!({"reason": "r"})),
         ("POST /v1/revoke", json!({"owner": "red-owner", "reason": "r"})),
         ("POST /v1/revoke", json!({"principal": "key:red", "reason": "r"})),
         ("POST /v1/fence/check", json!({"lock_name": "red-native", "fencing_token": 1})),
-        (
-            "POST /leases/acquire",
-            json!({"tenant_id": "red", "lock_key": "red-lease", "request_id": "red-request", "owner_id": "blue", "ttl_seconds": 10}),
-        ),
+        ("POST /leases/acquire", lease("red", "red-lease", "red-request", "blue")),
         ("POST /locks/red-lease/force-release", json!({"tenant_id": "red", "actor": "me"})),
         ("POST /v1/claims", json!({"resource": "red-claim", "timeout": 1})),
         ("POST /lock?client=c&job=red-job", Value::Null),
         ("DELETE /lock?client=red-client&job=red-job", Value::Null),
         ("DELETE /admin/locks/red/red-locked.txt", Value::Null),
-    ] {
-        lines.push((line.into(), body));
-    }
-    for (line, body) in lines {
+    ];
+    let looks = LOOKS.into_iter().map(|path| (format!("GET {path}"), Value::Null));
+    let calls = calls.into_iter().map(|(line, body)| (line.to_owned(), body));
+    let claim = [
+        (format!("GET {red_claim}"), Value::Null),
+        (format!("PATCH {red_claim}"), json!({"status": "revoked"})),
+    ];
+    looks.chain(calls).chain(claim).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_shows_what_is_anothers() {
+    let scene = Scene::with(RULES, &["red", "blue", "admin"], |_| {}).await;
+    let red_claim = live(&scene, "red").await;
+    live(&scene, "blue").await;
+    for (line, body) in questions(&red_claim) {
         let answer = scene.send("blue", &line, body.clone()).await;
         // A refusal repeats what was asked, and nothing else.
         let mut told = answer.text.clone();

@@ -149,7 +149,8 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
 #[tokio::test]
 async fn no_credential_is_anonymous_who_has_what_rules_give() {
     let rules = RULES.to_owned()
-        + "[[rule]]\nname = \"guests\"\nwho = [\"anonymous\"]\nmay = [\"read\"]\nnamespaces = [\"default\"]\nlocks = [\"public/*\"]\n";
+        + "[[rule]]\nname = \"guests\"\nwho = [\"anonymous\"]\nmay = [\"read\"]\n"
+        + "namespaces = [\"default\"]\nlocks = [\"public/*\"]\n";
     let scene = Scene::with(&rules, &crate::NAMES, |_| {}).await;
     assert_eq!(scene.send("", "GET /v1/locks/public%2Fx", Value::Null).await.status, 200);
     assert_eq!(scene.send("", LOOK, Value::Null).await.status, 401);

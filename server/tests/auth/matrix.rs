@@ -172,7 +172,9 @@ fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
         "/lock" if method != "get" => ("/lock?client=c".into(), None),
         "/locks/x" => ("/locks/x?tenant_id=t".into(), None),
         "/leases/acquire" => {
-            let body = json!({"tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": who, "ttl_seconds": 10});
+            let body = json!({
+                "tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": who, "ttl_seconds": 10,
+            });
             (path, Some(body))
         }
         _ if path.starts_with("/leases/") => {

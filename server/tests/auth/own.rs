@@ -65,7 +65,11 @@ async fn a_request_id_belongs_to_its_principal() {
 #[tokio::test]
 async fn the_owner_of_a_lease_is_the_credentials() {
     let scene = Scene::new().await;
-    let body = |owner: &str| json!({"tenant_id": "t", "lock_key": "x", "request_id": owner, "owner_id": owner, "ttl_seconds": 10});
+    let body = |owner: &str| {
+        json!({
+            "tenant_id": "t", "lock_key": "x", "request_id": owner, "owner_id": owner, "ttl_seconds": 10,
+        })
+    };
     for owner in ["other", "takerx", "taker/", "", "Taker"] {
         let refused = scene.send("taker", "POST /leases/acquire", body(owner)).await;
         let expected =

@@ -13,7 +13,9 @@ async fn a_removed_key_fails_at_once_and_its_waits_and_streams_end() {
     let taker = scene.proof("taker").remove(0);
     let headers = [(taker.0, taker.1.as_str())];
     let wait = json!({"owner_id": "w", "ttl_ms": 60_000, "wait_ms": 60_000}).to_string();
-    let group = json!({"owner_id": "g", "ttl_ms": 60_000, "wait_ms": 60_000, "locks": [{"lock_name": "x"}]}).to_string();
+    let locks = json!([{"lock_name": "x"}]);
+    let group = json!({"owner_id": "g", "ttl_ms": 60_000, "wait_ms": 60_000, "locks": locks});
+    let group = group.to_string();
     let scene_ref = &scene;
     let waiting = async { scene_ref.status(&headers, "POST /v1/locks/x/acquire", &wait).await };
     let together = async { scene_ref.status(&headers, "POST /v1/acquire", &group).await };
