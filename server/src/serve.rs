@@ -115,8 +115,8 @@ impl Server {
 
     /// The same, with a clock of the caller's.
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let Settings { listen, http, .. } = settings;
         let auth = gate(&settings)?;
+        let Settings { listen, http, .. } = settings;
         let cannot = |error| Error::Listen(listen, error);
         let listener = TcpListener::bind(listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
