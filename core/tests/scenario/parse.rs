@@ -245,6 +245,7 @@ impl<'a> Line<'a> {
             request_id: self.value("id").map(Box::from),
             secret,
             peer: self.number("peer")?.map(Peer),
+            quota: self.number("quota")?.map(|quota| quota as u32),
         })
     }
 
