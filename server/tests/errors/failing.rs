@@ -117,7 +117,7 @@ async fn acquire(client: Client) -> Response {
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
-    let http = http::Options { body_timeout: Duration::from_millis(1), ..http::Options::default() };
+    let http = http::Options { body_timeout: Duration::from_millis(1), ..settings(None).http };
     let scene = Scene::of(Local::start(Settings { http, ..settings(None) }).await).await;
     let before = scene.everything().await;
     let head = "POST /v1/locks/free/acquire HTTP/1.1\r\nhost: x\r\ncontent-length: 30\r\n\r\n{";

@@ -72,7 +72,7 @@ async fn head_says_everything_but_the_content() {
         ("etag", &tag),
         ("cache-control", "no-cache"),
         ("x-content-type-options", "nosniff"),
-        ("content-security-policy", "sandbox"),
+        ("content-security-policy", "sandbox; default-src 'none'"),
     ] {
         assert_eq!(got.headers[header], value, "{header}");
     }

@@ -65,7 +65,7 @@ fn described(facts: &Facts) -> impl axum::response::IntoResponseParts + use<> {
         (header::ACCEPT_RANGES, "bytes".into()),
         (header::CACHE_CONTROL, "no-cache".into()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".into()),
-        (header::CONTENT_SECURITY_POLICY, "sandbox".into()),
+        (header::CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'".into()),
     ]
 }
 
