@@ -47,7 +47,7 @@ async fn load(client: Client, n: usize, tokens: Tokens, stop: Arc<AtomicBool>) {
 async fn event_id(server: &Process) -> String {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let mut stream = tokio::net::TcpStream::connect(server.address).await.expect("accepted");
-    stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("sent");
+    stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("sent");
     let mut lines = BufReader::new(stream).lines();
     while lines.next_line().await.expect("a head").is_some_and(|line| !line.is_empty()) {}
     server.client.acquire("event", "a", 1, json!({})).await;

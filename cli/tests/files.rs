@@ -34,7 +34,7 @@ async fn a_gibibyte_goes_in_and_out_without_sitting_in_memory() {
 
     let mut stream = TcpStream::connect(process.address).expect("a connection");
     let head = format!(
-        "PUT /big HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {session}\r\ncontent-length: {GIB}\r\n\
+        "PUT /big HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {session}\r\ncontent-length: {GIB}\r\n\
          connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).expect("sent");
@@ -47,7 +47,9 @@ async fn a_gibibyte_goes_in_and_out_without_sitting_in_memory() {
     assert!(answer.starts_with("HTTP/1.1 201") && answer.contains(HASH), "{answer}");
 
     let mut stream = TcpStream::connect(process.address).expect("a connection");
-    stream.write_all(b"GET /big HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("sent");
+    stream
+        .write_all(b"GET /big HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .expect("sent");
     let mut n_read = 0;
     let mut piece = vec![0; PIECE];
     loop {

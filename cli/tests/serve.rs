@@ -202,7 +202,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_default() {
     listens(&flags, &[variable], "127.0.0.1:3333", "--listen");
     listens(&[], &[("LEASEHOLD_CONFIG", config[1])], "127.0.0.1:1111", &in_file);
     let theirs = ("LOCKSERVER_ADDR", ":4444");
-    listens(&[], &[theirs], ":4444", "LOCKSERVER_ADDR");
+    listens(&["--insecure-no-auth"], &[theirs], ":4444", "LOCKSERVER_ADDR");
     listens(&[], &[theirs, variable], "127.0.0.1:2222", "LEASEHOLD_LISTEN");
     let said = check_config(&config, &[("LOCKSERVER_DB", "/somewhere/locks")]);
     assert!(said.contains("data = \"/somewhere/locks\"  # LOCKSERVER_DB\n"), "{said}");
@@ -270,7 +270,7 @@ async fn every_limit_is_a_setting_that_is_kept() {
 fn stuck(server: &Process) -> std::net::TcpStream {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.address).expect("accepted");
-    let head = "POST /v1/locks/db/acquire HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+    let head = "POST /v1/locks/db/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                 Expect: 100-continue\r\nContent-Length: 100\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");
     // The server has begun to read the body.
