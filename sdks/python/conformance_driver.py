@@ -27,6 +27,7 @@ NAMES = {
     errors.NotAcquired: "held",
     errors.NotReleased: "not_released",
     errors.LeaseLost: "lost",
+    errors.Cancelled: "cancelled",
     errors.SessionOver: "session_over",
     errors.Unreachable: "unreachable",
     errors.Broken: "broken",
@@ -48,6 +49,7 @@ class Driver:
         self._leases: Dict[str, Any] = {}
         self._sessions: Dict[str, Any] = {}
         self._commands: Dict[int, asyncio.Task[None]] = {}
+        self._requests: Dict[int, Any] = {}
         self._watchers: List[asyncio.Task[None]] = []
         self._stdout = threading.Lock()
 
@@ -116,6 +118,7 @@ class Driver:
         given.update(seconds(command, "ttl", "wait", "margin", "grace"))
         whose = self._sessions[command["session"]] if "session" in command else self._clients[command["client"]]
         request = whose.lock(command["lock"], on_lost=self.on_lost(lease=command["lease"]), **given)
+        self._requests[command["id"]] = request
         lease = self._leases[command["lease"]] = await self.call(request.acquire)
         return {"fencing_token": lease.fencing_token}
 
@@ -140,10 +143,9 @@ class Driver:
     async def do_cancel(self, command: Fields) -> Fields:
         """Cancel a command."""
         if self._is_sync:
-            raise UnsupportedError(
-                "a blocking call is ended by an exception in its thread, which a driver has no way to raise"
-            )
-        self._commands[command["command"]].cancel()
+            self._requests[command["command"]].cancel()
+        else:
+            self._commands[command["command"]].cancel()
         return {}
 
     async def do_session_open(self, command: Fields) -> Fields:

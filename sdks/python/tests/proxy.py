@@ -7,8 +7,10 @@ import re
 import threading
 from typing import List, Optional, Set
 
+from .loop import Between
 
-class Proxy:
+
+class Proxy(Between):
     """Passes bytes on. `swallow` loses all of them, `cut` breaks every connection, `cut_answers` the next answers."""
 
     def __init__(self, port: int) -> None:
@@ -16,15 +18,9 @@ class Proxy:
         self._swallows = threading.Event()
         self._n_cut = 0
         self._writers: Set[asyncio.StreamWriter] = set()
-        self._tasks: Set[asyncio.Task[None]] = set()
         #: What clients sent, one for each connection.
         self._sent: List[bytearray] = []
-        self.port = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(10)
+        super().__init__()
 
     @property
     def url(self) -> str:
@@ -71,18 +67,9 @@ class Proxy:
 
     def stop(self) -> None:
         self.cut()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        super().stop()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        self._loop.run_forever()
-        server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             upstream_reader, upstream = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
@@ -95,11 +82,12 @@ class Proxy:
             asyncio.ensure_future(self._pass(reader, upstream, sent)),
             asyncio.ensure_future(self._pass(upstream_reader, writer, None)),
         ]
-        self._tasks |= set(passes)
-        await asyncio.wait(passes, return_when=asyncio.FIRST_COMPLETED)
-        for end in (writer, upstream):
-            self._writers.discard(end)
-            end.transport.abort()
+        try:
+            await asyncio.wait(passes, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in (writer, upstream):
+                self._writers.discard(end)
+                end.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, log: Optional[bytearray]) -> None:
         try:

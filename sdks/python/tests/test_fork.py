@@ -51,7 +51,7 @@ def test_a_child_has_no_lease_and_releases_none(client: Client, name: str) -> No
         # The way out of the parent's `with`.
         lease.__exit__(None, None, None)
 
-    with client.lock(name, ttl=0.9) as lease:
+    with client.lock(name, ttl=3) as lease:
         in_child(child)
         lease.check()
         end = lease.end

@@ -14,7 +14,7 @@ from .server import Server, until
 
 
 def test_one_keepalive_holds_many_locks(client: Client, proxy: Proxy, name: str) -> None:
-    with Client(proxy.url) as other, other.session(ttl=0.9) as session:
+    with Client(proxy.url) as other, other.session(ttl=2) as session:
         leases = [session.lock(f"{name}/{n}").acquire() for n in range(20)]
         until(lambda: len(proxy.said("/keepalive")) >= 4, "it is kept alive for longer than its ttl")
         assert [lease.held for lease in leases] == [True] * 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 from pathlib import Path
 from typing import Iterator, Tuple
 
@@ -13,44 +12,24 @@ import trustme
 
 from leasehold import Client, Invalid, LeaseholdError, Unreachable
 
+from .loop import Between
 from .server import Server
 
 
-class Terminator:
+class Terminator(Between):
     """Speaks TLS, asks for a client certificate, and passes everything on."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         self._target = port
-        self._context = context
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self.port = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(10)
+        super().__init__(context)
 
-    def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-
-    async def _end(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        start = asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
-        server = self._loop.run_until_complete(start)
-        self.port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        self._loop.run_forever()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream_reader, upstream = await asyncio.open_connection("127.0.0.1", self._target)
-        await asyncio.gather(_pass(reader, upstream), _pass(upstream_reader, writer))
+        try:
+            await asyncio.gather(_pass(reader, upstream), _pass(upstream_reader, writer))
+        finally:
+            writer.transport.abort()
+            upstream.transport.abort()
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

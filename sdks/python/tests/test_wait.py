@@ -11,7 +11,7 @@ from typing import List
 
 import pytest
 
-from leasehold import AsyncClient, Client, Lease
+from leasehold import AsyncClient, Cancelled, Client, Lease
 
 from .proxy import Proxy
 from .server import Server, until
@@ -72,9 +72,9 @@ def test_waiting_survives_broken_connections(client: Client, proxy: Proxy, name:
 def test_a_wait_longer_than_the_ttl_ends_in_a_lease_that_is_held(client: Client, name: str) -> None:
     granted: List[Lease] = []
     lease = client.lock(name).acquire()
-    thread = threading.Thread(target=lambda: granted.append(client.lock(name, ttl=0.5, wait=30).acquire()))
+    thread = threading.Thread(target=lambda: granted.append(client.lock(name, ttl=1.5, wait=30).acquire()))
     thread.start()
-    until(lambda: [w["waiting_ms"] > 700 for w in client.look(name).get("queue") or []] == [True], "it waits long")
+    until(lambda: [w["waiting_ms"] > 1700 for w in client.look(name).get("queue") or []] == [True], "it waits long")
     lease.release()
     thread.join(20)
     end = granted[0].end
@@ -121,6 +121,56 @@ def test_a_grant_that_nobody_took_is_given_back(shared_server: Server, client: C
     asyncio.run(asyncio.wait_for(main(), 20))
     assert not client.look(name)["held"]
     assert [event["kind"] for event in client.history(name)["events"]] == ["released", "granted"]
+
+
+def test_a_thread_that_waits_is_ended_by_another(client: Client, name: str) -> None:
+    errors: List[Exception] = []
+    request = client.lock(name, wait=60)
+
+    def wait() -> None:
+        try:
+            request.acquire()
+        except Cancelled as error:
+            errors.append(error)
+
+    with client.lock(name):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
+        request.cancel()
+        thread.join(20)
+        assert len(errors) == 1
+        assert client.look(name).get("n_waiting", 0) == 0, "at once, not parked"
+    with request as lease:
+        request.cancel()
+        lease.check()
+
+
+def test_a_client_that_is_closed_ends_its_waits_and_its_leases(
+    shared_server: Server, client: Client, name: str
+) -> None:
+    errors: List[Exception] = []
+    other = Client(shared_server.url)
+
+    def wait() -> None:
+        try:
+            other.lock(name, wait=60).acquire()
+        except Cancelled as error:
+            errors.append(error)
+
+    with other.lock(name) as lease:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
+        other.close()
+        thread.join(20)
+        assert len(errors) == 1
+        assert not client.look(name)["held"]
+        assert not lease.held
+        lease.release()
+    with other.lock(name):
+        assert client.look(name)["held"], "it can be used again"
+    other.close()
 
 
 def test_ctrl_c_leaves_the_queue(shared_server: Server, client: Client, name: str) -> None:

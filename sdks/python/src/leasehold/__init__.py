@@ -18,6 +18,7 @@ from .client import AsyncClient
 from .election import AsyncElection, AsyncObserver, Leader
 from .errors import (
     Broken,
+    Cancelled,
     Failed,
     Foreign,
     Invalid,
@@ -53,6 +54,7 @@ __all__ = [
     "AsyncSession",
     "AsyncSessionRequest",
     "Broken",
+    "Cancelled",
     "Client",
     "Election",
     "Event",

@@ -105,6 +105,10 @@ class Invalid(LeaseholdError, ValueError):
     """It makes no sense, and was not sent."""
 
 
+class Cancelled(LeaseholdError):
+    """A blocking call was ended by another thread. Whoever waited has left the queue."""
+
+
 class StaleToken(LeaseholdError):
     """A newer token was seen: whoever sent this one has lost its lock."""
 

@@ -138,7 +138,8 @@ class Holding:
     def __del__(self) -> None:
         if getattr(self, "_end", self) is not None or self._is_over():
             return
-        warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=1)
+        if self.held:
+            warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=1)
         self._tenure.lose(Lost.RELEASED)
         grant = self._grant
         # If the loop is closed, the lease runs out.

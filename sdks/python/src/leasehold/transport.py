@@ -52,6 +52,7 @@ class Stream:
         self._response = response
         self._chunks = response.aiter_raw()
         self._next: Optional[asyncio.Task[bytes]] = None
+        self._loop = asyncio.get_running_loop()
 
     async def chunk(self, silence_max: float) -> bytes:
         """Return what comes next, within so many seconds. Whoever is cancelled loses nothing."""
@@ -62,6 +63,11 @@ class Stream:
             raise Broken(f"the server said nothing for {silence_max:g} s")
         done, self._next = self._next, None
         return done.result()
+
+    def __del__(self) -> None:
+        # Nobody waits for what comes next any more.
+        if self._next is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._next.cancel)
 
     async def close(self) -> None:
         """End it."""

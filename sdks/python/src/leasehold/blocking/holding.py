@@ -62,7 +62,9 @@ class Holding(Generic[A]):
         may have had the lock meanwhile.
         """
         self._refuse_fork()
-        self._portal.call(self._inner.release())
+        # Whoever closed the client has released it.
+        if not self._portal.is_closed:
+            self._portal.call(self._inner.release())
 
     def __enter__(self: H) -> H:
         return self
@@ -74,7 +76,7 @@ class Holding(Generic[A]):
         trace: Optional[TracebackType],
     ) -> None:
         # A child that leaves the `with` of its parent leaves the lease alone.
-        if os.getpid() == self._pid:
+        if os.getpid() == self._pid and not self._portal.is_closed:
             self._portal.call(self._inner.__aexit__(kind, error, trace))
 
     def __repr__(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable, Optional, TypeVar
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
+from weakref import WeakSet
 
 from typing_extensions import Concatenate, ParamSpec
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: What goes on in some thread, and can be cancelled by another.
+Waiting = WeakSet["Future[Any]"]
 
 
 @dataclass
@@ -32,6 +36,7 @@ class LockRequest(Entrance[Lease]):
     _client: Client
     _request: AsyncLockRequest
     _on_lost: Optional[OnLost]
+    _waiting: Waiting = field(default_factory=WeakSet, repr=False)
 
     @classmethod
     def of(cls, client: Client, request: AsyncLockRequest) -> LockRequest:
@@ -42,12 +47,17 @@ class LockRequest(Entrance[Lease]):
     def acquire(self) -> Lease:
         """Return the lock, if it is free or becomes free within the wait. Ctrl-C leaves the queue."""
         portal = self._client._portal()
-        return Lease(portal, portal.call(self._request.acquire()), self._on_lost)
+        return Lease(portal, portal.call(self._request.acquire(), self._waiting.add), self._on_lost)
 
     def acquire_with_retry(self) -> Lease:
         """Return the lock, by coming back whenever the server recommends it. Whoever queues goes first."""
         portal = self._client._portal()
-        return Lease(portal, portal.call(self._request.acquire_with_retry()), self._on_lost)
+        lease = portal.call(self._request.acquire_with_retry(), self._waiting.add)
+        return Lease(portal, lease, self._on_lost)
+
+    def cancel(self) -> None:
+        """End every acquire of this request that goes on in other threads: `Cancelled`. They leave the queue."""
+        cancel_all(self._waiting)
 
     def run(self, work: Callable[[Lease], R]) -> R:
         """Do the work while the lock is held. If the lock was lost meanwhile: `LeaseLost`."""
@@ -89,6 +99,7 @@ class LocksRequest(Entrance[MultiLease]):
     _client: Client
     _request: AsyncLocksRequest
     _on_lost: Optional[OnLost]
+    _waiting: Waiting = field(default_factory=WeakSet, repr=False)
 
     @classmethod
     def of(cls, client: Client, request: AsyncLocksRequest) -> LocksRequest:
@@ -99,7 +110,17 @@ class LocksRequest(Entrance[MultiLease]):
     def acquire(self) -> MultiLease:
         """Return all the locks, if they are free or become free together within the wait."""
         portal = self._client._portal()
-        return MultiLease(portal, portal.call(self._request.acquire()), self._on_lost)
+        return MultiLease(portal, portal.call(self._request.acquire(), self._waiting.add), self._on_lost)
+
+    def cancel(self) -> None:
+        """End every acquire of this request that goes on in other threads: `Cancelled`. They leave the queues."""
+        cancel_all(self._waiting)
 
     def _enter(self) -> MultiLease:
         return self.acquire()
+
+
+def cancel_all(waiting: Waiting) -> None:
+    """Cancel what goes on. What is done is left alone."""
+    for future in list(waiting):
+        future.cancel()
