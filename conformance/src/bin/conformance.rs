@@ -9,10 +9,12 @@ use leasehold_conformance::run::run;
 use leasehold_conformance::script::{SCRIPTS, Script};
 use leasehold_conformance::world::Setup;
 
-const USAGE: &str = "usage: conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N] [--write PAGE]
+const USAGE: &str =
+    "usage: conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N] [--write PAGE]
 
 Runs every script, or those named, with each driver against servers of its own, and prints a table. Fails if a script
-failed. With --write, the table also goes between the marks in PAGE. A driver's command is split at white space. scripts/conformance builds all that is needed.";
+failed. With --write, the table also goes between the marks in PAGE. A driver's command is split at white space.
+scripts/conformance builds all that is needed.";
 
 /// How many scripts run at the same time. They mostly wait.
 const N_JOBS: usize = 8;
