@@ -1,9 +1,12 @@
 //! Leasehold as it is shipped: all dialects, metrics, everything on disk.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use super::http::{Connection, cut};
+use super::http2::Stream;
 use super::process::{self, Process};
 use super::{Client, Peer};
 
@@ -45,21 +48,78 @@ impl Peer for Leasehold {
     }
 }
 
-pub(crate) struct LeaseholdClient {
-    pub(crate) connection: Connection,
+/// The same server, asked over HTTP/2: as many at a time, up to [`STREAMS`] of them on one connection.
+pub(crate) struct LeaseholdHttp2 {
+    pub(crate) server: Leasehold,
+    latest: Mutex<Option<Stream>>,
+}
+
+/// How many share a connection.
+const STREAMS: usize = 64;
+
+impl LeaseholdHttp2 {
+    pub(crate) fn start(data: &Path, binary: &str) -> Self {
+        Self { server: Leasehold::start(&data.join("http2"), binary), latest: Mutex::new(None) }
+    }
+}
+
+impl Peer for LeaseholdHttp2 {
+    type Client = LeaseholdClient<Stream>;
+
+    fn name(&self) -> &'static str {
+        "leasehold, HTTP/2"
+    }
+
+    fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    async fn connect(&self, n: usize) -> LeaseholdClient<Stream> {
+        let shared = self.latest.lock().expect("nobody panicked").clone();
+        let connection = match shared {
+            Some(stream) if n % STREAMS != 0 && stream.is_open() => stream,
+            _ => Stream::open(self.server.process.address).await,
+        };
+        *self.latest.lock().expect("nobody panicked") = Some(connection.clone());
+        LeaseholdClient { connection, n, proof: String::new() }
+    }
+}
+
+/// Whatever carries a request to the server and the answer back.
+pub(crate) trait Carrier {
+    /// Status and body of the answer.
+    async fn post<'a>(&'a mut self, path: &str, body: &str) -> (u16, Cow<'a, str>);
+}
+
+impl Carrier for Connection {
+    async fn post<'a>(&'a mut self, path: &str, body: &str) -> (u16, Cow<'a, str>) {
+        let (status, answer) = Connection::post(self, path, body).await;
+        (status, answer.into())
+    }
+}
+
+impl Carrier for Stream {
+    async fn post<'a>(&'a mut self, path: &str, body: &str) -> (u16, Cow<'a, str>) {
+        let (status, answer) = Stream::post(self, path, body).await;
+        (status, answer.into())
+    }
+}
+
+pub(crate) struct LeaseholdClient<C = Connection> {
+    pub(crate) connection: C,
     pub(crate) n: usize,
     /// Owner, lease and token of what was taken last, as JSON members.
     pub(crate) proof: String,
 }
 
-impl LeaseholdClient {
+impl<C: Carrier> LeaseholdClient<C> {
     async fn take(&mut self, key: &str, more: &str) {
         let body = format!("{{\"owner_id\":\"c{}\",\"ttl_ms\":60000{more}}}", self.n);
         let (status, answer) =
             self.connection.post(&format!("/v1/locks/{key}/acquire"), &body).await;
         assert_eq!(status, 200, "{answer}");
-        let id = cut(answer, "\"lease_id\":\"", '"');
-        let token = cut(answer, "\"fencing_token\":", ',');
+        let id = cut(&answer, "\"lease_id\":\"", '"');
+        let token = cut(&answer, "\"fencing_token\":", ',');
         self.proof =
             format!("\"owner_id\":\"c{}\",\"lease_id\":\"{id}\",\"fencing_token\":{token}", self.n);
     }
@@ -72,7 +132,7 @@ impl LeaseholdClient {
     }
 }
 
-impl Client for LeaseholdClient {
+impl<C: Carrier> Client for LeaseholdClient<C> {
     async fn acquire(&mut self, key: &str) {
         self.take(key, "").await;
     }

@@ -3,6 +3,7 @@
 mod etcd;
 mod hello;
 mod http;
+mod http2;
 mod leasehold;
 mod naive;
 mod postgres;
@@ -14,7 +15,7 @@ use std::path::Path;
 pub(crate) use etcd::Etcd;
 pub(crate) use hello::Hello;
 pub(crate) use http::Connection;
-pub(crate) use leasehold::Leasehold;
+pub(crate) use leasehold::{Leasehold, LeaseholdHttp2};
 pub(crate) use naive::Naive;
 pub(crate) use postgres::Rows;
 pub(crate) use redis::{Redis, Sync};

@@ -4,7 +4,7 @@ use super::Setting;
 use crate::chart::{self, Line};
 use crate::contest::{self, Contender, Series};
 use crate::load::Work;
-use crate::peer::{Etcd, Hello, Leasehold, Naive, Redis, Rows, Sync};
+use crate::peer::{Etcd, Hello, Leasehold, LeaseholdHttp2, Naive, Redis, Rows, Sync};
 use crate::report::Report;
 
 const HELLO: &str = "hello (bare hyper)";
@@ -36,6 +36,9 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
     let mut all = vec![Contender::new(Leasehold::start(data, &setting.binary))];
     if let Some(rival) = &setting.rival {
         all.push(Contender::new(Leasehold::start(&data.join("rival"), rival)).called("rival"));
+    }
+    if takes_part("http2") {
+        all.push(Contender::new(LeaseholdHttp2::start(data, &setting.binary)));
     }
     if takes_part("hello") {
         all.push(Contender::new(Hello::start(data)));
