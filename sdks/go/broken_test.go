@@ -168,6 +168,21 @@ func TestAReleaseThatCannotBeMadeSaysSoAndCanBeTriedAgain(t *testing.T) {
 	}
 }
 
+func TestAReleaseThatWasNeverHeardAndIsTriedAgainIsStillThatOneRelease(t *testing.T) {
+	link, ctx := newLink(t, startServer(t).url), background(t)
+	lease, err := link.client(t).Lock(ctx, "unheard")
+	must(t, err)
+	link.all(cut)
+	if err := lease.Release(ctx); !MayHaveTakenEffect(err) {
+		t.Fatal(err)
+	}
+	link.all(pass)
+	must(t, lease.Release(ctx))
+	if requests, ids := link.requestIDs("/release"); requests < 9 || ids != 1 {
+		t.Fatal(requests, ids)
+	}
+}
+
 func TestAGrantThatComesAfterAWaitLongerThanTheTTLIsHeld(t *testing.T) {
 	server := startServer(t)
 	client, ctx := server.client(Options{}), background(t)

@@ -130,6 +130,15 @@ test("a release that cannot be made says so, and can be tried again", async () =
   assert.equal((await direct.calls.look("no-way")).held, false);
 });
 
+test("a release that was never heard, and is tried again, is still that one release", async () => {
+  const lease = await client.lock("unheard").acquire();
+  link.fate = () => "cut";
+  await assert.rejects(soon("it gives up", lease.release()), { name: "BrokenError", mayHaveTakenEffect: true });
+  link.fate = () => "pass";
+  await lease.release();
+  assert.equal(new Set(link.of("/release").map(({ body }) => body["request_id"])).size, 1);
+});
+
 test("work whose lock is lost is told so at once, though the lock cannot be released", async () => {
   const working = client.lock("lost-work", { ttlMs: 1_500 }).run(async () => {
     link.fate = () => "swallow";
