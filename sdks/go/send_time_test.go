@@ -74,3 +74,24 @@ func TestDeadlinesCountFromTheSendTime(t *testing.T) {
 		})
 	}
 }
+
+func TestTheFirstQuestionToTheContextAfterAPauseIsAnsweredRight(t *testing.T) {
+	clock := newFakeClock()
+	server := newStub(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(slowAnswer + "9000}")) })
+	client, err := New(Options{URLs: []string{server.URL}, clock: clock})
+	must(t, err)
+	lease, err := client.Lock(background(t), "a", TTL(9*time.Second))
+	must(t, err)
+	ctx := lease.Context()
+	child, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if ctx.Err() != nil {
+		t.Fatal(ctx.Err())
+	}
+	// No timer rings.
+	clock.pause(9 * time.Second)
+	if ctx.Err() != context.Canceled {
+		t.Fatal("not told")
+	}
+	<-child.Done()
+}
