@@ -138,7 +138,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/metrics", get(metrics));
     // Naming one twice is naming it.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
-    router = router.merge(contract::routes(&contract::document(&app, &dialects)));
+    router = router.merge(contract::routes(&app, &dialects));
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }

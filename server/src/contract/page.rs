@@ -1,13 +1,16 @@
 //! `/openapi.json` for programs and `/docs` for people. Everything is in the binary.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use serde_json::Value;
 
 use crate::app::App;
+use crate::dialect::Dialect;
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const CSS: &str = "text/css; charset=utf-8";
@@ -17,10 +20,14 @@ pub(super) const JS: &str = "text/javascript; charset=utf-8";
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-pub(crate) fn routes(document: &Value) -> Router<App> {
-    let document = Bytes::from(document.to_string());
+pub(crate) fn routes(app: &App, dialects: &BTreeSet<Dialect>) -> Router<App> {
+    // Made when it is first asked for: each worker has routes of its own, and few are ever asked.
+    let (app, dialects) = (app.clone(), dialects.clone());
+    let made = move || Bytes::from(super::document(&app, &dialects).to_string());
+    let document = Arc::new(LazyLock::new(made));
+    let shown = async move || asset("application/json", Bytes::clone(&document));
     Router::new()
-        .route("/openapi.json", get(async move || asset("application/json", document)))
+        .route("/openapi.json", get(shown))
         .route("/docs", get(async || asset(HTML, include_str!("docs/docs.html"))))
         .route("/docs/docs.css", get(async || asset(CSS, include_str!("docs/docs.css"))))
         .route("/docs/docs.js", get(async || asset(JS, include_str!("docs/docs.js"))))
