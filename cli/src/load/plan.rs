@@ -62,7 +62,7 @@ impl Plan {
             return Err(Failure::new(USAGE, "--failrate and --keeprate are more than 1 together"));
         }
         if self.ttl.0.is_zero() {
-            return Err(Failure::new(USAGE, "--ttl: must be more than nothing"));
+            return Err(Failure::new(USAGE, "--ttl must be more than 0"));
         }
         Ok(())
     }

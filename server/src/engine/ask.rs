@@ -13,6 +13,7 @@ use super::mailbox::Told;
 use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
+    each_read,
 };
 use super::undelivered::Undelivered;
 use super::waited::queued;
@@ -291,19 +292,7 @@ macro_rules! reads {
     )*};
 }
 
-reads!(
-    ReadLock,
-    ListLocks,
-    ReadSession,
-    ReadLease,
-    ReadLeases,
-    ListLeases,
-    ListHoldings,
-    ListSessions,
-    ReadMaintenance,
-    WatchLease,
-    Probe
-);
+each_read!(reads);
 
 impl Reply {
     /// Did it achieve what was asked? `None`: that is not known yet.

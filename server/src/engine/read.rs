@@ -55,19 +55,27 @@ macro_rules! reads {
     };
 }
 
-reads!(
-    ReadLock,
-    ListLocks,
-    ReadSession,
-    ReadLease,
-    ReadLeases,
-    ListLeases,
-    ListHoldings,
-    ListSessions,
-    ReadMaintenance,
-    WatchLease,
-    Probe
-);
+/// What can be looked up. The list stands here once, for whatever is written for each.
+macro_rules! each_read {
+    ($write:ident) => {
+        $write!(
+            ReadLock,
+            ListLocks,
+            ReadSession,
+            ReadLease,
+            ReadLeases,
+            ListLeases,
+            ListHoldings,
+            ListSessions,
+            ReadMaintenance,
+            WatchLease,
+            Probe
+        );
+    };
+}
+
+pub(super) use each_read;
+each_read!(reads);
 
 /// One lock.
 #[derive(Clone, Debug)]

@@ -188,7 +188,7 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         (Limit::Name, Met::Request(why)) => Refusal::parameter("resource", why),
         (Limit::Metadata, Met::Request(why)) => Refusal::parameter("metadata", why),
         (Limit::Ttl, Met::Request(why)) => Refusal::parameter("timeout", why),
-        (limit, Met::Request(why)) => Refusal::invalid(format!("{limit:?}: {why}")),
+        (_, Met::Request(why)) => Refusal::invalid(format!("the request is out of bounds: {why}")),
         (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),
     }
 }

@@ -30,7 +30,7 @@ pub(super) async fn list(State(files): State<Files>, caller: Caller, uri: Uri) -
     let mut from = match cursor.map(|cursor| cursor.parse()) {
         None => Some(0),
         Some(Ok(place)) => Some(place),
-        Some(Err(_)) => return Err(Refusal::invalid("cursor: is not one of ours")),
+        Some(Err(_)) => return Err(Refusal::invalid("cursor: not a cursor of this server")),
     };
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
     // A page that is full ends here, whatever was asked for: the cursor leads on.

@@ -192,7 +192,7 @@ impl From<Rejection> for Refusal {
 
 fn of_limit(exceeded: Exceeded) -> Refusal {
     match limit::met(exceeded) {
-        Met::Request(why) => Refusal::invalid(format!("{:?}: {why}", exceeded.limit)),
+        Met::Request(why) => Refusal::invalid(format!("the request is out of bounds: {why}")),
         Met::Room(why) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many", why),
     }
 }

@@ -217,7 +217,9 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
         Method::PUT => write::put(files, &session, path, headers, body).await,
         Method::DELETE => write::delete(files, &session, path, headers).await,
         _ if path.is_folder() => folder::make(files, &session, path).await,
-        _ => Err(Refusal::invalid("POST makes a folder (the path ends with /) or asks for ?lock=")),
+        _ => Err(Refusal::invalid(
+            "POST creates a folder, and then the path ends with /, or needs ?lock=",
+        )),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn put(
         return Err(Refusal::invalid("a path that ends with / is a folder; POST makes one"));
     }
     if headers.contains_key(header::CONTENT_RANGE) {
-        return Err(Refusal::invalid("Content-Range: a file is written as a whole"));
+        return Err(Refusal::invalid("Content-Range is not supported: send the whole file"));
     }
     let path = session.caller.permit(ToWrite::new(files, path))?;
     let kind = upload::kind(&headers)?;

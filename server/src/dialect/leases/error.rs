@@ -233,7 +233,7 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         (Limit::RequestId, Met::Request(why)) => invalid("request_id", why),
         (Limit::Reason, Met::Request(why)) => invalid("reason", why),
         (Limit::Ttl, Met::Request(why)) => Refusal::ttl(format!("ttl_seconds: {why}")),
-        (limit, Met::Request(why)) => Refusal::invalid(format!("{limit:?}: {why}")),
+        (_, Met::Request(why)) => Refusal::invalid(format!("the request is out of bounds: {why}")),
         (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why),
     }
 }

@@ -1,6 +1,6 @@
 //! The shapes on the wire, and between them and the core's.
 
-use leasehold_core::{Ending, LeaseView, LockKey, Phase, Span, Timestamp};
+use leasehold_core::{Ending, LeaseView, Limit, LockKey, Phase, Span, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -133,22 +133,23 @@ pub(super) fn server_time(app: &App) -> String {
 }
 
 /// The core checks this as well, but only after the question of who asks, which comes second here.
-fn check(field: &str, text: &str, bytes_max: usize) -> Result<(), Refusal> {
+fn check(field: &str, text: &str, bytes_max: usize, limit: Limit) -> Result<(), Refusal> {
     if (1..=bytes_max).contains(&text.len()) {
         return Ok(());
     }
-    Err(Refusal::invalid(format!("{field}: must have 1 to {bytes_max} bytes")))
+    let setting = limit.setting();
+    Err(Refusal::invalid(format!("{field}: must have from 1 to {bytes_max} bytes ({setting})")))
 }
 
 pub(super) fn check_owner(app: &App, owner_id: &str, request_id: &str) -> Result<(), Refusal> {
-    check("owner_id", owner_id, app.limits.owner_bytes_max)?;
-    check("request_id", request_id, app.limits.request_id_bytes_max)
+    check("owner_id", owner_id, app.limits.owner_bytes_max, Limit::Owner)?;
+    check("request_id", request_id, app.limits.request_id_bytes_max, Limit::RequestId)
 }
 
 /// A tenant's locks are in the namespace of its name, after the prefix the server was told.
 pub(super) fn key(app: &App, tenant_id: &str, lock_key: &str) -> Result<LockKey, Refusal> {
-    check("tenant_id", tenant_id, tenant_bytes_max(app))?;
-    check("lock_key", lock_key, app.limits.name_bytes_max)?;
+    check("tenant_id", tenant_id, tenant_bytes_max(app), Limit::Namespace)?;
+    check("lock_key", lock_key, app.limits.name_bytes_max, Limit::Name)?;
     let namespace = format!("{}{tenant_id}", app.dialect.leases.namespace_prefix);
     Ok(LockKey { namespace: namespace.into(), name: lock_key.into() })
 }
@@ -166,11 +167,11 @@ pub(super) fn tenant_id(app: &App, key: &LockKey) -> String {
 
 /// On whose word a lease is taken away, and why.
 pub(super) fn reason(app: &App, request: &ForceReleaseRequest) -> Result<String, Refusal> {
-    check("actor", &request.actor, app.limits.owner_bytes_max)?;
+    check("actor", &request.actor, app.limits.owner_bytes_max, Limit::Owner)?;
     let given = request.reason.as_deref().filter(|reason| !reason.is_empty());
     let reason =
         given.map_or_else(|| request.actor.clone(), |why| format!("{}: {why}", request.actor));
-    check("actor and reason together", &reason, app.limits.reason_bytes_max)?;
+    check("actor and reason together", &reason, app.limits.reason_bytes_max, Limit::Reason)?;
     Ok(reason)
 }
 

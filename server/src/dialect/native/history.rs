@@ -65,7 +65,9 @@ async fn answer(
     let cursor = params.cursor.as_deref().map(|cursor| parse_id("cursor", cursor)).transpose()?;
     let generation = app.engine.generation();
     if cursor.is_some_and(|cursor| cursor.generation != generation) {
-        return Err(Refusal::invalid("cursor: is from before this server was restored"));
+        return Err(Refusal::invalid(
+            "cursor: issued before this server was restored from a backup; begin without one",
+        ));
     }
     let asked = Asked {
         namespace: Some(namespace),

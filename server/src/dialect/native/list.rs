@@ -134,5 +134,5 @@ impl Listing {
 fn parse_cursor(cursor: Option<&str>) -> Result<usize, Refusal> {
     let Some(cursor) = cursor else { return Ok(0) };
     let parsed = cursor.parse().ok().filter(|_| cursor.bytes().all(|b| b.is_ascii_digit()));
-    parsed.ok_or_else(|| Refusal::invalid("cursor: is not one this server gave"))
+    parsed.ok_or_else(|| Refusal::invalid("cursor: not a cursor of this server"))
 }

@@ -36,7 +36,7 @@ pub(super) async fn revoke(
 ) -> Answer {
     let whose = whose(&request)?;
     if request.reason.is_empty() {
-        return Err(Refusal::invalid("reason must say why"));
+        return Err(Refusal::invalid("reason must not be empty"));
     }
     let (n_bytes, n_max) = (request.reason.len(), app.limits.reason_bytes_max);
     if n_bytes > n_max {
@@ -126,7 +126,7 @@ pub(super) async fn sessions(
     let from = match params.cursor.as_deref().map(str::parse) {
         None => 0,
         Some(Ok(from)) => from,
-        Some(Err(_)) => return Err(Refusal::invalid("cursor: is not one this server gave")),
+        Some(Err(_)) => return Err(Refusal::invalid("cursor: not a cursor of this server")),
     };
     let ask = ListSessions { from: SessionNumber(from), n_max: limit + 1 };
     let mut found = app.engine.ask(caller.permit(ask)?).await?;

@@ -111,6 +111,6 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
         (Limit::Grace, _) => misconfigured("the server's grace is longer than its grace-max"),
         (Limit::Namespace, _) => misconfigured("the server's lock-namespace is empty or too long"),
         (_, Met::Room(why)) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, why),
-        (limit, Met::Request(why)) => Refusal::invalid(format!("{limit:?}: {why}")),
+        (_, Met::Request(why)) => Refusal::invalid(format!("the request is out of bounds: {why}")),
     }
 }
