@@ -5,21 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
 use leasehold_core::{
     Acquire, Dialect, Extend, LeaseId, LockKey, Owner, Proof, Release, Renew, Secret, Span, Token,
 };
-use leasehold_server::app::App;
 use leasehold_server::clock::FakeClock;
-use leasehold_server::dialect;
-use leasehold_server::door::{Door, Visitor};
 use leasehold_server::engine::{Ask, Call, EngineHandle, Options, Stepped, Take};
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::Store;
 use leasehold_server::store::memory::MemoryStore;
 use leasehold_server::store::sqlite::{self, SqliteStore};
-use leasehold_testkit::{TempDir, folder, settings};
+use leasehold_testkit::{TempDir, folder};
 
 pub(crate) const STORES: [&str; 2] = ["memory", "sqlite"];
 
@@ -34,13 +29,11 @@ pub(crate) enum Workload {
     RenewalsOf64,
     /// 64 clients want what another has.
     RefusalsOf64,
-    /// One client takes a lock and gives it back, by HTTP, from the front door on.
-    DoorOf1,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::CycleOf1, Self::CycleOf64, Self::RenewalsOf64, Self::RefusalsOf64, Self::DoorOf1];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::CycleOf1, Self::CycleOf64, Self::RenewalsOf64, Self::RefusalsOf64];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -48,7 +41,6 @@ impl Workload {
             Self::CycleOf64 => "cycle-64",
             Self::RenewalsOf64 => "renew-64",
             Self::RefusalsOf64 => "refuse-64",
-            Self::DoorOf1 => "door-1",
         }
     }
 
@@ -57,7 +49,7 @@ impl Workload {
     }
 
     fn n_clients(self) -> usize {
-        if matches!(self, Self::CycleOf1 | Self::DoorOf1) { 1 } else { 64 }
+        if matches!(self, Self::CycleOf1) { 1 } else { 64 }
     }
 }
 
@@ -66,7 +58,6 @@ pub(crate) struct Bench {
     workload: Workload,
     engine: Stepped,
     handle: EngineHandle,
-    door: Door,
     held: Vec<(LeaseId, Token)>,
     _folder: TempDir,
 }
@@ -86,12 +77,8 @@ impl Bench {
         };
         let (clock, metrics) = (Arc::new(FakeClock::default()), Arc::new(Metrics::new()));
         let (engine, handle) =
-            Stepped::start(Options::default(), store, clock, metrics.clone()).expect("a start");
-        let settings = settings(None);
-        let (http, retry, limits) = (settings.http, settings.retry, settings.engine.limits);
-        let app = App::new(handle.clone(), metrics, http, retry, settings.dialect, limits);
-        let door = Door::new(app, &[dialect::Dialect::Native]);
-        let mut bench = Self { workload, engine, handle, door, held: Vec::new(), _folder: folder };
+            Stepped::start(Options::default(), store, clock, metrics).expect("a start");
+        let mut bench = Self { workload, engine, handle, held: Vec::new(), _folder: folder };
         if matches!(workload, Workload::RenewalsOf64 | Workload::RefusalsOf64) {
             bench.held = bench.acquire();
         }
@@ -100,8 +87,8 @@ impl Bench {
 
     /// How many requests so many rounds are.
     pub(crate) fn n_requests(&self, n_rounds: usize) -> f64 {
-        let is_once = matches!(self.workload, Workload::RenewalsOf64 | Workload::RefusalsOf64);
-        let n_each = if is_once { 1 } else { 2 };
+        let is_cycle = matches!(self.workload, Workload::CycleOf1 | Workload::CycleOf64);
+        let n_each = if is_cycle { 2 } else { 1 };
         (n_rounds * n_each * self.workload.n_clients()) as f64
     }
 
@@ -114,7 +101,6 @@ impl Bench {
                 }
                 Workload::RenewalsOf64 => self.renew(),
                 Workload::RefusalsOf64 => self.be_refused(),
-                Workload::DoorOf1 => self.cycle_at_the_door(),
             }
         }
     }
@@ -140,34 +126,6 @@ impl Bench {
 
     fn be_refused(&mut self) {
         assert!(self.ask(|n, _| acquire(n, "b")).iter().all(Result::is_err));
-    }
-
-    fn cycle_at_the_door(&mut self) {
-        let wanted = r#"{"owner_id":"a","ttl_ms":60000}"#;
-        let granted = self.ask_at_the_door("/v1/locks/orders:7/acquire", wanted.into());
-        // What a client does with the answer is not counted here: as little as possible.
-        let id = granted.split("\"lease_id\":\"").nth(1).and_then(|rest| rest.split('"').next());
-        let token =
-            granted.split("\"fencing_token\":").nth(1).and_then(|rest| rest.split(',').next());
-        let (id, token) = (id.expect("an id"), token.expect("a token"));
-        let proof = format!(r#"{{"owner_id":"a","lease_id":"{id}","fencing_token":{token}}}"#);
-        self.ask_at_the_door("/v1/locks/orders:7/release", proof);
-    }
-
-    fn ask_at_the_door(&mut self, path: &str, body: String) -> String {
-        let request = hyper::Request::post(path).header("host", "a");
-        let request = request.header("content-type", "application/json");
-        let request = request.body(Full::<Bytes>::from(body)).expect("a request");
-        let mut context = Context::from_waker(Waker::noop());
-        let mut answering = pin!(self.door.answer(Visitor::LOCAL, request));
-        assert!(answering.as_mut().poll(&mut context).is_pending());
-        assert!(self.engine.turn().is_some(), "it goes on");
-        let Poll::Ready(answer) = answering.poll(&mut context) else { panic!("no answer") };
-        let response = answer.deliver();
-        assert_eq!(response.status(), 200);
-        let collected = pin!(response.into_body().collect()).poll(&mut context);
-        let Poll::Ready(Ok(body)) = collected else { panic!("no body") };
-        String::from_utf8(body.to_bytes().into()).expect("text")
     }
 
     /// Everybody asks, there is one round, and everybody is answered.
