@@ -67,7 +67,7 @@ async fn post_makes_a_folder_and_those_around_it() {
     let refused = home.send(Some(&editor), Method::POST, "/x/file/", "").await;
     check_refused(&refused, 409, "not a folder");
     let refused = home.send(Some(&editor), Method::POST, "/x/y", "").await;
-    check_refused(&refused, 400, "POST makes a folder");
+    check_refused(&refused, 400, "POST creates a folder");
 }
 
 #[tokio::test]

@@ -182,7 +182,7 @@ async fn a_file_cannot_be_where_a_folder_is_nor_the_other_way_round() {
     check_refused(&home.put(&editor, "/", "x").await, 400, "ends with /");
     let headers = [("content-range", "bytes 0-0/5")];
     let refused = home.send_with(Some(&editor), Method::PUT, "/f", &headers, "x").await;
-    check_refused(&refused, 400, "as a whole");
+    check_refused(&refused, 400, "the whole file");
 }
 
 #[tokio::test]
