@@ -37,9 +37,9 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The code blocks of the README in this language, in order. */
-function examples(language: string): string[] {
-  const blocks = text("README.md").matchAll(/^```(\w+)\n(.*?)^```$/gms);
+/** The code blocks of a page in this language, in order. */
+function examples(language: string, page = "README.md"): string[] {
+  const blocks = text(page).matchAll(/^```(\w+)\n(.*?)^```$/gms);
   return [...blocks].filter(([, of]) => of === language).map(([, , code]) => code ?? "");
 }
 
@@ -76,9 +76,13 @@ test("the examples of the README run", async () => {
   );
 });
 
-test("the typed examples of the README are right, also with the strictest settings", () => {
-  const typed = examples("ts");
-  assert.ok(typed.length >= 1);
+/** The examples of the page of all clients leave out what is done under the lock. */
+const WORK = "\nasync function work(token: number, signal: AbortSignal): Promise<void> {\n  console.log(token, signal.aborted);\n}\n";
+
+test("the typed examples of the README and docs/sdk.md are right, also with the strictest settings", () => {
+  const shared = examples("ts", "../../docs/sdk.md").map((code) => code.replace("http://127.0.0.1:8080", server.url) + WORK);
+  const typed = [...examples("ts"), ...shared];
+  assert.ok(shared.length >= 1 && typed.length >= 2);
   const paths = typed.map((_, n) => join(folder, `typed-${n}.ts`));
   paths.forEach((path, n) => writeFileSync(path, typed[n] ?? ""));
   symlinkSync(join(root, "node_modules/@types"), join(folder, "node_modules/@types"));
