@@ -11,6 +11,9 @@ pub struct Event {
     pub namespace: String,
     pub lock_name: String,
     pub owner_id: String,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     pub fencing_token: u64,
     /// Epoch milliseconds.
     pub at_ms: i64,

@@ -91,6 +91,9 @@ pub struct NotAcquired {
     pub acquired: bool,
     pub lock_name: String,
     pub current_owner_id: Option<String>,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_principal: Option<String>,
     pub current_expiry_ms: Option<i64>,
     /// What the holder wants to be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,6 +211,9 @@ pub struct LockState {
     pub last_token: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_id: Option<String>,
+    /// The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fencing_token: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -245,6 +251,9 @@ fn is_zero(n: &usize) -> bool {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Holder {
     pub owner_id: String,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     pub fencing_token: u64,
     pub mode: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,6 +271,9 @@ pub struct Holder {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct Waiter {
     pub owner_id: String,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     /// Its position in the queue; 1 is next.
     pub position: usize,
     pub waiting_ms: u64,

@@ -132,6 +132,7 @@ mod tests {
             acquired: false,
             lock_name: "a".into(),
             current_owner_id: None,
+            current_principal: None,
             current_expiry_ms: None,
             current_metadata: None,
             recommended_retry_ms: 400,

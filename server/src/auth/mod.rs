@@ -19,6 +19,7 @@ pub(crate) use caller::{Caller, Denied};
 pub use gate::{FAILURES_PER_MINUTE, Gate, RELOAD_EVERY, Reloaded};
 pub use permitted::Permitted;
 pub use policy::{Decision, NewKey, PREFIX, Policy};
+pub(crate) use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use right::Right;
 pub use view::View;

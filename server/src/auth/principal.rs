@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// What everybody is who shows no credential.
-pub(super) const ANONYMOUS: &str = "anonymous";
+pub(crate) const ANONYMOUS: &str = "anonymous";
 /// What the principals of API keys begin with.
 const OF_KEYS: &str = "key:";
 

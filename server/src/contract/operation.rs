@@ -266,6 +266,11 @@ fn query_parameter((name, mut schema, is_required): (String, Value, bool)) -> Va
 /// How a session is shown.
 pub(super) fn sessions() -> Value {
     json!({
+        "apiKey": {
+            "type": "http", "scheme": "bearer",
+            "description": "An API key, `lh_ID_SECRET`, needed where the server has an auth file. Without it, or with a wrong \
+                one, the answer is 401; without the right, 403.",
+        },
         "session": {"type": "http", "scheme": "bearer", "description": "The id of a session of files."},
         "cookie": {"type": "apiKey", "in": "cookie", "name": "hengdang_session", "description": "The same."},
     })

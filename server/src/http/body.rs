@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
 use axum::http::Request;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -64,7 +64,12 @@ where
 }
 
 fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
-    let Some(kind) = request.headers().get(CONTENT_TYPE) else { return Ok(()) };
+    let Some(kind) = request.headers().get(CONTENT_TYPE) else {
+        // A page can have a browser send a body without saying what it is, but not one that says it is JSON.
+        let is_browser = request.headers().contains_key(ORIGIN)
+            || request.headers().contains_key("sec-fetch-site");
+        return if is_browser { Err(BadBody::NotJson("nothing".into())) } else { Ok(()) };
+    };
     if kind == "application/json" {
         return Ok(());
     }

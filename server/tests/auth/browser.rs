@@ -53,6 +53,24 @@ async fn a_page_of_another_origin_changes_nothing_on_a_server_that_asks_nobody()
 }
 
 #[tokio::test]
+async fn a_browser_says_what_it_sends() {
+    let local = Local::start(settings(None)).await;
+    let own = format!("http://{}", local.address);
+    let body = json!({"owner_id": "o", "ttl_ms": 1000}).to_string();
+    for (headers, expected) in [
+        (&[][..], 200),
+        (&[("origin", own.as_str())][..], 415),
+        (&[("sec-fetch-site", "same-origin")][..], 415),
+        (&[("origin", own.as_str()), ("content-type", "text/plain")][..], 415),
+    ] {
+        let path = "/v1/locks/x/acquire";
+        let sent = local.client.send_with(hyper::Method::POST, path, headers, body.clone());
+        assert_eq!(sent.await.expect("an answer").status, expected, "{headers:?}");
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
 async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
     let local = Local::start(settings(None)).await;
     for path in [

@@ -23,6 +23,24 @@ async fn a_stolen_proof_is_of_no_use() {
 }
 
 #[tokio::test]
+async fn a_principal_stands_beside_every_owner() {
+    let scene = Scene::new().await;
+    scene.send("taker", "POST /v1/locks/x/acquire", acquire("laptop1")).await;
+    let look = scene.send("reader", "GET /v1/locks/x", Value::Null).await.body;
+    assert_eq!((&look["owner_id"], &look["principal"]), (&json!("laptop1"), &json!("key:taker")));
+    assert_eq!(look["holders"][0]["principal"], "key:taker");
+    let held = scene.send("other", "POST /v1/locks/x/acquire", acquire("laptop1")).await.body;
+    assert_eq!(held["current_owner_id"], "laptop1");
+    assert_eq!(held["current_principal"], "key:taker", "the same name is not the same owner");
+    let past = scene.send("reader", "GET /v1/locks/x/history", Value::Null).await.body;
+    assert_eq!(past["events"][0]["principal"], "key:taker");
+    scene.send("taker", "POST /lock?client=laptop1&job=j", Value::Null).await;
+    let sticky = scene.send("other", "GET /lock?job=j", Value::Null).await.body;
+    assert_eq!((&sticky["holder"], &sticky["principal"]), (&json!("laptop1"), &json!("key:taker")));
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn a_session_of_another_principal_is_not_there() {
     let scene = Scene::new().await;
     let opened = scene.send("taker", "POST /v1/sessions", acquire("o")).await;

@@ -149,6 +149,7 @@ pub(super) fn wire(event: &engine::Event) -> Event {
         namespace: fact.lock.namespace.to_string(),
         lock_name: fact.lock.name.to_string(),
         owner_id: fact.owner.instance.to_string(),
+        principal: super::wire::principal(&fact.owner),
         fencing_token: fact.token.get(),
         at_ms: event.at_ms,
         waited_ms: fact.waited.as_millis(),

@@ -10,8 +10,8 @@ use leasehold_api::{
     Released, RenewRequest, Renewed, RevokeRequest, Revoked, RevokedLease,
 };
 use leasehold_core::{
-    Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Proof, Rejection,
-    Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token,
+    Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
+    Rejection, Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token,
 };
 
 use super::error::Refusal;
@@ -110,13 +110,13 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
         Rejection::Held(holding) => {
             let Holding { owner, deadline, remaining, n_waiting, metadata, .. } = *holding;
             let retry = app.retry.after(remaining, n_waiting).as_millis();
-            let current = owner.map(|owner| Current { owner: owner.instance, deadline, metadata });
+            let current = owner.map(|owner| Current { owner, deadline, metadata });
             Ok(refuse(app, key, Reason::Held, current, retry))
         }
         Rejection::Grace { owner, grace_until, .. } => {
             let remaining = grace_until.since(app.engine.now());
             let retry = app.retry.after(Some(remaining), 0).as_millis();
-            let (owner, deadline) = (owner.instance, Some(grace_until));
+            let deadline = Some(grace_until);
             let current = Current { owner, deadline, metadata: None };
             Ok(refuse(app, key, Reason::Grace, Some(current), retry))
         }
@@ -133,7 +133,7 @@ pub(super) fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
     let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
     let current = holder.map(|holder| Current {
-        owner: holder.owner.instance.clone(),
+        owner: holder.owner.clone(),
         deadline: holder.deadline,
         metadata: holder.metadata.clone(),
     });
@@ -142,7 +142,7 @@ pub(super) fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
 
 /// Who is in the way.
 pub(super) struct Current {
-    owner: Arc<str>,
+    owner: Owner,
     deadline: Option<Timestamp>,
     metadata: Option<Arc<[u8]>>,
 }
@@ -164,7 +164,8 @@ pub(super) fn refuse(
     let body = NotAcquired {
         acquired: false,
         lock_name: key.name.into(),
-        current_owner_id: current.as_ref().map(|current| current.owner.to_string()),
+        current_owner_id: current.as_ref().map(|current| current.owner.instance.to_string()),
+        current_principal: current.as_ref().and_then(|c| wire::principal(&c.owner)),
         current_expiry_ms: current.as_ref().and_then(|c| wire::expiry_ms(app, c.deadline)),
         current_metadata: current.and_then(|current| wire::shown(current.metadata.as_deref())),
         recommended_retry_ms,

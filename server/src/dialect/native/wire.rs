@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use leasehold_api::{Holder, LockState, Mode, Waiter};
-use leasehold_core::{LeaseView, LockKey, LockView, Phase, SessionDigest, Span, Timestamp};
+use leasehold_core::{LeaseView, LockKey, LockView, Owner, Phase, SessionDigest, Span, Timestamp};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::dialect::metadata;
+use crate::dialect::{metadata, owner};
 
 /// Only a hash of a session's id is ever kept.
 pub(super) fn session_digest(session_id: &str) -> SessionDigest {
@@ -72,6 +72,7 @@ pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timesta
         held: latest.is_some(),
         last_token: view.last_token.get(),
         owner_id: latest.map(|lease| lease.owner.instance.to_string()),
+        principal: latest.and_then(|lease| principal(&lease.owner)),
         fencing_token: latest.map(|lease| lease.token.get()),
         lease_expiry_ms: latest.and_then(|lease| expiry_ms(app, lease.deadline)),
         version: latest.map(|lease| lease.version),
@@ -95,6 +96,7 @@ fn holder(app: &App, lease: &LeaseView, now: Timestamp) -> Holder {
     };
     Holder {
         owner_id: lease.owner.instance.to_string(),
+        principal: principal(&lease.owner),
         fencing_token: lease.token.get(),
         mode: mode.into(),
         limit,
@@ -108,10 +110,16 @@ fn holder(app: &App, lease: &LeaseView, now: Timestamp) -> Holder {
 fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Waiter {
     Waiter {
         owner_id: lease.owner.instance.to_string(),
+        principal: principal(&lease.owner),
         position,
         waiting_ms: now.since(lease.created_at).as_millis(),
         parked: lease.phase == Phase::Parked,
     }
+}
+
+/// Whose an owner is for sure: `owner_id` is what its client says.
+pub(super) fn principal(owner: &Owner) -> Option<String> {
+    owner::vouched(owner).map(Into::into)
 }
 
 fn shown_metadata(lease: &LeaseView) -> Option<Value> {

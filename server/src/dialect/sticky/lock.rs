@@ -10,8 +10,8 @@ use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::dialect::Dialect;
 use crate::dialect::counted::Counted;
+use crate::dialect::{Dialect, owner};
 use crate::door;
 use crate::engine::{Granted, ReadLock, Take};
 
@@ -74,6 +74,7 @@ fn not_acquired(app: &App, job: &str, rejection: Rejection) -> Answer {
                 success: false,
                 job,
                 holder: holding.owner.as_ref().map_or("", |owner| &owner.instance),
+                principal: holding.owner.as_ref().and_then(owner::vouched),
                 message: "held by another client",
                 expires_at: holding.deadline.map(|deadline| wire::shown(app, deadline)),
             };

@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{LapseRecord, LockView, Timestamp};
+use leasehold_core::{LapseRecord, LockView, Owner, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::dialect::{Dialect, calendar};
+use crate::dialect::{Dialect, calendar, owner};
 
 /// What is said of a lock is true for a moment: nobody may keep it.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
@@ -36,6 +36,9 @@ pub(super) struct Held<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
     pub(super) holder: &'a str,
+    /// The principal of the holder; left out if nobody vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) principal: Option<&'a str>,
     pub(super) message: &'static str,
     /// `null` if it never expires: not every dialect's leases do.
     pub(super) expires_at: Option<String>,
@@ -69,6 +72,9 @@ pub(super) enum Status<'a> {
     Known {
         success: bool,
         holder: &'a str,
+        /// The principal of the holder; left out if nobody vouches for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        principal: Option<&'a str>,
         expires_at: Option<String>,
         is_expired: bool,
         grace_until: Option<String>,
@@ -93,23 +99,25 @@ pub(super) fn status<'a>(
     view: &'a LockView,
     now: Timestamp,
 ) -> Status<'a> {
-    let known = |holder, expires_at: Option<Timestamp>, is_expired, grace_until| Status::Known {
-        success: true,
-        holder,
-        expires_at: expires_at.map(|at| shown(app, at)),
-        is_expired,
-        grace_until,
-        job,
-        message: "lock held",
-    };
+    let known =
+        |holder: &'a Owner, expires_at: Option<Timestamp>, is_expired, grace_until| Status::Known {
+            success: true,
+            holder: &holder.instance,
+            principal: owner::vouched(holder),
+            expires_at: expires_at.map(|at| shown(app, at)),
+            is_expired,
+            grace_until,
+            job,
+            message: "lock held",
+        };
     if let Some(lease) = view.holders.first() {
         let grace_until = lease.deadline.map(|deadline| shown(app, deadline + lease.grace));
-        return known(&lease.owner.instance, lease.deadline, false, grace_until);
+        return known(&lease.owner, lease.deadline, false, grace_until);
     }
     match view.lapse.as_ref().filter(|lapse| is_shown(lapse, now)) {
         Some(lapse) => {
             let grace_until = Some(shown(app, lapse.grace_until));
-            known(&lapse.owner.instance, Some(lapse.expired_at), true, grace_until)
+            known(&lapse.owner, Some(lapse.expired_at), true, grace_until)
         }
         None => {
             let message = "no lock held";
