@@ -158,6 +158,7 @@ type NotAcquired struct {
 	Acquired           bool            `json:"acquired"`
 	LockName           string          `json:"lock_name"`
 	CurrentOwnerID     *string         `json:"current_owner_id"`
+	CurrentPrincipal   *string         `json:"current_principal,omitempty"`
 	CurrentExpiryMs    *int64          `json:"current_expiry_ms"`
 	CurrentMetadata    json.RawMessage `json:"current_metadata,omitempty"`
 	RecommendedRetryMs uint64          `json:"recommended_retry_ms"`
@@ -194,6 +195,7 @@ type LockState struct {
 	Held             bool            `json:"held"`
 	LastToken        uint64          `json:"last_token"`
 	OwnerID          *string         `json:"owner_id,omitempty"`
+	Principal        *string         `json:"principal,omitempty"`
 	FencingToken     *uint64         `json:"fencing_token,omitempty"`
 	LeaseExpiryMs    *int64          `json:"lease_expiry_ms,omitempty"`
 	Version          *uint64         `json:"version,omitempty"`
@@ -209,6 +211,7 @@ type LockState struct {
 // Holder has a lock.
 type Holder struct {
 	OwnerID       string          `json:"owner_id"`
+	Principal     *string         `json:"principal,omitempty"`
 	FencingToken  uint64          `json:"fencing_token"`
 	Mode          string          `json:"mode"`
 	LeaseExpiryMs *int64          `json:"lease_expiry_ms"`
@@ -220,9 +223,10 @@ type Holder struct {
 
 // Waiter waits for a lock.
 type Waiter struct {
-	OwnerID   string `json:"owner_id"`
-	Position  uint64 `json:"position"`
-	WaitingMs uint64 `json:"waiting_ms"`
+	OwnerID   string  `json:"owner_id"`
+	Principal *string `json:"principal,omitempty"`
+	Position  uint64  `json:"position"`
+	WaitingMs uint64  `json:"waiting_ms"`
 	// Parked: its connection broke. It keeps its place for a while.
 	Parked bool `json:"parked"`
 }
@@ -242,6 +246,7 @@ type Event struct {
 	Namespace    string  `json:"namespace"`
 	LockName     string  `json:"lock_name"`
 	OwnerID      string  `json:"owner_id"`
+	Principal    *string `json:"principal,omitempty"`
 	FencingToken uint64  `json:"fencing_token"`
 	AtMs         int64   `json:"at_ms"`
 	WaitedMs     uint64  `json:"waited_ms"`

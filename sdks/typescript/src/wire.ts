@@ -1467,6 +1467,8 @@ export interface components {
             holder: string;
             job: string;
             message: string;
+            /** @description The principal of the holder; left out if nobody vouches for it. */
+            principal?: string | null;
             success: boolean;
         };
         /** @description The lock is reserved for its last holder. */
@@ -1493,6 +1495,8 @@ export interface components {
             is_expired: boolean;
             job: string;
             message: string;
+            /** @description The principal of the holder; left out if nobody vouches for it. */
+            principal?: string | null;
             success: boolean;
         } | {
             holder: string;
@@ -1664,6 +1668,8 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            principal?: string | null;
             /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
             /**
@@ -1750,6 +1756,8 @@ export interface components {
             metadata?: unknown;
             mode: string;
             owner_id: string;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            principal?: string | null;
         };
         /** @description `POST /v1/sessions/{id}/keepalive`: 200. */
         "locks.KeptAlive": {
@@ -1819,6 +1827,8 @@ export interface components {
              */
             n_waiting?: number;
             owner_id?: string | null;
+            /** @description The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`. */
+            principal?: string | null;
             /** @description The waiters, in order. Present whenever the lock is held or waited for. */
             queue?: components["schemas"]["locks.Waiter"][] | null;
             /**
@@ -1847,6 +1857,8 @@ export interface components {
             /** @description What the holder wants to be shown. */
             current_metadata?: unknown;
             current_owner_id: string | null;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            current_principal?: string | null;
             /** @description What is wrong, in words. */
             error: string;
             lock_name: string;
@@ -1907,6 +1919,8 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            principal?: string | null;
             /** @description Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of. */
             reason?: string | null;
             /**
@@ -2100,6 +2114,8 @@ export interface components {
              * @description Its position in the queue; 1 is next.
              */
             position: number;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            principal?: string | null;
             /** Format: uint64 */
             waiting_ms: number;
         };

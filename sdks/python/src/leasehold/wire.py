@@ -194,6 +194,10 @@ class Holder(TypedDict):
     metadata: NotRequired[Any]
     mode: str
     owner_id: str
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
 
 
 class KeptAlive(TypedDict):
@@ -300,6 +304,10 @@ class PastEvent(TypedDict):
     lock_name: str
     namespace: str
     owner_id: str
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
     reason: NotRequired[str | None]
     """
     Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of.
@@ -539,6 +547,10 @@ class Waiter(TypedDict):
     """
     Its position in the queue; 1 is next.
     """
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
     waiting_ms: int
 
 
@@ -710,6 +722,10 @@ class Event(TypedDict):
     lock_name: str
     namespace: str
     owner_id: str
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
     reason: NotRequired[str | None]
     """
     Why it was revoked, and on whose word; or the circle of waits a suspected deadlock consists of.
@@ -764,6 +780,10 @@ class LockState(TypedDict):
     The number of waiters, including those not listed.
     """
     owner_id: NotRequired[str | None]
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it. An owner is a principal and an `owner_id`.
+    """
     queue: NotRequired[list[Waiter] | None]
     """
     The waiters, in order. Present whenever the lock is held or waited for.
@@ -786,6 +806,10 @@ class NotAcquired(TypedDict):
     What the holder wants to be shown.
     """
     current_owner_id: str | None
+    current_principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
     error: str
     """
     What is wrong, in words.
