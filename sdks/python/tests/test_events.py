@@ -7,7 +7,7 @@ from typing import List, Tuple
 
 import pytest
 
-from leasehold import AsyncClient, Broken, Client, Event, Gap
+from leasehold import AsyncClient, Broken, Client, Event, Gap, wire
 from leasehold.sse import LINE_BYTES_MAX, Parser
 
 from .proxy import Proxy
@@ -93,6 +93,27 @@ def test_one_leads_and_the_next_one_after_it(client: Client, name: str) -> None:
         with election.campaign("second") as second:
             assert second.fencing_token > term.fencing_token
             assert leaders.next(10) == election.leader()
+
+
+def test_an_observer_that_could_not_look_looks_again(shared_server: Server, client: Client, name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(shared_server.url) as other, other.election(name).observe() as leaders:
+            assert await leaders.next() is None
+            look = other.look
+
+            async def broken(lock: str) -> wire.LockState:
+                other.look = look  # type: ignore[method-assign]
+                raise Broken("cut")
+
+            other.look = broken  # type: ignore[method-assign]
+            with client.election(name).campaign("first") as term:
+                with pytest.raises(Broken):
+                    await leaders.next()
+                leader = await leaders.next()
+                assert leader is not None
+                assert leader.fencing_token == term.fencing_token
+
+    asyncio.run(asyncio.wait_for(main(), 20))
 
 
 def test_a_candidate_waits_for_the_leader_to_resign(shared_server: Server, client: Client, name: str) -> None:

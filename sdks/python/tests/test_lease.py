@@ -17,6 +17,7 @@ import pytest
 
 from leasehold import (
     AsyncClient,
+    Broken,
     Client,
     Invalid,
     LeaseLost,
@@ -100,6 +101,21 @@ def test_a_release_is_one_however_often_its_answer_is_lost(client: Client, proxy
     tries = proxy.said("/release")
     assert len(tries) == 4
     assert len(set(tries)) == 1, "the very same request, with the same id"
+    assert kinds(client, name) == ["granted", "released"]
+
+
+def test_a_release_that_failed_can_be_tried_again(client: Client, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url, timeout=0.1) as other:
+        lease = other.lock(name, ttl=60).acquire()
+        proxy.swallow()
+        with pytest.raises(Broken):
+            lease.release()
+        assert not lease.held
+        n_tries = len(proxy.said("/release"))
+        proxy.heal()
+        lease.release()
+    assert len(proxy.said("/release")) > n_tries > 1
+    assert len(set(proxy.said("/release"))) == 1, "it is the same request"
     assert kinds(client, name) == ["granted", "released"]
 
 

@@ -77,18 +77,22 @@ class AsyncObserver:
         self._events = events
         self._has_told = False
         self._told: Optional[Leader] = None
+        # Something happened since we looked. That stays so if looking fails.
+        self._must_look = True
 
     async def next(self) -> Optional[Leader]:
         """Return who leads, at first, and then whenever that is another."""
         while True:
-            if self._has_told:
+            if not self._must_look:
                 happened = await self._events.next()
                 if isinstance(happened, Event) and happened.lock_name != self._election.name:
                     continue
-            else:
+                self._must_look = True
+            elif not self._has_told:
                 # First listen, then look: so nothing is missed in between.
                 await self._events.connect()
             leader = await self._election.leader()
+            self._must_look = False
             if not self._has_told or leader != self._told:
                 self._has_told, self._told = True, leader
                 return leader

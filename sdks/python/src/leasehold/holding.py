@@ -79,7 +79,8 @@ class Holding:
     async def release(self) -> None:
         """Give it back: nothing is renewed from here on, and whoever asks is told it is not ours.
 
-        Whoever calls it again waits for the same end. `NotReleased` means that it had ended before: somebody else
+        Whoever calls it again waits for the same end; if that failed and may be temporary, it is tried again, as the
+        same request. `NotReleased` means that it had ended before: somebody else
         may have had the lock meanwhile.
         """
         await self._finish(self._grant.give_back)
@@ -87,7 +88,7 @@ class Holding:
     async def _finish(self, last: Any) -> None:
         if os.getpid() != self._pid:
             raise LeaseLost(Lost.FORKED)
-        if self._end is None:
+        if self._end is None or _may_be_tried_again(self._end):
             self._tenure.lose(Lost.RELEASED)
             self._end = asyncio.ensure_future(self._let_go(last))
         # Whoever is cancelled stops waiting for it, not the release.
@@ -151,6 +152,13 @@ class Holding:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a lease cannot be sent to another process: it is renewed by the one that has it")
+
+
+def _may_be_tried_again(end: asyncio.Task[None]) -> bool:
+    if not end.done() or end.cancelled():
+        return end.cancelled()
+    error = end.exception()
+    return isinstance(error, LeaseholdError) and error.retryable
 
 
 _farewells: Set[asyncio.Task[None]] = set()

@@ -58,7 +58,8 @@ class Holding(Generic[A]):
     def release(self) -> None:
         """Give it back: nothing is renewed from here on, and whoever asks is told it is not ours.
 
-        Whoever calls it again waits for the same end. `NotReleased` means that it had ended before: somebody else
+        Whoever calls it again waits for the same end; if that failed and may be temporary, it is tried again, as the
+        same request. `NotReleased` means that it had ended before: somebody else
         may have had the lock meanwhile.
         """
         self._refuse_fork()
