@@ -21,11 +21,19 @@ def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) 
         time.sleep(0.01)
 
 
+def binary() -> str:
+    """Return the server's binary."""
+    found = os.environ.get("LEASEHOLD_BIN")
+    assert found, "LEASEHOLD_BIN must be the server's binary"
+    return found
+
+
 class Server:
     """A process that serves on a free port, the same one after every restart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self._folder = folder
+        self._options = options
         self._process: Optional[subprocess.Popen[bytes]] = None
         self.port = 0
         self.start()
@@ -35,11 +43,9 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        binary = os.environ.get("LEASEHOLD_BIN")
-        assert binary, "LEASEHOLD_BIN must be the server's binary"
         port_file = self._folder / "port"
         port_file.unlink(missing_ok=True)
-        command: List[str] = [binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--log", "error"]
+        command: List[str] = [binary(), "serve", *self._options, "--listen", f"127.0.0.1:{self.port}", "--log", "error"]
         command += ["--port-file", str(port_file), "--data", str(self._folder / "data")]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LEASEHOLD_")}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
