@@ -75,7 +75,7 @@ func refusing(status int, code string, header ...string) http.HandlerFunc {
 
 func clientOf(t *testing.T, urls ...string) *Client {
 	t.Helper()
-	client, err := New(Options{URLs: urls, APIKey: "key", Timeout: 100 * time.Millisecond})
+	client, err := New(Options{URLs: urls, APIKey: "key", Timeout: 2 * time.Second})
 	must(t, err)
 	return client
 }
