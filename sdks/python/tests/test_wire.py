@@ -1,4 +1,4 @@
-"""What is tied to the server: the types of the wire and the version."""
+"""What is tied to the server: the types of the wire, the version and the license."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def test_the_version_is_the_server_s() -> None:
     found = re.search(r'^\[workspace\.package\]\nversion = "(.+)"$', manifest, re.MULTILINE)
     assert found
     assert leasehold.__version__ == found.group(1)
+
+
+def test_the_license_is_the_project_s() -> None:
+    """A package needs a copy of its own."""
+    assert (HERE / "LICENSE").read_bytes() == (HERE / "../../LICENSE").read_bytes()
