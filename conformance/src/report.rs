@@ -59,6 +59,15 @@ impl Report {
         self.verdicts.iter().filter(|verdict| verdict.word() == word).count()
     }
 
+    /// The scripts that had to be run again because the machine was too busy to tell.
+    pub fn repeated(&self) -> String {
+        let repeated = self.verdicts.iter().filter(|verdict| verdict.n_tries > 1);
+        let line = |Verdict { script, n_tries, .. }: &Verdict| {
+            format!("{}: {script} was run {n_tries} times: the machine was busy\n", self.driver)
+        };
+        repeated.map(line).collect()
+    }
+
     /// Why each script that failed did.
     pub fn failures(&self) -> String {
         let mut shown = String::new();

@@ -54,7 +54,7 @@ async fn main() -> ExitCode {
     }
     let is_good = reports.iter().all(|report| report.is_good());
     for report in &reports {
-        eprint!("{}", report.failures());
+        eprint!("{}{}", report.repeated(), report.failures());
     }
     print!("{}", table(&reports));
     if let Some(Err(why)) = page.map(|page| write(&page, &table(&reports))) {
