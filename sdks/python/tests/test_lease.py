@@ -24,6 +24,7 @@ from leasehold import (
     Lost,
     NotAcquired,
     NotReleased,
+    Retry,
     WaitTimeout,
     counted,
     shared,
@@ -127,6 +128,14 @@ def test_an_acquire_is_one_however_often_its_answer_is_lost(client: Client, prox
     tries = proxy.said("/acquire")
     assert len(tries) == 4
     assert len(set(tries)) == 1
+
+
+def test_a_grant_whose_answer_was_lost_for_good_is_given_back(client: Client, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url) as other:
+        proxy.cut_answers(3)
+        with pytest.raises(Broken):
+            other.lock(name, retry=Retry(attempts_max=3)).acquire()
+        until(lambda: kinds(client, name) == ["granted", "released"], "nobody knows of it, so it is given back")
 
 
 def test_nothing_is_renewed_after_a_release(proxy: Proxy, name: str) -> None:

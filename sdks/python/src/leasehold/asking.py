@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, TypeVar
 
 from .errors import Broken, Failed, Invalid, LeaseholdError
-from .holding import LeaseHolding
+from .holding import LeaseHolding, later
 from .lease import millis
 from .loss import OnLost
 from .retry import Attempts, Manner, Retry
@@ -73,6 +73,8 @@ class Question:
         self._options = options
         self._manner = manner
         self._body = {**body, "request_id": request_id()}
+        # The server may have heard of this request id.
+        self._may_be_served = False
 
     async def ask(
         self,
@@ -99,6 +101,9 @@ class Question:
                 error = self._renamed() if is_spent else failure
             pause = attempts.after(error, clock.now())
             if pause is None:
+                if self._may_be_served and error.may_have_taken_effect:
+                    # We may have a place in the queue, or even the lock, and nobody will ever know.
+                    later(self._leave(send, take))
                 raise error
             logger.debug("not acquired yet, next try in %.3f s: %s", pause, error)
             await self._pause(pause, error, send, take)
@@ -109,11 +114,13 @@ class Question:
         We slept through it, or a broken connection kept it from us.
         """
         self._body["request_id"] = request_id()
+        self._may_be_served = False
         return Broken("the lease was over before we knew of it")
 
     async def _try(
         self, sent_at: float, send: Callable[[Any], Awaitable[A]], take: Callable[[float, A], Awaitable[L]]
     ) -> L:
+        self._may_be_served = True
         try:
             return await take(sent_at, await send(self._body))
         except asyncio.CancelledError:
@@ -131,7 +138,7 @@ class Question:
         try:
             await clock.sleep_until(clock.now() + pause)
         except asyncio.CancelledError:
-            if error.may_have_taken_effect:
+            if self._may_be_served and error.may_have_taken_effect:
                 await self._leave(send, take)
             raise
 

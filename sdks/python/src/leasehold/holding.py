@@ -7,7 +7,7 @@ import logging
 import os
 import warnings
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, List, NoReturn, Optional, Protocol, Set, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Coroutine, List, NoReturn, Optional, Protocol, Set, Type, TypeVar
 
 from . import loss
 from .errors import LeaseholdError, LeaseLost, NotReleased, SessionOver
@@ -171,7 +171,12 @@ def _give_back_later(grant: Grant) -> None:
         except LeaseholdError as error:
             logger.warning("a dropped lease was not given back: %s", error)
 
-    task = asyncio.ensure_future(give_back())
+    later(give_back())
+
+
+def later(work: Coroutine[Any, Any, None]) -> None:
+    """Have something done in the background that nobody waits for."""
+    task = asyncio.ensure_future(work)
     _farewells.add(task)
     task.add_done_callback(_farewells.discard)
 
