@@ -24,8 +24,8 @@ pub(crate) struct BackupArgs {
     #[arg(long, conflicts_with = "target")]
     url: Option<String>,
     /// A file with the API key for --url (default: LEASEHOLD_API_KEY).
-    #[arg(long, env = "LEASEHOLD_TOKEN_FILE")]
-    token_file: Option<PathBuf>,
+    #[arg(long, env = "LEASEHOLD_API_KEY_FILE")]
+    api_key_file: Option<PathBuf>,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -68,7 +68,7 @@ fn backup_here(args: &BackupArgs, target: &Path) -> Result<(), Failure> {
 }
 
 fn backup_there(url: &str, args: &BackupArgs) -> Result<(), Failure> {
-    let server = ServerArgs::at(url, args.token_file.clone());
+    let server = ServerArgs::at(url, args.api_key_file.clone());
     ask(args.output, async {
         let taken = server.reach().await?.take_backup().await?;
         if args.output.json {

@@ -28,8 +28,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LEASEHOLD_NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// A file with the API key; takes precedence over LEASEHOLD_API_KEY.
-    #[arg(long, visible_alias = "api-key-file", env = "LEASEHOLD_TOKEN_FILE")]
-    token_file: Option<PathBuf>,
+    #[arg(long, alias = "token-file", env = "LEASEHOLD_API_KEY_FILE")]
+    api_key_file: Option<PathBuf>,
     /// Send the API key over plain HTTP to another machine, where others can read it.
     #[arg(long, env = "LEASEHOLD_INSECURE", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
@@ -41,9 +41,9 @@ pub(crate) struct ServerArgs {
 
 impl ServerArgs {
     /// For a command with flags of its own for this.
-    pub(crate) fn at(url: &str, token_file: Option<PathBuf>) -> Self {
+    pub(crate) fn at(url: &str, api_key_file: Option<PathBuf>) -> Self {
         let connect_timeout = CONNECT_TIMEOUT;
-        Self { url: url.into(), namespace: None, token_file, insecure: false, connect_timeout }
+        Self { url: url.into(), namespace: None, api_key_file, insecure: false, connect_timeout }
     }
 
     /// A client of that server. Nothing is sent yet.
@@ -103,15 +103,16 @@ impl ServerArgs {
             None => command.env_remove("LEASEHOLD_NAMESPACE"),
         };
         if !passes_api_key {
-            command.env_remove("LEASEHOLD_API_KEY").env_remove("LEASEHOLD_TOKEN_FILE");
-        } else if let Some(file) = &self.token_file {
-            command.env("LEASEHOLD_TOKEN_FILE", std::path::absolute(file).unwrap_or(file.clone()));
+            command.env_remove("LEASEHOLD_API_KEY").env_remove("LEASEHOLD_API_KEY_FILE");
+        } else if let Some(file) = &self.api_key_file {
+            command
+                .env("LEASEHOLD_API_KEY_FILE", std::path::absolute(file).unwrap_or(file.clone()));
         }
     }
 
     /// A key has no flag: whoever lists processes could read it.
     fn api_key(&self) -> Result<Option<String>, Failure> {
-        let Some(file) = &self.token_file else {
+        let Some(file) = &self.api_key_file else {
             return Ok(std::env::var("LEASEHOLD_API_KEY").ok().filter(|key| !key.is_empty()));
         };
         let why = |error| Failure::new(USAGE, format!("{}: {error}", file.display()));

@@ -101,7 +101,7 @@ pub(crate) struct RunArgs {
     /// Shown to whoever looks at the lock.
     #[arg(long, value_name = "JSON", value_parser = json::parse)]
     pub(super) metadata: Option<Value>,
-    /// Hand LEASEHOLD_API_KEY and LEASEHOLD_TOKEN_FILE on to the command.
+    /// Hand LEASEHOLD_API_KEY and LEASEHOLD_API_KEY_FILE on to the command.
     #[arg(long)]
     pub(super) pass_api_key: bool,
     /// Say on standard error what is done.

@@ -155,7 +155,7 @@ fn each_way_to_fail_has_its_status() {
     assert_eq!(status_of(&["acquire"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--metadata", "{"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--url", "ftp://x"]), 64);
-    assert_eq!(status_of(&["acquire", "db", "--token-file", "/nowhere"]), 64);
+    assert_eq!(status_of(&["acquire", "db", "--api-key-file", "/nowhere"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--ttl", "1000d"]), 76);
     let nowhere = ["ls", "--json", "--url", "http://127.0.0.1:1"];
     let unreachable = world.leasehold(&nowhere);
@@ -188,7 +188,7 @@ fn a_key_is_sent_from_the_file_before_the_variable() {
     let (variable, file) = (("LEASEHOLD_API_KEY", "from-variable"), file.to_str().unwrap());
     assert_eq!(ask(&[]), None);
     assert_eq!(ask(&[variable]).as_deref(), Some("from-variable"));
-    assert_eq!(ask(&[variable, ("LEASEHOLD_TOKEN_FILE", file)]).as_deref(), Some("from-file"));
+    assert_eq!(ask(&[variable, ("LEASEHOLD_API_KEY_FILE", file)]).as_deref(), Some("from-file"));
 }
 
 #[test]

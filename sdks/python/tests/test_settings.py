@@ -20,7 +20,6 @@ VARIABLES = (
     "NAMESPACE",
     "API_KEY",
     "API_KEY_FILE",
-    "TOKEN_FILE",
     "CA_FILE",
     "CLIENT_CERT_FILE",
     "CLIENT_KEY_FILE",
@@ -46,9 +45,6 @@ def test_the_key_comes_from_argument_file_or_environment(tmp_path: Path, monkeyp
     assert key_of(AsyncClient(api_key_file=file)) == KEY
     monkeypatch.setenv("LEASEHOLD_API_KEY", "from-environment")
     assert key_of(AsyncClient()) == "from-environment"
-    monkeypatch.setenv("LEASEHOLD_TOKEN_FILE", str(file))
-    assert key_of(AsyncClient()) == KEY, "as the command line calls it"
-    monkeypatch.delenv("LEASEHOLD_TOKEN_FILE")
     monkeypatch.setenv("LEASEHOLD_API_KEY_FILE", str(file))
     assert key_of(AsyncClient()) == KEY, "a file goes before the variable"
     assert key_of(AsyncClient(api_key="argument")) == "argument", "an argument goes before both"

@@ -102,8 +102,7 @@ def _api_key(
     if key is not None and file is not None:
         raise Invalid("give api_key or api_key_file, not both")
     if key is None:
-        # The second one is the command line's.
-        named = environment.get("LEASEHOLD_API_KEY_FILE") or environment.get("LEASEHOLD_TOKEN_FILE")
+        named = environment.get("LEASEHOLD_API_KEY_FILE")
         path = file if file is not None else named
         key = Path(path).read_text(encoding="utf-8").strip() if path else environment.get("LEASEHOLD_API_KEY")
         if path and not key:
