@@ -17,6 +17,8 @@ const SHARDS: usize = 256;
 /// A hash table whose entries lead to the things they stand for.
 pub(crate) struct Index<E> {
     shards: Box<[HashTable<E>]>,
+    /// Of all shards: adding them up is too much for something that is asked with every batch.
+    len: usize,
 }
 
 /// A request id leads to the lease it is remembered with. One lease has many, so the entry must know its hash.
@@ -28,7 +30,7 @@ pub(crate) struct Filed {
 
 impl<E: Copy> Index<E> {
     pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
+        Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect(), len: 0 }
     }
 
     /// The entry under `hash` for which `is_it` holds.
@@ -39,6 +41,7 @@ impl<E: Copy> Index<E> {
     /// Adds `entry`, which must not be there yet. `rehash` gives the hash of one already in the table.
     pub(crate) fn insert(&mut self, hash: u64, entry: E, rehash: impl Fn(&E) -> u64) {
         self.shards[shard(hash)].insert_unique(hash, entry, rehash);
+        self.len += 1;
     }
 
     /// Takes out the entry under `hash` for which `is_it` holds.
@@ -46,6 +49,7 @@ impl<E: Copy> Index<E> {
         let found = self.shards[shard(hash)].find_entry(hash, is_it);
         let Ok(entry) = found else { panic!("an indexed entry is missing from its index") };
         entry.remove();
+        self.len -= 1;
     }
 
     /// Makes room for `n` entries in all, so that none of them has to be moved later.
@@ -56,7 +60,7 @@ impl<E: Copy> Index<E> {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(HashTable::len).sum()
+        self.len
     }
 }
 

@@ -85,7 +85,7 @@ pub use lock::{LapseRecord, LockRecord};
 pub use machine::Machine;
 pub use name::{Dialect, LockKey, Owner, Peer};
 pub use outcome::{
-    Acquired, AcquiredAll, Applied, Exceeded, Grant, GrantKind, Holding, Limit, Rejection,
+    Acquired, AcquiredAll, Applied, Effects, Exceeded, Grant, GrantKind, Holding, Limit, Rejection,
     SessionOpened, Swept,
 };
 pub use request::{Operation, Request};

@@ -12,7 +12,7 @@ use crate::fact::Fact;
 use crate::lease::{LeaseNumber, LeaseRecord};
 use crate::limits::Limits;
 use crate::name::{Dialect, LockKey};
-use crate::outcome::Applied;
+use crate::outcome::{Applied, Effects, Rejection};
 use crate::session::{SessionDigest, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
@@ -48,27 +48,43 @@ impl Machine {
         now: Timestamp,
         ask: A,
     ) -> Applied<A::Answer> {
+        let mut effects = Effects::default();
+        let outcome = self.apply_onto(&mut effects, asker, now, ask);
+        let Effects { changes, wakeups, facts } = effects;
+        Applied { outcome, changes, wakeups, facts }
+    }
+
+    /// The same, with what follows from it added to what followed from others before.
+    pub fn apply_onto<A: Ask>(
+        &mut self,
+        effects: &mut Effects,
+        asker: Option<Arc<Asker>>,
+        now: Timestamp,
+        ask: A,
+    ) -> Result<A::Answer, Rejection> {
         let now = now.max(self.state.now);
         self.state.now = now;
+        let n_before = effects.changes.len();
         let mut transition = Transition {
             state: &mut self.state,
             limits: &self.limits,
             now,
-            changes: Vec::new(),
+            changes: &mut effects.changes,
+            n_before,
             wakeups: Vec::new(),
-            facts: Vec::new(),
+            facts: &mut effects.facts,
             stirred: VecDeque::new(),
         };
         let outcome = ask.decide(&mut transition);
         // Not before: whoever decides must be able to rely on what it has found.
         apply::sweep::trim(&mut transition);
         debug_assert!(transition.stirred.is_empty(), "a queue was left without a look at it");
-        let Transition { mut changes, wakeups, facts, .. } = transition;
-        if let Some(asker) = asker.filter(|_| !changes.is_empty()) {
-            let n_changes = changes.len() as u32;
-            changes.insert(0, Change::Asked { asker, n_changes });
+        let n_changes = transition.n_changes() as u32;
+        effects.wakeups.append(&mut transition.wakeups);
+        if let Some(asker) = asker.filter(|_| n_changes > 0) {
+            effects.changes.insert(n_before, Change::Asked { asker, n_changes });
         }
-        Applied { outcome, changes, wakeups, facts }
+        outcome
     }
 
     /// When there is next something for [`crate::Sweep`] to do.

@@ -41,6 +41,10 @@ pub enum Mutant {
     UnknownAsBusy,
     /// Engine: after an append that failed it goes on with what it has in memory.
     GoOnAfterUnknown,
+    /// Engine: an append of which nobody knows yet whether it is durable is answered for.
+    UnsettledAsCommitted,
+    /// Engine: an append that another server kept from being made is answered for.
+    FencedAsCommitted,
     /// Core: an expiry noticed by the sweep lets nobody in.
     ExpireWithoutPromote,
     /// Core: a lease outlives its session.
@@ -106,7 +110,7 @@ pub enum Mutant {
 }
 
 /// Those the simulation's checker finds.
-pub const ALL: [Mutant; 28] = [
+pub const ALL: [Mutant; 30] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -123,6 +127,8 @@ pub const ALL: [Mutant; 28] = [
     Mutant::IdsReusedAfterRestore,
     Mutant::UnknownAsBusy,
     Mutant::GoOnAfterUnknown,
+    Mutant::UnsettledAsCommitted,
+    Mutant::FencedAsCommitted,
     Mutant::ExpireWithoutPromote,
     Mutant::SessionIgnored,
     Mutant::GiveBackWhatIsKnownElsewhere,

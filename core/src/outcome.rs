@@ -24,6 +24,18 @@ pub struct Applied<T> {
     pub facts: Vec<Fact>,
 }
 
+/// What commands leave behind, one after the other: [`Applied`] without the outcome. A batch keeps one of these, so that
+/// a command need not allocate its own.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// See [`Applied::changes`].
+    pub changes: Vec<Change>,
+    /// See [`Applied::wakeups`].
+    pub wakeups: Vec<LeaseNumber>,
+    /// See [`Applied::facts`].
+    pub facts: Vec<Fact>,
+}
+
 /// What an acquire came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Acquired {

@@ -23,9 +23,12 @@ pub struct Transition<'m> {
     pub(crate) state: &'m mut State,
     pub(crate) limits: &'m Limits,
     pub(crate) now: Timestamp,
-    pub(crate) changes: Vec<Change>,
+    /// Those of the commands before it in the batch come first.
+    pub(crate) changes: &'m mut Vec<Change>,
+    /// How many those are.
+    pub(crate) n_before: usize,
     pub(crate) wakeups: Vec<LeaseNumber>,
-    pub(crate) facts: Vec<Fact>,
+    pub(crate) facts: &'m mut Vec<Fact>,
     /// Locks that were left or taken together with another one: their queues are to be looked at too.
     pub(crate) stirred: VecDeque<Slot<Lock>>,
 }
@@ -53,6 +56,11 @@ impl Transition<'_> {
             panic!("a command decided on something impossible: {incoherent}");
         }
         self.changes.push(change);
+    }
+
+    /// How many changes this command has made so far.
+    pub(crate) fn n_changes(&self) -> usize {
+        self.changes.len() - self.n_before
     }
 
     /// Makes a lock what it truly is at `now`: holders whose time is up are gone, and whoever is next has

@@ -7,16 +7,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold_core::{
-    Acquire, Change, Dialect, Limits, LockKey, LockView, Owner, Rejection, Revoke, Secret, Span,
-    Target,
+    Acquire, Dialect, Limits, LockKey, LockView, Owner, Rejection, Revoke, Secret, Span, Target,
 };
-use leasehold_server::clock::{FakeClock, Moment};
+use leasehold_server::clock::FakeClock;
 use leasehold_server::engine::{
     Ask, Call, Engine, EngineHandle, Error, Options, Probe, ReadLock, WaitFor, Waited,
 };
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store::memory::MemoryStore;
-use leasehold_server::store::{self, JournalSize, Kind, Loaded, Permit, Store};
+use leasehold_server::store::{self, Draft, JournalSize, Loaded, Permit, Store};
 use leasehold_testkit::{Faults, FaultyStore};
 
 struct World {
@@ -276,14 +275,8 @@ impl Store for Slow {
         self.0.reserve()
     }
 
-    fn append(
-        &mut self,
-        permit: Permit,
-        kind: Kind,
-        moment: Moment,
-        changes: &[Change],
-    ) -> Result<(), store::Error> {
-        self.0.append(permit, kind, moment, changes)
+    fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), store::Error> {
+        self.0.append(permit, draft)
     }
 
     fn confirm(&mut self, permit: Permit) -> Result<(), store::Error> {
@@ -357,9 +350,14 @@ async fn a_lease_that_ran_out_before_it_was_settled_is_not_told_as_granted() {
 
 #[tokio::test]
 async fn an_append_that_is_never_settled_stops_the_engine() {
-    let world = start(Options::default());
+    let settle_max = Duration::from_secs(3);
+    let world = start(Options { settle_max, ..Options::default() });
     let told = unsettled(&world, Span::from_secs(30)).await;
-    world.clock.advance(Span::from_secs(11));
+    world.clock.advance(Span::from_secs(2));
+    // Long enough for it to be asked for at least once more.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(!told.is_finished(), "it gives up before its time");
+    world.clock.advance(Span::from_secs(1));
     assert_eq!(told.await.expect("no panic").unwrap_err(), Error::Unknown);
     assert!(matches!(world.engine.join(), Err(store::Error::Unknown(_))));
 }

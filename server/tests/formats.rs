@@ -10,7 +10,7 @@ use leasehold_core::{
 };
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, backup, restore, verify};
-use leasehold_server::store::{Error, Kind, Loaded, Store};
+use leasehold_server::store::{Draft, Error, Kind, Loaded, Store};
 use leasehold_testkit::folder;
 use rusqlite::Connection;
 
@@ -40,7 +40,9 @@ fn append(store: &mut SqliteStore, machine: &mut Machine, command: Command) {
     let permit = store.reserve().expect("not busy");
     let applied = machine.apply(machine.now(), command);
     let moment = Moment { lock_time: machine.now(), ..Moment::default() };
-    store.append(permit, Kind::Epoch, moment, &applied.changes).expect("durable");
+    store
+        .append(permit, Draft { kind: Kind::Epoch, moment, changes: &applied.changes })
+        .expect("durable");
 }
 
 fn leases(machine: &Machine) -> Vec<LeaseRecord> {

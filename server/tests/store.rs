@@ -18,7 +18,7 @@ use leasehold_core::{
 };
 use leasehold_server::clock::Moment;
 use leasehold_server::store::sqlite::{Options, SqliteStore, backup, restore, verify};
-use leasehold_server::store::{Error, Kind, Loaded, Store};
+use leasehold_server::store::{Draft, Error, Kind, Loaded, Store};
 use leasehold_testkit::folder;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -35,7 +35,7 @@ fn load(store: &mut SqliteStore) -> Result<Loaded, Error> {
 fn append(store: &mut SqliteStore, machine: &Machine, changes: &[Change]) {
     let permit = store.reserve().expect("not busy");
     let moment = Moment { lock_time: machine.now(), ..Moment::default() };
-    store.append(permit, Kind::Batch, moment, changes).expect("durable");
+    store.append(permit, Draft { kind: Kind::Batch, moment, changes }).expect("durable");
 }
 
 /// All but the time, which goes on without anything happening.
@@ -264,7 +264,7 @@ fn check_lost(name: &str) {
     let applied = machine.apply(machine.now(), acquire("other"));
     let appended = store.reserve().and_then(|permit| {
         let moment = Moment { lock_time: machine.now(), ..Moment::default() };
-        store.append(permit, Kind::Batch, moment, &applied.changes)
+        store.append(permit, Draft { kind: Kind::Batch, moment, changes: &applied.changes })
     });
     let why = appended.expect_err("nobody would find it").to_string();
     assert!(why.contains(&format!("{name} was removed or replaced")), "{why}");

@@ -4,7 +4,7 @@ use leasehold_server::store::Error;
 
 use crate::history::Outage;
 use crate::plan::TICK;
-use crate::store::Fate;
+use crate::store::{Fate, Settling};
 use crate::time::{MS, SECOND, Time};
 use crate::world::{Event, World};
 
@@ -28,7 +28,7 @@ impl World {
         match self.chance.below(100) {
             0..25 => self.kill(),
             25..50 => {
-                let fate = self.chance.pick(&FAILURES);
+                let fate = self.fate();
                 self.note(format_args!("the next append is {fate:?}"));
                 self.node.disk.lock().fate = fate;
             }
@@ -52,6 +52,19 @@ impl World {
         }
     }
 
+    /// What becomes of an append that is not simply made.
+    fn fate(&mut self) -> Fate {
+        match self.chance.below(10) {
+            0..5 => self.chance.pick(&FAILURES),
+            5 => Fate::Fenced,
+            _ => Fate::Unsettled(Settling {
+                is_written: self.chance.permille(500),
+                n_tries: self.chance.pick(&[0, 1, 4, 15, 60]),
+                is_fenced: self.chance.permille(300),
+            }),
+        }
+    }
+
     fn kill(&mut self) {
         self.note(format_args!("server is killed"));
         let keeps_unsynced = self.chance.permille(500);
@@ -66,6 +79,7 @@ impl World {
     /// The process is gone: connections break, and somebody starts it again.
     pub(crate) fn went_down(&mut self) {
         self.down_since = self.stalled_since.take().unwrap_or(self.now);
+        self.history.pauses.extend(self.held_since.take().map(|since| (since, self.now)));
         self.node.disk.lock().is_busy = false;
         self.paused_until = 0;
         let pending: Vec<_> = self.clients.iter().filter_map(|client| client.pending).collect();
@@ -211,8 +225,7 @@ impl World {
         self.note(format_args!("faults are over"));
         self.network.heal();
         let mut disk = self.node.disk.lock();
-        disk.is_busy = false;
-        disk.fate = Fate::Committed;
+        disk.heal();
         drop(disk);
         self.paused_until = self.now;
         self.stalled_since = None;

@@ -64,7 +64,7 @@ impl Node {
     /// Starts a process with so many workers.
     pub fn start(&mut self, now: Time, options: Options, n_workers: usize) -> Result<(), Error> {
         self.machine.show(&self.clock, now);
-        let store = Box::new(SimStore(self.disk.clone()));
+        let store = Box::new(SimStore::new(self.disk.clone()));
         let (metrics, limits) = (Arc::new(Metrics::new()), options.limits.clone());
         let (engine, handle) = Stepped::start(options, store, self.clock.clone(), metrics.clone())?;
         let (http, dialect) = (http::Options::default(), dialect::Options::default());

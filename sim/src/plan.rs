@@ -14,6 +14,8 @@ pub const DELAY_MAX: Time = 2 * SECOND;
 pub const DRIFT_MAX_PPM: i64 = 4_000;
 /// While anything can expire the server writes the time down this often.
 pub const TICK: Time = SECOND;
+/// It gives up if it does not know for so long what became of a record.
+const SETTLE_MAX: Time = 4 * SECOND;
 
 /// The settings of one run.
 #[derive(Clone, Debug)]
@@ -109,6 +111,7 @@ impl Plan {
             sweep_changes_max: self.sweep_changes_max,
             events_max: 100,
             tick: Duration::from_nanos(TICK),
+            settle_max: Duration::from_nanos(SETTLE_MAX),
             ..Options::default()
         }
     }

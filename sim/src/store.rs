@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leasehold_core::{Change, LeaseNumber, Limits, Machine, Phase, Restore, Row, Token, mutant};
+use leasehold_core::{LeaseNumber, Limits, Machine, Phase, Restore, Row, Token, mutant};
 use leasehold_server::clock::Moment;
 use leasehold_server::store::{
-    Chain, Error, Hash, JournalSize, Kind, Loaded, Permit, Place, Record, Store,
+    Chain, Draft, Error, Hash, JournalSize, Kind, Loaded, Permit, Place, Record, Store,
 };
 
 use crate::chance::Chance;
@@ -33,6 +33,29 @@ pub enum Fate {
     CrashBefore,
     /// The process ends after all of it is written, before anybody knows.
     CrashAfter,
+    /// Nobody knows for a while.
+    Unsettled(Settling),
+    /// Another server has taken over, and nothing of ours is written any more.
+    Fenced,
+}
+
+/// How it becomes known what became of an append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settling {
+    /// All of it was written at once, only nobody was told; otherwise it is sent again.
+    pub is_written: bool,
+    /// How often it is asked for in vain.
+    pub n_tries: u32,
+    /// Another server takes over meanwhile.
+    pub is_fenced: bool,
+}
+
+/// An append nobody knows the outcome of.
+struct Held {
+    settling: Settling,
+    epoch: u64,
+    moment: Moment,
+    bytes: Vec<u8>,
 }
 
 /// What survives a crash, and what does not.
@@ -54,6 +77,7 @@ pub struct Disk {
     pub fate: Fate,
     /// The process has ended in the middle of an append.
     pub has_crashed: bool,
+    held: Option<Held>,
     /// What the last start found.
     pub recovery: Option<Recovery>,
 }
@@ -103,6 +127,7 @@ impl SharedDisk {
             is_busy: false,
             fate: Fate::Committed,
             has_crashed: false,
+            held: None,
             recovery: None,
         })))
     }
@@ -145,6 +170,21 @@ impl Disk {
         self.is_busy = false;
         self.fate = Fate::Committed;
         self.has_crashed = false;
+        self.held = None;
+    }
+
+    /// Is there an append nobody knows the outcome of?
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Nothing goes wrong from here on, and what is not known is told when it is asked for next.
+    pub fn heal(&mut self) {
+        self.is_busy = false;
+        self.fate = Fate::Committed;
+        if let Some(held) = &mut self.held {
+            held.settling.n_tries = 0;
+        }
     }
 
     /// A copy of what is durable.
@@ -203,8 +243,70 @@ impl Disk {
         found.is_ok().then(|| format!("{what}, and {marked} is answered for"))
     }
 
-    fn append(&mut self, epoch: u64, kind: Kind, moment: Moment, changes: &[Change]) {
-        let bytes = self.chain.encode(epoch, kind, "", moment, changes);
+    /// What became of an append that is to come to this.
+    fn append(
+        &mut self,
+        fate: Fate,
+        epoch: u64,
+        moment: Moment,
+        bytes: Vec<u8>,
+    ) -> Result<(), Error> {
+        let fenced = || Error::Fenced("a simulated server".into());
+        match fate {
+            _ if epoch < self.epoch => return Err(fenced()),
+            Fate::Fenced => {
+                self.taken_over(moment);
+                return Err(fenced());
+            }
+            Fate::Unsettled(settling) => {
+                if settling.is_written {
+                    self.write(epoch, bytes.clone());
+                }
+                self.held = Some(Held { settling, epoch, moment, bytes });
+                return Err(Error::Unsettled(format!("{fate:?}")));
+            }
+            Fate::Committed | Fate::FailedButApplied | Fate::CrashAfter => self.write(epoch, bytes),
+            Fate::FailedNotApplied | Fate::CrashBefore => {}
+        }
+        self.has_crashed = matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
+        if fate != Fate::Committed {
+            return Err(Error::Unknown(format!("{fate:?}")));
+        }
+        self.mark = Some(self.chain.place());
+        Ok(())
+    }
+
+    /// Sends what is held again, or finds that it was made, or that another server made something else of it.
+    fn settle(&mut self) -> Result<(), Error> {
+        let Some(mut held) = self.held.take() else { return Ok(()) };
+        let Settling { is_written, is_fenced, .. } = held.settling;
+        if let Some(n_tries) = held.settling.n_tries.checked_sub(1) {
+            held.settling.n_tries = n_tries;
+            self.held = Some(held);
+            return Err(Error::Unsettled(format!("{n_tries} more tries")));
+        }
+        let Held { epoch, moment, bytes, .. } = held;
+        if is_fenced {
+            self.taken_over(moment);
+            return Err(Error::Fenced("a simulated server, meanwhile".into()));
+        }
+        if !is_written {
+            self.write(epoch, bytes);
+        }
+        self.mark = Some(self.chain.place());
+        Ok(())
+    }
+
+    /// Another server begins an epoch of its own, and is gone again.
+    fn taken_over(&mut self, moment: Moment) {
+        self.epoch += 1;
+        let draft = Draft { kind: Kind::Epoch, moment, changes: &[] };
+        let bytes = self.chain.encode(self.epoch, "other", draft);
+        self.write(self.epoch, bytes);
+        self.mark = Some(self.chain.place());
+    }
+
+    fn write(&mut self, epoch: u64, bytes: Vec<u8>) {
         self.chain.wrote(epoch, &bytes);
         self.journal.insert(self.chain.place().seq, bytes);
         let mut folded = self.tables.through.seq;
@@ -216,8 +318,15 @@ impl Disk {
     }
 }
 
-/// The store on a simulated disk.
-pub struct SimStore(pub SharedDisk);
+/// The store on a simulated disk, and the epoch it was opened in.
+pub struct SimStore(SharedDisk, u64);
+
+impl SimStore {
+    /// A store that nobody has opened yet.
+    pub fn new(disk: SharedDisk) -> Self {
+        Self(disk, 0)
+    }
+}
 
 impl Store for SimStore {
     fn load(&mut self, limits: Limits, _: u128) -> Result<Loaded, Error> {
@@ -235,45 +344,38 @@ impl Store for SimStore {
         disk.chain = chain;
         disk.recovery = Some(recovery(&machine, is_restored));
         let (generation, epoch) = (disk.generation, disk.epoch);
+        self.1 = epoch;
         let seq = disk.chain.place().seq;
         Ok(Loaded { machine, last, generation, epoch, is_restored, seq, told: Vec::new() })
     }
 
     fn reserve(&mut self) -> Result<Permit, Error> {
-        let disk = self.0.lock();
-        if disk.is_busy { Err(Error::Busy) } else { Ok(Permit::granted(disk.epoch)) }
+        let mut disk = self.0.lock();
+        // Nobody who keeps the rules asks for more before this is settled; and then it is not made twice.
+        disk.held = None;
+        if disk.is_busy { Err(Error::Busy) } else { Ok(Permit::granted(self.1)) }
     }
 
-    fn append(
-        &mut self,
-        permit: Permit,
-        kind: Kind,
-        moment: Moment,
-        changes: &[Change],
-    ) -> Result<(), Error> {
+    fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error> {
         let mut disk = self.0.lock();
         let fate = std::mem::replace(&mut disk.fate, Fate::Committed);
+        let bytes = disk.chain.encode(permit.epoch(), "", draft);
         if mutant!(MarkBeforeCommit) {
-            let bytes = disk.chain.encode(permit.epoch(), kind, "", moment, changes);
             let place = Place { seq: disk.chain.place().seq + 1, hash: Hash::of(&bytes) };
             disk.mark = Some(place);
         }
-        if matches!(fate, Fate::Committed | Fate::FailedButApplied | Fate::CrashAfter) {
-            disk.append(permit.epoch(), kind, moment, changes);
-        }
-        if fate == Fate::Committed {
-            disk.mark = Some(disk.chain.place());
-        }
-        disk.has_crashed = matches!(fate, Fate::CrashBefore | Fate::CrashAfter);
-        if fate == Fate::Committed { Ok(()) } else { Err(Error::Unknown(format!("{fate:?}"))) }
+        disk.append(fate, permit.epoch(), draft.moment, bytes)
     }
 
-    fn confirm(&mut self, _: Permit) -> Result<(), Error> {
+    fn confirm(&mut self, permit: Permit) -> Result<(), Error> {
+        if permit.epoch() < self.0.lock().epoch {
+            return Err(Error::Fenced("a simulated server".into()));
+        }
         Ok(())
     }
 
     fn settle(&mut self) -> Result<(), Error> {
-        Ok(())
+        self.0.lock().settle()
     }
 
     fn record_bytes_max(&self) -> usize {

@@ -31,6 +31,8 @@ pub struct World {
     pub(crate) paused_until: Time,
     /// Since when it has written nothing, because it stands still or another process holds the database.
     pub(crate) stalled_since: Option<Time>,
+    /// Since when nobody knows what became of an append.
+    pub(crate) held_since: Option<Time>,
     pub(crate) down_since: Time,
     /// The machine has booted since the server last wrote anything down.
     pub(crate) is_boot_unwritten: bool,
@@ -87,6 +89,7 @@ impl World {
             backup: None,
             paused_until: 0,
             stalled_since: None,
+            held_since: None,
             down_since: 0,
             is_boot_unwritten: false,
             seen: BTreeMap::new(),
@@ -223,7 +226,18 @@ impl World {
 
     /// There was a round: for how long nobody else can have the writer.
     fn works(&mut self) -> Time {
-        if !self.node.disk.lock().is_busy {
+        let (is_busy, is_held) = {
+            let disk = self.node.disk.lock();
+            (disk.is_busy, disk.is_held())
+        };
+        // As long as nobody knows what is durable the server stands still, only it looks now and then.
+        if is_held {
+            self.held_since.get_or_insert(self.now);
+            self.stalled_since.get_or_insert(self.now);
+        } else if let Some(since) = self.held_since.take() {
+            self.history.pauses.push((since, self.now));
+        }
+        if !is_busy && !is_held {
             self.stalled_since = None;
         }
         let is_slow = self.plan.has_slow_disk || self.chance.permille(30);

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use leasehold_core::{Change, Limits};
-use leasehold_server::clock::Moment;
+use leasehold_core::Limits;
 use leasehold_server::store::memory::MemoryStore;
-use leasehold_server::store::{Error, JournalSize, Kind, Loaded, Permit, Store};
+use leasehold_server::store::{Draft, Error, JournalSize, Loaded, Permit, Store};
 
 /// A store in memory, and what goes wrong with it.
 #[derive(Default)]
@@ -55,14 +54,8 @@ impl Store for FaultyStore {
         if self.faults.busy.load(Relaxed) { Err(Error::Busy) } else { self.store.reserve() }
     }
 
-    fn append(
-        &mut self,
-        permit: Permit,
-        kind: Kind,
-        moment: Moment,
-        changes: &[Change],
-    ) -> Result<(), Error> {
-        self.store.append(permit, kind, moment, changes)?;
+    fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error> {
+        self.store.append(permit, draft)?;
         if self.faults.unknown.load(Relaxed) {
             return Err(Error::Unknown("a test said so".into()));
         }

@@ -2,6 +2,7 @@
 
 mod bare;
 mod client;
+mod damage;
 mod faulty;
 mod local;
 mod process;
@@ -10,6 +11,7 @@ pub mod walk;
 
 pub use bare::Bare;
 pub use client::{Broken, Client, Response};
+pub use damage::{Damages, copy_store};
 pub use faulty::{Faults, FaultyStore};
 pub use hyper::Method;
 pub use local::{Local, settings};

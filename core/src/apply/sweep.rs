@@ -24,7 +24,7 @@ type Ended = BTreeSet<(Timestamp, LeaseNumber)>;
 
 pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
     let mut n_done = 0;
-    while t.changes.len().max(n_done) < n_changes_max && step(t) {
+    while t.n_changes().max(n_done) < n_changes_max && step(t) {
         n_done += 1;
     }
     n_done += look::look(t);
@@ -36,17 +36,21 @@ pub(crate) fn next_deadline(state: &State, limits: &Limits) -> Option<Timestamp>
     if !state.pending.is_empty() || !state.ending.is_empty() {
         return Some(Timestamp::ZERO);
     }
-    let deadlines = [
-        state.session_deadlines.first().map(|(at, _)| at),
-        state.lease_deadlines.first().map(|(at, _)| at),
-        state.grace_deadlines.first().map(|(at, _)| at),
-        state.vigil.first().map(|(at, _)| at),
-        kept_until(state, limits),
-        answered_until(state, limits),
-        idle_until(state, limits),
-        state.namespaces.empty().next().map(|_| Timestamp::ZERO),
-    ];
-    deadlines.into_iter().flatten().min()
+    // One after the other instead of in a list: this is asked several times in every round.
+    let mut first = state.session_deadlines.first().map(|(at, _)| at);
+    let mut consider = |at: Option<Timestamp>| {
+        if let Some(at) = at {
+            first = Some(first.map_or(at, |first| first.min(at)));
+        }
+    };
+    consider(state.lease_deadlines.first().map(|(at, _)| at));
+    consider(state.grace_deadlines.first().map(|(at, _)| at));
+    consider(state.vigil.first().map(|(at, _)| at));
+    consider(kept_until(state, limits));
+    consider(answered_until(state, limits));
+    consider(idle_until(state, limits));
+    consider(state.namespaces.empty().next().map(|_| Timestamp::ZERO));
+    first
 }
 
 /// Does one thing that is due; `false` if nothing is.
@@ -136,7 +140,7 @@ fn forget_ended(t: &mut Transition<'_>) -> bool {
 pub(crate) fn trim(t: &mut Transition<'_>) {
     /// More than one lease's worth for each change: what takes little makes room for what takes much.
     const PER_CHANGE: usize = 4;
-    let n_max = PER_CHANGE * t.changes.len().max(1);
+    let n_max = PER_CHANGE * t.n_changes().max(1);
     for _ in 0..n_max {
         let (state, limits) = (&*t.state, t.limits);
         let memory = if is_kept_too_much(state, limits) {

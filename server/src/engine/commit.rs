@@ -3,18 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Acquired, AcquiredAll, LeaseView, Outcome, Span, Timestamp, mutant};
+use leasehold_core::{Acquired, AcquiredAll, LeaseView, Outcome, Timestamp, mutant};
 
 use super::ask::Reply;
 use super::message::Error;
 use super::writer::{Answer, Batch, Writer};
 use crate::clock::Moment;
-use crate::store::{self, Kind, Permit};
+use crate::store::{self, Draft, Kind, Permit};
 
 /// How often a store is asked what became of an append.
 pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
-/// If that is not known after so long, a restart has to find out.
-const SETTLE_MAX: Span = Span::from_secs(10);
 
 /// A batch of which it is not known yet whether it is durable, with its answers.
 pub(super) struct Held {
@@ -45,7 +43,7 @@ impl Writer {
             }
             self.send();
         }
-        let is_empty = batch.changes.is_empty();
+        let is_empty = batch.effects.changes.is_empty();
         if is_empty && !self.is_tick_due(moment.lock_time) {
             return match self.store.confirm(permit) {
                 Ok(()) => {
@@ -57,8 +55,11 @@ impl Writer {
         }
         let kind = if is_empty && kind == Kind::Batch { Kind::Tick } else { kind };
         let began = Instant::now();
-        match self.store.append(permit, kind, moment, &batch.changes) {
+        let draft = Draft { kind, moment, changes: &batch.effects.changes };
+        match self.store.append(permit, draft) {
             Ok(()) => {}
+            Err(store::Error::Unsettled(_)) if mutant!(UnsettledAsCommitted) => {}
+            Err(store::Error::Fenced(_)) if mutant!(FencedAsCommitted) => {}
             Err(error) => return self.not_committed(batch, moment, error),
         }
         self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
@@ -69,14 +70,14 @@ impl Writer {
 
     /// Tells everybody what is durable.
     pub(super) fn publish(&mut self, mut batch: Batch, moment: Moment) {
-        self.tell(&mut batch.facts, moment.wall_ms);
-        self.wake(batch.wakeups.drain(..));
+        self.tell(&mut batch.effects.facts, moment.wall_ms);
+        self.wake(batch.effects.wakeups.drain(..));
         for Answer { reply_to, content, op, sent_at } in batch.answers.drain(..) {
             self.metrics.answered(op, content.is_success(), sent_at);
             self.post(reply_to, Ok(content));
         }
         self.send();
-        batch.changes.clear();
+        batch.effects.changes.clear();
         batch.n_bytes = 0;
         self.batch = batch;
         let n_asked = self.shared.inbox.n_asked();
@@ -126,7 +127,7 @@ impl Writer {
                 Ok(())
             }
             Err(store::Error::Unsettled(why)) => {
-                if self.clock.now().since(held.since) >= SETTLE_MAX {
+                if self.clock.now().since(held.since) >= self.settle_max() {
                     held.batch.tell_all(Error::Unknown);
                     return Err(store::Error::Unknown(why));
                 }

@@ -68,6 +68,9 @@ pub struct Options {
     pub journal_bytes_max: u64,
     /// While anything can expire, the time is written down at least this often.
     pub tick: Duration,
+    /// If it is not known after so long whether a record is durable, the engine stops and a restart has to find out. No
+    /// flag sets it: SQLite always knows, or stops at once.
+    pub settle_max: Duration,
 }
 
 impl Default for Options {
@@ -80,6 +83,7 @@ impl Default for Options {
             events_max: 10_000,
             journal_bytes_max: 1 << 30,
             tick: Duration::from_secs(1),
+            settle_max: Duration::from_secs(10),
         }
     }
 }

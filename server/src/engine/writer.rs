@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Applied, Ask, Change, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
+    Ask, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
     Timestamp, What, mutant,
 };
 
@@ -57,10 +57,8 @@ pub struct Writer {
 /// What a batch did and whom to tell, held back until it is durable.
 #[derive(Default)]
 pub struct Batch {
-    pub(super) changes: Vec<Change>,
+    pub(super) effects: Effects,
     pub(super) answers: Vec<Answer>,
-    pub(super) wakeups: Vec<LeaseNumber>,
-    pub(super) facts: Vec<Fact>,
     /// About how long its record will be.
     pub(super) n_bytes: usize,
 }
@@ -105,6 +103,11 @@ impl Writer {
     /// May a thread with other things to do go through a round?
     pub(super) fn is_near(&self) -> bool {
         self.store.is_near()
+    }
+
+    /// See [`Options::settle_max`].
+    pub(super) fn settle_max(&self) -> Span {
+        Span::from_nanos(self.options.settle_max.as_nanos() as u64)
     }
 
     /// Applies a first command and makes it durable, before anybody can ask anything.
@@ -277,12 +280,10 @@ impl Writer {
         ask: A,
         batch: &mut Batch,
     ) -> Result<A::Answer, Rejection> {
-        let Applied { outcome, changes, wakeups, facts } =
-            self.machine.apply(self.clock.now(), ask);
+        let n_before = batch.effects.changes.len();
+        let outcome = self.machine.apply_onto(&mut batch.effects, None, self.clock.now(), ask);
+        let changes = &batch.effects.changes[n_before..];
         batch.n_bytes += changes.iter().map(store::bytes_at_most).sum::<usize>();
-        batch.changes.extend(changes);
-        batch.wakeups.extend(wakeups);
-        batch.facts.extend(facts);
         outcome
     }
 

@@ -1,9 +1,8 @@
 //! Records in a row: each names the one before it, so that none can be missing, changed or out of place unseen.
 
-use super::record::{Head, Record};
-use super::{Hash, Kind};
-use crate::clock::Moment;
-use leasehold_core::{Change, mutant};
+use super::Hash;
+use super::record::{Draft, Head, Record};
+use leasehold_core::mutant;
 
 /// How far a journal goes: its last record, and what the next one must say of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -110,15 +109,8 @@ impl Chain {
     }
 
     /// The bytes of the next record. It is part of the chain once [`Chain::wrote`] is told of it.
-    pub fn encode(
-        &self,
-        epoch: u64,
-        kind: Kind,
-        node: &str,
-        moment: Moment,
-        changes: &[Change],
-    ) -> Vec<u8> {
-        let Place { seq, hash } = self.place;
+    pub fn encode(&self, epoch: u64, node: &str, draft: Draft<'_>) -> Vec<u8> {
+        let (Place { seq, hash }, Draft { kind, moment, changes }) = (self.place, draft);
         let head = Head { seq: seq + 1, epoch, kind, node: node.into(), previous: hash };
         Record::encode(&head, moment, changes)
     }
@@ -134,12 +126,18 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Moment;
+    use crate::store::Kind;
+
+    fn empty(kind: Kind) -> Draft<'static> {
+        Draft { kind, moment: Moment::default(), changes: &[] }
+    }
 
     fn three() -> Vec<Vec<u8>> {
         let mut chain = Chain::default();
         let mut records = Vec::new();
         for epoch in 1..=3 {
-            let bytes = chain.encode(epoch, Kind::Tick, "", Moment::default(), &[]);
+            let bytes = chain.encode(epoch, "", empty(Kind::Tick));
             chain.wrote(epoch, &bytes);
             records.push(bytes);
         }
@@ -190,7 +188,7 @@ mod tests {
     #[test]
     fn a_record_that_was_changed_with_a_good_checksum_is_noticed_by_the_next() {
         let three = three();
-        let twin = Chain::default().encode(9, Kind::Tick, "", Moment::default(), &[]);
+        let twin = Chain::default().encode(9, "", empty(Kind::Tick));
         let why = read(&[(1, &twin), (2, &three[1])]).expect_err("another record 1");
         assert!(why.contains("does not follow record 1"), "{why}");
     }
@@ -198,9 +196,9 @@ mod tests {
     #[test]
     fn an_epoch_that_is_over_writes_nothing_more() {
         let mut chain = Chain::default();
-        let bytes = chain.encode(2, Kind::Epoch, "", Moment::default(), &[]);
+        let bytes = chain.encode(2, "", empty(Kind::Epoch));
         chain.wrote(2, &bytes);
-        let late = chain.encode(1, Kind::Tick, "", Moment::default(), &[]);
+        let late = chain.encode(1, "", empty(Kind::Tick));
         let why = read(&[(1, &bytes), (2, &late)]).expect_err("an older epoch");
         assert!(why.contains("epoch 1 is over"), "{why}");
     }

@@ -1,9 +1,8 @@
 //! A store that forgets: for `--ephemeral`, and for tests.
 
-use leasehold_core::{Change, Limits, Machine};
+use leasehold_core::{Limits, Machine};
 
-use super::{Error, JournalSize, Kind, Loaded, Permit, Store};
-use crate::clock::Moment;
+use super::{Draft, Error, JournalSize, Loaded, Permit, Store};
 
 /// There is only ever one.
 const EPOCH: u64 = 1;
@@ -32,8 +31,8 @@ impl Store for MemoryStore {
         Ok(Permit::granted(EPOCH))
     }
 
-    fn append(&mut self, _: Permit, _: Kind, _: Moment, changes: &[Change]) -> Result<(), Error> {
-        self.n_bytes_written += changes.len() as u64;
+    fn append(&mut self, _: Permit, draft: Draft<'_>) -> Result<(), Error> {
+        self.n_bytes_written += draft.changes.len() as u64;
         self.seq += 1;
         Ok(())
     }

@@ -18,13 +18,13 @@ mod tag;
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_core::{Change, Limits, Machine};
+use leasehold_core::{Limits, Machine};
 
 pub use chain::{Chain, Place};
 pub(crate) use change::bytes_at_most;
 pub use hash::Hash;
 pub use health::Health;
-pub use record::{Head, Kind, Record};
+pub use record::{Draft, Head, Kind, Record};
 
 use crate::clock::Moment;
 use crate::engine::Event;
@@ -39,13 +39,7 @@ pub trait Store: Send {
 
     /// Makes one record durable. [`Error::Unsettled`]: whether it is will be known by [`Store::settle`], and until then
     /// nothing else may be asked of the store. After any other error the caller must stop.
-    fn append(
-        &mut self,
-        permit: Permit,
-        kind: Kind,
-        moment: Moment,
-        changes: &[Change],
-    ) -> Result<(), Error>;
+    fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error>;
 
     /// Nothing changed, and nothing has to be appended: is what we know still all there is to know? Busy means that
     /// it cannot be told now.

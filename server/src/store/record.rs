@@ -38,6 +38,17 @@ pub struct Head {
     pub previous: Hash,
 }
 
+/// What is to become a record, wherever in the journal that will be.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft<'a> {
+    /// What it is for.
+    pub kind: Kind,
+    /// When.
+    pub moment: Moment,
+    /// What.
+    pub changes: &'a [Change],
+}
+
 /// What a record is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {

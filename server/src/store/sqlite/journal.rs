@@ -38,15 +38,6 @@ pub(super) fn n_bytes(journal: &Connection, after: u64, through: u64) -> Result<
     Ok(n.map_err(damaged)? as u64)
 }
 
-/// Refuses a file SQLite would stumble over later, or write into its own pages.
-pub(super) fn check_pages(journal: &Connection) -> Result<(), Error> {
-    let verdict = journal.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match verdict.map_err(damaged)?.as_str() {
-        "ok" => Ok(()),
-        verdict => Err(damaged(verdict)),
-    }
-}
-
 /// The first record that is still there.
 pub(super) fn first_seq(journal: &Connection) -> Result<Option<u64>, Error> {
     let sql = "SELECT min(seq) FROM journal";

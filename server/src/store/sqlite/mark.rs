@@ -16,7 +16,7 @@ use std::time::Duration;
 use leasehold_core::{Machine, Row};
 
 use super::refused;
-use crate::store::codec::{Damaged, Reader, Writer};
+use crate::store::codec::{Damaged, Reader};
 use crate::store::{Error, Hash, Place};
 
 /// The name of the file.
@@ -99,19 +99,29 @@ fn read_all(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
-fn encode(marked: &Marked) -> Vec<u8> {
-    let mut w = Writer(Vec::with_capacity(SLOT_BYTES));
-    w.fixed(&MAGIC);
-    w.fixed(&marked.store_id);
-    w.fixed(&marked.generation.to_le_bytes());
-    w.fixed(&marked.place.seq.to_le_bytes());
-    w.fixed(&marked.place.hash.0);
-    for number in [marked.unused.floor, marked.unused.lease, marked.unused.session] {
-        w.fixed(&number.to_le_bytes());
+fn encode(marked: &Marked) -> Slot {
+    let Unused { floor, lease, session } = marked.unused;
+    let mut slot = Slot([0; SLOT_BYTES]);
+    slot.0[..8].copy_from_slice(&MAGIC);
+    slot.0[8..24].copy_from_slice(&marked.store_id);
+    slot.0[24..32].copy_from_slice(&marked.generation.to_le_bytes());
+    slot.0[56..64].copy_from_slice(&floor.to_le_bytes());
+    slot.0[64..72].copy_from_slice(&lease.to_le_bytes());
+    slot.0[72..80].copy_from_slice(&session.to_le_bytes());
+    slot.say(marked.place);
+    slot
+}
+
+/// The bytes of a slot. Of those only a few change from one record to the next, and these are written with each.
+struct Slot([u8; SLOT_BYTES]);
+
+impl Slot {
+    fn say(&mut self, place: Place) {
+        self.0[32..40].copy_from_slice(&place.seq.to_le_bytes());
+        self.0[40..56].copy_from_slice(&place.hash.0);
+        let checksum = crc32fast::hash(&self.0[..SLOT_BYTES - 4]);
+        self.0[SLOT_BYTES - 4..].copy_from_slice(&checksum.to_le_bytes());
     }
-    let checksum = crc32fast::hash(&w.0);
-    w.fixed(&checksum.to_le_bytes());
-    w.0
 }
 
 fn decode(bytes: &[u8]) -> Result<Marked, Damaged> {
@@ -135,7 +145,7 @@ fn decode(bytes: &[u8]) -> Result<Marked, Damaged> {
 
 /// The mark of a store in use.
 pub(super) struct Mark {
-    marked: Marked,
+    slot: Slot,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -168,14 +178,14 @@ impl Mark {
             let shared = shared.clone();
             move || shared.run()
         });
-        Ok(Self { marked, shared, thread: Some(thread.map_err(refused)?) })
+        Ok(Self { slot: encode(&marked), shared, thread: Some(thread.map_err(refused)?) })
     }
 
     /// This record is durable and may be answered for.
     pub(super) fn write(&mut self, place: Place) -> Result<(), Error> {
-        self.marked.place = place;
+        self.slot.say(place);
         let offset = place.seq % SLOTS * BLOCK_BYTES;
-        let written = self.shared.file.write_all_at(&encode(&self.marked), offset);
+        let written = self.shared.file.write_all_at(&self.slot.0, offset);
         if written.is_err() || self.shared.has_failed.load(Acquire) {
             let why = written.err().map_or("it could not be synced".into(), |e| e.to_string());
             return Err(Error::Unknown(format!("{}: {why}", self.shared.path.display())));
@@ -223,7 +233,7 @@ fn write_new(path: &Path, marked: &Marked) -> io::Result<File> {
     let slot = encode(marked);
     for n in 0..SLOTS {
         let mut block = vec![0; BLOCK_BYTES as usize];
-        block[..SLOT_BYTES].copy_from_slice(&slot);
+        block[..SLOT_BYTES].copy_from_slice(&slot.0);
         // One after the other, so that a crash leaves one that is whole.
         file.write_all_at(&block, n * BLOCK_BYTES)?;
         file.sync_all()?;

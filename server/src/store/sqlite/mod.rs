@@ -12,6 +12,7 @@ mod fold;
 mod journal;
 mod load;
 mod mark;
+mod pages;
 mod recover;
 mod rows;
 mod schema;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::{Change, Limits};
+use leasehold_core::Limits;
 use rusqlite::{Connection, ErrorCode, params};
 
 pub use backup::{Copied, backup, restore};
@@ -30,8 +31,7 @@ pub use recover::{Recovered, recover};
 
 use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
 use super::history::{self, History};
-use super::{Chain, Error, Health, JournalSize, Kind, Loaded, Permit, Place, Store};
-use crate::clock::Moment;
+use super::{Chain, Draft, Error, Health, JournalSize, Loaded, Permit, Place, Store};
 use crate::engine::Event;
 use fold::{FoldThread, Folded};
 use mark::{MARK, Mark};
@@ -179,14 +179,8 @@ impl Store for SqliteStore {
         }
     }
 
-    fn append(
-        &mut self,
-        permit: Permit,
-        kind: Kind,
-        moment: Moment,
-        changes: &[Change],
-    ) -> Result<(), Error> {
-        let bytes = self.chain.encode(permit.epoch(), kind, NODE, moment, changes);
+    fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error> {
+        let bytes = self.chain.encode(permit.epoch(), NODE, draft);
         self.insert(self.chain.place().seq + 1, &bytes).map_err(unknown)?;
         self.chain.wrote(permit.epoch(), &bytes);
         self.mark.as_mut().map_or(Ok(()), |mark| mark.write(self.chain.place()))?;

@@ -20,6 +20,9 @@ use crate::clock::Moment;
 use crate::store::folder::{LockFile, sync, trouble};
 use crate::store::{Chain, Error, Place, Record};
 
+/// Where a new store is made, in the folder of the old one.
+const PART: &str = "recovered.part";
+
 /// What a recovery kept and what it gave up.
 #[derive(Clone, Debug)]
 pub struct Recovered {
@@ -43,24 +46,24 @@ pub fn recover(data: &Path) -> Result<Recovered, Error> {
     let journal = journal_path(data);
     // If there is no journal, nobody can be using it either.
     let _dir_lock = if journal.is_file() { Some(lock_file.lock(&journal)?) } else { None };
-    let damaged = keep_damaged(data)?;
-    let part = data.join("recovered.part");
-    let result = rebuild(data, &damaged, &part);
-    // Whatever is left there is worth nothing.
+    let part = data.join(PART);
+    // Whatever an attempt that was cut off left there is worth nothing.
     let _ = fs::remove_dir_all(&part);
-    if result.is_err() {
-        let _ = fs::remove_dir_all(&damaged);
-    }
-    result
+    let recovered = rebuild(data, &part);
+    let _ = fs::remove_dir_all(&part);
+    recovered
 }
 
-fn rebuild(data: &Path, damaged: &Path, part: &Path) -> Result<Recovered, Error> {
-    let _ = fs::remove_dir_all(part);
-    let (source, target) = (part.join("source"), part.join("target"));
-    copy_all(damaged, &source)?;
+/// Makes the new store in `part`, and once it is whole puts it in place of the old one.
+fn rebuild(data: &Path, part: &Path) -> Result<Recovered, Error> {
+    let [kept, source, target] = ["kept", "source", "target"].map(|name| part.join(name));
+    copy_all(data, &kept)?;
+    copy_all(data, &source)?;
     fs::create_dir_all(&target).map_err(|error| trouble(&target, &error))?;
     let salvage = Salvage::of(&source)?;
     let place = salvage.write(&target)?;
+    // Nothing was touched so far, and from here on the damaged files are there whatever happens.
+    let damaged = keep(&kept, data)?;
     replace(&target, data)?;
     Ok(Recovered {
         why: salvage.why,
@@ -68,7 +71,7 @@ fn rebuild(data: &Path, damaged: &Path, part: &Path) -> Result<Recovered, Error>
         acknowledged_through: salvage.acknowledged_through,
         are_tables_sound: salvage.are_tables_sound,
         ended: salvage.machine.counts(),
-        damaged: damaged.into(),
+        damaged,
     })
 }
 
@@ -287,11 +290,12 @@ fn open(path: &Path) -> Result<Connection, Error> {
     Connection::open_with_flags(path, flags).map_err(refused)
 }
 
-/// A folder beside the store with a copy of every file of it.
-fn keep_damaged(data: &Path) -> Result<PathBuf, Error> {
+/// Gives the copies of the damaged files a name of their own, beside the store.
+fn keep(kept: &Path, data: &Path) -> Result<PathBuf, Error> {
     let mut names = (1..).map(|n| data.join(format!("damaged-{n}")));
     let target = names.find(|path| !path.exists()).unwrap_or_else(|| data.join("damaged"));
-    copy_all(data, &target)?;
+    fs::rename(kept, &target).map_err(|error| trouble(&target, &error))?;
+    sync(data)?;
     Ok(target)
 }
 

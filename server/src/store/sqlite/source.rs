@@ -159,7 +159,8 @@ fn open_copy(data: &Path, copy: &Path, database: Database) -> Result<Connection,
     Ok(db)
 }
 
-fn open_unchanging(path: &Path) -> Result<Connection, Error> {
+/// A database that nobody changes as long as it is open.
+pub(super) fn open_unchanging(path: &Path) -> Result<Connection, Error> {
     let absolute = std::path::absolute(path).map_err(refused)?;
     let absolute = absolute.to_str().ok_or_else(|| {
         refused(format!("{}: the path is not UTF-8, so it cannot be read", path.display()))
