@@ -263,6 +263,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// The command line, with what a file and the old names of variables say put in before what was typed.
+#[derive(Clone)]
 pub(crate) struct Given {
     typed: Vec<OsString>,
     words: Vec<OsString>,
@@ -300,6 +301,11 @@ impl Given {
         }
         given.words.splice(2..2, added);
         Ok(given)
+    }
+
+    /// The same command line, with what the file says now.
+    pub(crate) fn again(&self) -> Result<Self, String> {
+        Self::new(self.typed.iter().cloned())
     }
 
     /// All there is to parse.

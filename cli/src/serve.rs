@@ -1,5 +1,6 @@
 //! `leasehold serve` and `leasehold check-config`.
 
+mod settings;
 mod signals;
 
 use std::fs;
@@ -19,19 +20,20 @@ use crate::exit::{self, Failure};
 use crate::log;
 use crate::output::{OutputArgs, print, print_json};
 use crate::rights;
+use settings::Reload;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn serve(args: Args, given: &Given) -> Result<(), String> {
     args.check().map_err(|why| located(why, given))?;
     rights::private();
-    log::init(&args.log)?;
+    let filter = log::init(&args.log)?;
     allow_many_files();
     // It accepts and waits for signals; the workers have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(run(args))
+    runtime.block_on(run(args, Reload::new(given, filter)))
 }
 
 /// Settings to be looked at.
@@ -102,10 +104,10 @@ fn warn(why: &str) {
     eprintln!("leasehold: warning: {why}");
 }
 
-async fn run(args: Args) -> Result<(), String> {
+async fn run(args: Args, settings: Reload) -> Result<(), String> {
     // Before anything is announced, so that whoever reads the announcement can already stop us.
     let reload = Arc::new(Notify::new());
-    let ended = signals::heed(reload.clone()).map_err(|error| error.to_string())?;
+    let ended = signals::heed(settings, reload.clone()).map_err(|error| error.to_string())?;
     let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
     banner(&args, server.address);
     if let Some(file) = &args.port_file {

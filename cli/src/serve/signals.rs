@@ -5,14 +5,19 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, oneshot};
 
+use super::settings::Reload;
 use crate::exit;
 
 /// Heeds signals from now on. What it returns ends with the first SIGTERM or SIGINT: it is time to stop.
-pub(super) fn heed(reload: Arc<Notify>) -> std::io::Result<impl Future<Output = ()>> {
+pub(super) fn heed(
+    settings: Reload,
+    reload: Arc<Notify>,
+) -> std::io::Result<impl Future<Output = ()>> {
     let signals = Signals {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
         hangup: signal(SignalKind::hangup())?,
+        settings,
         reload,
     };
     let (stop, stopped) = oneshot::channel();
@@ -27,6 +32,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    settings: Reload,
     reload: Arc<Notify>,
 }
 
@@ -40,9 +46,9 @@ impl Signals {
         std::process::exit(i32::from(exit::SIGNAL) + number);
     }
 
-    /// The one place for what can change while the server runs: the auth file and those it names.
-    fn reload(&self) {
-        tracing::info!("SIGHUP: looking at the auth file; to change a setting, restart the server");
+    /// The one place for what can change while the server runs: the log filter, the auth file and those it names.
+    fn reload(&mut self) {
+        self.settings.reload();
         self.reload.notify_one();
     }
 

@@ -1,0 +1,50 @@
+//! SIGHUP: the settings are read again, and those that can change while the server runs do.
+
+use std::collections::BTreeMap;
+
+use crate::config::{self, Given};
+use crate::log::Filter;
+
+/// The setting that is taken over at once. Every other one needs a restart.
+const LOG: &str = "log";
+
+/// The settings as they were last taken over, and what can be changed of them.
+pub(super) struct Reload {
+    given: Given,
+    settings: BTreeMap<String, String>,
+    filter: Filter,
+}
+
+impl Reload {
+    pub(super) fn new(given: &Given, filter: Filter) -> Self {
+        Self { given: given.clone(), settings: config::values(given), filter }
+    }
+
+    /// Reads the settings again. What is wrong with them is logged, and nothing changes.
+    pub(super) fn reload(&mut self) {
+        match self.read() {
+            Err(why) => tracing::error!(%why, "SIGHUP: the settings are kept as they were"),
+            Ok((log, others)) if others.is_empty() => {
+                tracing::info!(log, "SIGHUP: the settings were read again");
+            }
+            Ok((log, others)) => tracing::warn!(
+                log,
+                "SIGHUP: the settings were read again. Of these only the log filter changes while the server runs; restart it \
+                 to change {}",
+                others.join(", ")
+            ),
+        }
+    }
+
+    /// The filter from now on, and the other settings that differ from those the server runs with.
+    fn read(&mut self) -> Result<(String, Vec<String>), String> {
+        let read = config::values(&self.given.again()?);
+        let log = read.get(LOG).cloned().unwrap_or_default();
+        self.filter.set(&log)?;
+        self.settings.insert(LOG.into(), log.clone());
+        let names: std::collections::BTreeSet<_> =
+            read.keys().chain(self.settings.keys()).collect();
+        let others = names.into_iter().filter(|name| read.get(*name) != self.settings.get(*name));
+        Ok((log, others.cloned().collect()))
+    }
+}
