@@ -1,11 +1,16 @@
 //! Damage after a kill, through the real program: `serve` and `verify` refuse alike, and `recover` leads on.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print their seeds"
+)]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use leasehold_testkit::{Process, folder, json};
+use leasehold_testkit::{Client, Damages, Process, TempDir, copy_store, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -48,4 +53,82 @@ async fn a_flipped_bit_in_a_hot_log_is_refused_and_recovered_from() {
     let granted = server.client.acquire("lock-0", "b", 1000, json!({})).await;
     assert_eq!(granted.status, 200, "no lease is alive: {granted:?}");
     assert!(granted.number("fencing_token") > token + (1 << 39), "{granted:?}");
+}
+
+/// A folder as a killed server left it, and what that one acknowledged: the token of every lease it had granted.
+struct Killed {
+    folder: TempDir,
+    tokens: BTreeMap<String, u64>,
+}
+
+/// One or two lives of a server, each ended by a kill.
+async fn killed(lives: &[&str]) -> Killed {
+    let (parent, folder) = (folder(), folder());
+    let data = parent.path().join("data");
+    let mut tokens = BTreeMap::new();
+    for (life, fold_interval) in lives.iter().enumerate() {
+        let flags = [format!("--fold-interval={fold_interval}")];
+        let server = Process::start(BINARY, &data, &flags.each_ref().map(String::as_str));
+        for n in 0..12 {
+            let name = format!("lock-{life}-{n}");
+            let lease = server.client.acquire(&name, "a", 3_600_000, json!({"metadata": n})).await;
+            tokens.insert(name, lease.number("fencing_token"));
+        }
+        server.kill();
+    }
+    copy_store(&data, folder.path());
+    Killed { folder, tokens }
+}
+
+/// Everything that was acknowledged is there.
+async fn check_all_there(client: &Client, killed: &Killed, what: &str) {
+    for (name, token) in &killed.tokens {
+        let lock = client.get(&format!("/v1/locks/{name}")).await;
+        let holder = &lock.get("holders")[0];
+        assert_eq!(holder["fencing_token"].as_u64(), Some(*token), "{what}: {name}: {lock:?}");
+    }
+}
+
+/// Nothing is held, and no token comes twice.
+async fn check_recovered(client: &Client, killed: &Killed, what: &str) {
+    for (name, token) in &killed.tokens {
+        let granted = client.acquire(name, "b", 60_000, json!({})).await;
+        assert_eq!(granted.status, 200, "{what}: {name}: {granted:?}");
+        assert!(granted.number("fencing_token") > *token, "{what}: {name}: {granted:?}");
+    }
+}
+
+/// `DAMAGE_SEED` repeats a run, `DAMAGE_CASES` makes it longer.
+#[tokio::test]
+async fn verify_and_serve_judge_any_damage_alike_and_recover_leads_on() {
+    let mut damages = Damages::new(40);
+    println!("DAMAGE_SEED={}", damages.seed);
+    let killed = [killed(&["1h"]).await, killed(&["5ms"]).await, killed(&["5ms", "1h"]).await];
+    let mut n_refused = 0;
+    for case in 0..damages.n_cases {
+        let killed = &killed[damages.below(killed.len() as u64) as usize];
+        let folder = folder();
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        copy_store(killed.folder.path(), &data);
+        let harm = damages.one(&data);
+        let what = format!("seed {}, case {case}: {harm}", damages.seed);
+        let verdict = leasehold(&["verify"], &data);
+        match Process::try_start(BINARY, &data, &["--fold-interval=1h"]) {
+            Ok(server) => {
+                assert!(verdict.status.success(), "{what}: it starts, but {}", text(&verdict));
+                check_all_there(&server.client, killed, &what).await;
+            }
+            Err(said) => {
+                n_refused += 1;
+                assert!(!verdict.status.success(), "{what}: sound by verify, but {said}");
+                let recovered = leasehold(&["recover", "--accept-loss"], &data);
+                assert!(recovered.status.success(), "{what}: {}", text(&recovered));
+                assert!(leasehold(&["verify"], &data).status.success(), "{what}: recovered");
+                let server = Process::start(BINARY, &data, &[]);
+                check_recovered(&server.client, killed, &what).await;
+            }
+        }
+    }
+    println!("{n_refused} of {} refused, and recovered", damages.n_cases);
 }

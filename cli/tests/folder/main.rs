@@ -10,6 +10,7 @@ mod backups;
 mod fold;
 mod interrupted;
 mod read_only;
+mod recovered;
 mod rights;
 mod time;
 mod twice;
