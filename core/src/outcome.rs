@@ -24,8 +24,8 @@ pub struct Applied<T> {
     pub facts: Vec<Fact>,
 }
 
-/// What commands leave behind, one after the other: [`Applied`] without the outcome. A batch keeps one of these, so that
-/// a command need not allocate its own.
+/// What commands leave behind, one after the other: [`Applied`] without the outcome. A batch keeps one of these, so
+/// that a command need not allocate its own.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// See [`Applied::changes`].

@@ -29,8 +29,8 @@ impl Reload {
             }
             Ok((log, others)) => tracing::warn!(
                 log,
-                "SIGHUP: the settings were read again. Of these only the log filter changes while the server runs; restart it \
-                 to change {}",
+                "SIGHUP: the settings were read again. Of these only the log filter changes while the \
+                 server runs; restart it to change {}",
                 others.join(", ")
             ),
         }

@@ -8,7 +8,8 @@ use leasehold_testkit::{Process, folder, json, wrapped};
 
 use crate::{BINARY, content, leasehold, start, text};
 
-/// Every call of ours that changes what is on a disk. A file that was only made is what a kill at the next write leaves.
+/// Every call of ours that changes what is on a disk. A file that was only made is what a kill at the next write
+/// leaves.
 const CHANGES: &str = "fsync,fdatasync,rename,unlink,rmdir,mkdir,pwrite64,write,ftruncate,chmod";
 /// Those a disk makes fail.
 const FAILING: &str = "fsync,fdatasync,rename,unlink,pwrite64,ftruncate";

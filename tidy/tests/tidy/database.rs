@@ -7,8 +7,9 @@ use crate::tree::Tree;
 use crate::{check, planted};
 
 const STORE: &str = "server/src/store/";
-/// Where the names of the files are known.
-const NAMERS: [&str; 2] = ["server/src/store/sqlite/mod.rs", "server/src/store/folder/mod.rs"];
+/// Where the names of the files are known. Tests damage those of stores that nobody uses.
+const NAMERS: [&str; 3] =
+    ["server/src/store/sqlite/mod.rs", "server/src/store/folder/mod.rs", "testkit/src/damage.rs"];
 const NAMES: [&str; 4] = ["\"journal.db\"", "\"tables.db\"", "\"journal.db-", "\"tables.db-"];
 /// They copy the files of a store that this process does not use.
 const READERS: [&str; 2] =

@@ -174,8 +174,8 @@ fn is_backup(tables: &Connection) -> Result<bool, Error> {
     Ok(schema::get::<i64>(tables, "is_backup")?.is_some())
 }
 
-/// The machine that is in the tables, if their pages are in order too. That is looked at meanwhile, by a thread of its own:
-/// it takes a third as long.
+/// The machine that is in the tables, if their pages are in order too. That is looked at meanwhile, by a thread of its
+/// own: it takes a third as long.
 fn import_checked(
     tables: &mut Connection,
     limits: Limits,

@@ -1,6 +1,6 @@
-//! Are the pages of a database in order? What its rows say is judged elsewhere; here it is about what SQLite itself goes by: which
-//! page belongs to what, which are free, in which order keys are. SQLite would stumble over such damage later, or write
-//! into pages that are in use.
+//! Are the pages of a database in order? What its rows say is judged elsewhere; here it is about what SQLite itself
+//! goes by: which page belongs to what, which are free, in which order keys are. SQLite would stumble over such damage
+//! later, or write into pages that are in use.
 
 use std::path::Path;
 
