@@ -9,6 +9,7 @@ mod answer;
 mod area;
 mod arrival;
 mod browser;
+mod cors;
 mod form;
 mod methods;
 mod record;
@@ -75,10 +76,14 @@ impl Door {
         let arrival = Arrival::new(app, ids, visitor.peer, caller, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
+        let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
             self.0.serve(visitor, arrival, identified, request).instrument(span.clone()).await;
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
         self.0.dress(&route, &mut answer.response);
+        if let Some(origin) = origin {
+            cors::expose(origin, answer.response.headers_mut());
+        }
         if let RequestId::Given(id) = request_id {
             answer.response.headers_mut().insert(arrival::X_REQUEST_ID, id);
         }
@@ -108,10 +113,11 @@ impl Inner {
         if area == Area::Health {
             return Ok(());
         }
-        let public_url = identified.as_ref().ok().and_then(Caller::authority);
+        // Whoever shows a wrong credential is told so by every name of the server.
+        let authority = app.auth.authority();
         let known = browser::Known {
             hosts: &app.http.hosts,
-            public_url: public_url.and_then(|authority| authority.public_url()),
+            public_url: authority.as_ref().and_then(|authority| authority.public_url()),
             origins: &app.http.cors_origins,
         };
         let refuse = |denied: Denied| {
@@ -175,6 +181,10 @@ impl Inner {
         form::drop_extra_slashes(request.uri_mut());
         if let Err(why) = form::check(&request) {
             return (Route::Refused, refused(&why).into());
+        }
+        // It comes without a credential, and is answered the same whoever asks.
+        if cors::is_preflight(&request, &self.app.http.cors_origins) {
+            return (Route::Refused, cors::preflight().into());
         }
         if let Err(refused) = self.admit(visitor, &arrival, &request, identified) {
             return (Route::Refused, (*refused).into());

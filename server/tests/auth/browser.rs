@@ -53,6 +53,35 @@ async fn a_page_of_another_origin_changes_nothing_on_a_server_that_asks_nobody()
 }
 
 #[tokio::test]
+async fn pages_that_were_named_may_ask_and_others_may_not() {
+    let mut settings = settings(None);
+    settings.http.cors_origins = ["https://app.example".to_owned()].into();
+    let local = Local::start(settings).await;
+    let named = ("origin", "https://app.example");
+    let other = ("origin", "https://app.example.evil");
+    let asks = ("access-control-request-method", "POST");
+    let send = async |method: &str, headers: &[(&str, &str)]| {
+        let method = method.parse().expect("a method");
+        local.client.send_with(method, "/v1/locks/x", headers, "").await.expect("an answer")
+    };
+    let preflight = send("OPTIONS", &[named, asks]).await;
+    assert_eq!(preflight.status, 204);
+    assert_eq!(preflight.headers["access-control-allow-origin"], named.1);
+    assert!(preflight.headers.get("access-control-allow-credentials").is_none());
+    let looked = send("GET", &[named, ("sec-fetch-site", "cross-site")]).await;
+    assert_eq!(
+        (looked.status, &looked.headers["vary"]),
+        (200, &"origin".parse().expect("a value"))
+    );
+    assert_eq!(looked.headers["access-control-allow-origin"], named.1);
+    for refused in [send("OPTIONS", &[other, asks]).await, send("GET", &[other]).await] {
+        assert_eq!(refused.status, 403);
+        assert!(refused.headers.get("access-control-allow-origin").is_none());
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
 async fn a_browser_says_what_it_sends() {
     let local = Local::start(settings(None)).await;
     let own = format!("http://{}", local.address);
