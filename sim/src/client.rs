@@ -1,10 +1,11 @@
 //! A client: what it knows, and what it does next. Some are careful, some slow, some confused, some just go.
 
-use leasehold_core::{SessionDigest, Token};
+use leasehold_core::{Mode, SessionDigest, Token};
 
 use crate::chance::Chance;
+use crate::front::N_TOGETHER;
 use crate::history::OperationId;
-use crate::message::{Acquire, Answer, Claim, Request};
+use crate::message::{Acquire, Answer, Claim, Lock, Request};
 use crate::plan::Plan;
 use crate::time::{MS, Rate, SECOND, Time};
 
@@ -24,6 +25,8 @@ pub struct Character {
     names_requests: bool,
     /// Leaves without a word, also from queues.
     vanishes: bool,
+    /// Asks for several locks together, renews and gives back several together.
+    uses_groups: bool,
     /// Takes a connection for dead after a moment, and asks again at once.
     pub(crate) is_hasty: bool,
 }
@@ -86,6 +89,7 @@ impl Client {
                 uses_sessions: chance.permille(250),
                 names_requests: chance.permille(if plan.names_requests { 700 } else { 0 }),
                 vanishes: chance.permille(150),
+                uses_groups: chance.permille(if plan.uses_groups { 600 } else { 0 }),
                 is_hasty: chance.permille(250),
             },
             pending: None,
@@ -155,7 +159,7 @@ impl Client {
     fn finish(&mut self, chance: &mut Chance) -> Action {
         match self.held.first().cloned() {
             Some(held) if self.character.gives_back => Action::Send(Request::Release {
-                claim: held.claim,
+                claims: vec![held.claim],
                 request_id: self.request_id(chance),
             }),
             _ => Action::Idle,
@@ -166,21 +170,60 @@ impl Client {
         let n = chance.below(self.held.len() as u64) as usize;
         let Held { claim, done_at, ttl_ms, acquired_by, .. } = self.held[n].clone();
         if now >= done_at && self.character.gives_back {
-            let request_id = self.request_id(chance);
-            return Action::Send(Request::Release { claim, request_id });
+            return Action::Send(match self.several(chance) {
+                Some(claims) => Request::Release { claims, request_id: None },
+                None => {
+                    let request_id = self.request_id(chance);
+                    Request::Release { claims: vec![claim], request_id }
+                }
+            });
         }
         match chance.below(100) {
             0..35 => Action::Write(claim),
             35..60 if self.character.renews => {
                 let extend_ms = ttl_ms.max(100);
-                let request_id = self.request_id(chance);
-                Action::Send(Request::Renew { claim, extend_ms, request_id })
+                Action::Send(match self.several(chance) {
+                    Some(claims) => Request::Renew { claims, extend_ms, request_id: None },
+                    None => {
+                        let request_id = self.request_id(chance);
+                        Request::Renew { claims: vec![claim], extend_ms, request_id }
+                    }
+                })
             }
             60..68 => Action::Send(acquired_by),
             68..74 => Action::Send(Request::Look(claim.lock)),
             74..78 => self.want(plan, chance),
             _ => Action::Idle,
         }
+    }
+
+    /// Several of what it has, if it asks for several at all.
+    fn several(&mut self, chance: &mut Chance) -> Option<Vec<Claim>> {
+        if !self.character.uses_groups || self.held.len() < 2 || chance.permille(400) {
+            return None;
+        }
+        let mut claims: Vec<_> = self.held.iter().map(|held| held.claim).collect();
+        // Now and then one that is over is among them: then none of the others may be renewed either.
+        if !self.past.is_empty() && chance.permille(200) {
+            claims.push(chance.pick(&self.past));
+        }
+        Some(claims)
+    }
+
+    /// Other locks to be asked for together with this one.
+    fn others(&mut self, lock: Lock, plan: &Plan, chance: &mut Chance) -> Vec<(Lock, Mode)> {
+        let n_together = plan.locks.len().min(N_TOGETHER);
+        if !self.character.uses_groups || lock >= n_together || chance.permille(300) {
+            return Vec::new();
+        }
+        let others = (0..n_together).filter(|other| *other != lock && chance.permille(700));
+        let others: Vec<_> = others.collect();
+        let mut others: Vec<_> =
+            others.into_iter().map(|other| (other, chance.pick(plan.locks[other]))).collect();
+        if chance.permille(500) {
+            others.reverse();
+        }
+        others
     }
 
     fn want(&mut self, plan: &Plan, chance: &mut Chance) -> Action {
@@ -195,11 +238,17 @@ impl Client {
         let ttl_ms =
             Some(chance.within(300, 6_000)).filter(|_| session.is_none() || chance.permille(500));
         let request_id = self.request_id(chance);
+        let others = self.others(lock, plan, chance);
+        let mode = chance.pick(plan.locks[lock]);
+        // What nobody asks for: a grace period of several of which one is shared.
+        let is_exclusive = others.is_empty()
+            || mode == Mode::Exclusive && others.iter().all(|(_, mode)| *mode == Mode::Exclusive);
         Action::Send(Request::Acquire(Acquire {
             lock,
-            mode: chance.pick(plan.locks[lock]),
+            mode,
+            others,
             ttl_ms,
-            grace_ms: if plan.uses_grace && chance.permille(400) {
+            grace_ms: if plan.uses_grace && chance.permille(400) && is_exclusive {
                 chance.within(200, 3_000)
             } else {
                 0
@@ -241,9 +290,10 @@ impl Client {
         };
         let claim = claim.or_else(|| self.held.first().map(|held| wrong_token(held.claim)))?;
         let request_id = None;
+        let claims = vec![claim];
         Some(match chance.below(3) {
-            0 => Request::Release { claim, request_id },
-            _ => Request::Renew { claim, extend_ms: 2_000, request_id },
+            0 => Request::Release { claims, request_id },
+            _ => Request::Renew { claims, extend_ms: 2_000, request_id },
         })
     }
 
@@ -259,26 +309,31 @@ impl Client {
         self.pending = None;
         let until = good_until.unwrap_or(Time::MAX);
         match (request, answer) {
-            (Request::Acquire(acquire), Answer::Granted { claim, .. }) => {
-                self.held.retain(|held| held.claim.id != claim.id);
-                self.held.push(Held {
-                    claim: *claim,
-                    until,
-                    acquired_by: request.clone(),
-                    done_at: now + chance.within(50, 4_000) * MS,
-                    ttl_ms: acquire.ttl_ms.unwrap_or(2_000),
-                });
-            }
-            (Request::Renew { claim, .. }, Answer::Renewed { .. }) => {
-                if let Some(held) = self.held.iter_mut().find(|held| held.claim == *claim) {
-                    held.until = held.until.max(until);
+            (Request::Acquire(acquire), Answer::Granted { claims, .. }) => {
+                let done_at = now + chance.within(50, 4_000) * MS;
+                for claim in claims {
+                    self.held.retain(|held| held.claim.id != claim.id);
+                    self.held.push(Held {
+                        claim: *claim,
+                        until,
+                        acquired_by: request.clone(),
+                        done_at,
+                        ttl_ms: acquire.ttl_ms.unwrap_or(2_000),
+                    });
                 }
             }
-            (Request::Renew { claim, .. } | Request::Release { claim, .. }, _)
+            (Request::Renew { claims, .. }, Answer::Renewed { .. }) => {
+                let renewed = self.held.iter_mut().filter(|held| claims.contains(&held.claim));
+                renewed.for_each(|held| held.until = held.until.max(until));
+            }
+            (Request::Release { claims, .. }, Answer::ReleasedEach(_)) => {
+                claims.iter().for_each(|claim| self.lose(*claim));
+            }
+            (Request::Renew { claims, .. }, Answer::Member { n, .. }) => self.lose(claims[*n]),
+            (Request::Renew { claims, .. } | Request::Release { claims, .. }, _)
                 if matches!(answer, Answer::Released | Answer::Over | Answer::NotYours) =>
             {
-                self.held.retain(|held| held.claim != *claim);
-                self.remember(*claim);
+                claims.iter().for_each(|claim| self.lose(*claim));
             }
             (Request::OpenSession(ttl_ms), Answer::SessionOpened { session, .. }) => {
                 let (id, ttl_ms) = (*session, *ttl_ms);
@@ -295,6 +350,11 @@ impl Client {
             }
             _ => {}
         }
+    }
+
+    fn lose(&mut self, claim: Claim) {
+        self.held.retain(|held| held.claim != claim);
+        self.remember(claim);
     }
 
     fn remember(&mut self, claim: Claim) {

@@ -9,11 +9,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use leasehold_core::{
-    CloseSession, Dialect, Extend, KeepSession, LeaseView, LockKey, LockView, OpenSession, Owner,
-    Proof, Rejection, Release, Renew, Revoke, Secret, SessionDigest, Span, Target, Timestamp,
+    AcquireAll, CloseSession, Dialect, Extend, KeepSession, LeaseView, LockKey, LockView,
+    OpenSession, Other, Owner, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke,
+    Secret, SessionDigest, Span, Target, Timestamp,
 };
 use leasehold_server::door::Door;
-use leasehold_server::engine::{Ask, EngineHandle, Error, Expiry, ReadLock, WaitFor, Waited};
+use leasehold_server::engine::{
+    Ask, EngineHandle, Error, Expiry, ReadLock, WaitFor, WaitForAll, Waited, WaitedAll,
+};
 
 use crate::chance::Chance;
 use crate::history::OperationId;
@@ -22,6 +25,8 @@ use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
 
 /// The native one, as at the door.
 const DIALECT: Dialect = Dialect(0);
+/// So many locks are in one namespace.
+pub const N_TOGETHER: usize = 3;
 /// So many clients of a hundred ask at the door, by HTTP; the others ask the engine.
 const AT_THE_DOOR_PERCENT: usize = 50;
 
@@ -88,30 +93,34 @@ impl Front {
         let dialect = DIALECT;
         let request_id = request.request_id().map(|id| format!("r{id}").into());
         match request {
-            Request::Acquire(acquire) => {
-                let (lock, wait_ms) = (acquire.lock, acquire.wait_ms);
-                let acquire = self.acquire(client, acquire, request_id);
-                let ask = WaitFor { acquire, wait: Span::from_millis(wait_ms) };
-                self.call(ask, move |waited| match waited {
-                    Waited::Granted(granted) => {
-                        // The network takes everything it is given.
-                        let grant = granted.deliver();
-                        let claim = Claim { lock, id: grant.lease.id, token: grant.lease.token };
-                        Answer::Granted { claim, expiry: expiry(&handle, &grant.lease, now) }
-                    }
-                    Waited::Over(_) => Answer::WaitOver,
-                })
-            }
-            Request::Renew { claim, extend_ms, .. } => {
+            Request::Acquire(acquire) => self.ask_for(client, acquire, request_id),
+            Request::Renew { claims, extend_ms, .. } => {
                 let extend = Extend::AtLeast(Span::from_millis(*extend_ms));
-                let ask = Renew { proof: proof(client, claim), dialect, extend, request_id };
+                let mut proofs = claims.iter().map(|claim| proof(client, claim));
+                if claims.len() > 1 {
+                    let ask = RenewAll { proofs: proofs.collect(), dialect, extend };
+                    return self.call(ask, move |leases| {
+                        let first = leases.iter().min_by_key(|lease| lease.deadline);
+                        let expiry = first.and_then(|lease| expiry(&handle, lease, now));
+                        Answer::Renewed { expiry }
+                    });
+                }
+                let proof = proofs.next().expect("one claim at least");
+                let ask = Renew { proof, dialect, extend, request_id };
                 self.call(ask, move |lease| Answer::Renewed {
                     expiry: expiry(&handle, &lease, now),
                 })
             }
-            Request::Release { claim, .. } => {
-                let ask = Release { proof: proof(client, claim), dialect, request_id };
-                self.call(ask, |_| Answer::Released)
+            Request::Release { claims, .. } => {
+                let mut proofs = claims.iter().map(|claim| proof(client, claim));
+                if claims.len() > 1 {
+                    let ask = ReleaseAll { proofs: proofs.collect(), dialect };
+                    return self.call(ask, |each| {
+                        Answer::ReleasedEach(each.iter().map(Result::is_ok).collect())
+                    });
+                }
+                let proof = proofs.next().expect("one claim at least");
+                self.call(Release { proof, dialect, request_id }, |_| Answer::Released)
             }
             Request::Revoke(lock) => {
                 let target = Target::Lock(key(*lock));
@@ -169,14 +178,55 @@ impl Front {
         })
     }
 
+    fn ask_for(&mut self, client: usize, asked: &Acquire, id: Option<Box<str>>) -> Pending {
+        let (handle, now) = (self.handle.clone(), self.handle.now());
+        let wait = Span::from_millis(asked.wait_ms);
+        let acquire = self.acquire(client, asked, id);
+        let claim = |lock, lease: &LeaseView| Claim { lock, id: lease.id, token: lease.token };
+        if asked.others.is_empty() {
+            let lock = asked.lock;
+            return self.call(WaitFor { acquire, wait }, move |waited| match waited {
+                Waited::Granted(granted) => {
+                    // The network takes everything it is given.
+                    let lease = granted.deliver().lease;
+                    let claims = vec![claim(lock, &lease)];
+                    Answer::Granted { claims, expiry: expiry(&handle, &lease, now) }
+                }
+                Waited::Over(_) => Answer::WaitOver,
+            });
+        }
+        let others = asked.others.iter().map(|(lock, mode)| {
+            let (name, mode, secret) = (name(*lock).into(), *mode, self.secret());
+            Other { name, mode, secret }
+        });
+        let acquire = AcquireAll { first: acquire, others: others.collect() };
+        let locks: Vec<_> = asked.each().map(|(lock, _)| lock).collect();
+        self.call(WaitForAll { acquire, wait }, move |waited| match waited {
+            WaitedAll::Granted { grants, undelivered } => {
+                undelivered.deliver();
+                // Which lock a lease is of is only known by its place.
+                let leases = locks.iter().zip(&grants);
+                let claims = leases.map(|(lock, grant)| claim(*lock, &grant.lease)).collect();
+                let first = grants.iter().map(|grant| &grant.lease).min_by_key(|l| l.deadline);
+                let expiry = first.and_then(|lease| expiry(&handle, lease, now));
+                Answer::Granted { claims, expiry }
+            }
+            WaitedAll::Over { .. } => Answer::WaitOver,
+        })
+    }
+
+    fn secret(&mut self) -> Secret {
+        let secret = u128::from(self.secrets.draw()) << 64 | u128::from(self.secrets.draw());
+        Secret(secret.to_le_bytes())
+    }
+
     fn acquire(
         &mut self,
         client: usize,
         asked: &Acquire,
         request_id: Option<Box<str>>,
     ) -> leasehold_core::Acquire {
-        let secret = u128::from(self.secrets.draw()) << 64 | u128::from(self.secrets.draw());
-        let secret = Secret(secret.to_le_bytes());
+        let secret = self.secret();
         leasehold_core::Acquire {
             mode: asked.mode,
             ttl: asked.ttl_ms.map(Span::from_millis),
@@ -193,9 +243,10 @@ pub fn name(lock: Lock) -> String {
     format!("lock-{lock}")
 }
 
-/// Each in a namespace of its own: one that nobody uses for a while is forgotten with it.
+/// The first few in one namespace, so that they can be asked for together; each other in one of its own. One that nobody
+/// uses for a while is forgotten with its locks.
 pub fn namespace(lock: Lock) -> String {
-    format!("tenant-{lock}")
+    format!("tenant-{}", if lock < N_TOGETHER { 0 } else { lock })
 }
 
 fn key(lock: Lock) -> LockKey {
@@ -229,6 +280,7 @@ fn seen(view: &LockView) -> Answer {
 
 fn refused(rejection: Rejection) -> Answer {
     match rejection {
+        Rejection::Member { n, why } => Answer::Member { n, why: Box::new(refused(*why)) },
         Rejection::Held(holding) => Answer::Held(holding.owner.as_ref().map(client)),
         Rejection::Grace { owner, .. } => Answer::InGrace(client(&owner)),
         Rejection::RequestSpent(_) => Answer::Spent,

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use crate::front::{name, namespace};
 use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
 
-/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random.
+/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So is whatever
+/// is about several locks.
 pub fn can_ask(request: &Request) -> bool {
     match request {
-        Request::Acquire(acquire) => acquire.session.is_none(),
-        Request::Renew { .. } | Request::Release { .. } | Request::Look(_) | Request::Revoke(_) => {
-            true
-        }
+        Request::Acquire(acquire) => acquire.session.is_none() && acquire.others.is_empty(),
+        Request::Renew { claims, .. } | Request::Release { claims, .. } => claims.len() == 1,
+        Request::Look(_) | Request::Revoke(_) => true,
         Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => false,
     }
 }
@@ -59,12 +59,12 @@ fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
     let of = |claim: &Claim| json!({"owner_id": owner_id, "lease_id": render(claim.id), "fencing_token": claim.token.get()});
     let (method, lock, verb, mut body) = match request {
         Request::Acquire(acquire) => ("POST", acquire.lock, "/acquire", wanted(&owner_id, acquire)),
-        Request::Renew { claim, extend_ms, .. } => {
-            let mut body = of(claim);
+        Request::Renew { claims, extend_ms, .. } => {
+            let mut body = of(&claims[0]);
             body["extend_by_ms"] = (*extend_ms).into();
-            ("POST", claim.lock, "/renew", body)
+            ("POST", claims[0].lock, "/renew", body)
         }
-        Request::Release { claim, .. } => ("POST", claim.lock, "/release", of(claim)),
+        Request::Release { claims, .. } => ("POST", claims[0].lock, "/release", of(&claims[0])),
         Request::Revoke(lock) => ("POST", *lock, "/revoke", json!({"reason": "simulated"})),
         Request::Look(lock) => ("GET", *lock, "", Value::Null),
         Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => {
@@ -96,8 +96,8 @@ fn from_http(request: &Request, status: StatusCode, body: &Value) -> Answer {
     let reason = body["reason"].as_str().or(body["code"].as_str()).unwrap_or_default();
     match (request, status, reason) {
         (Request::Acquire(acquire), StatusCode::OK, _) => {
-            let claim = claim(acquire.lock, body).expect("a lease");
-            Answer::Granted { claim, expiry: expiry(body) }
+            let claims = vec![claim(acquire.lock, body).expect("a lease")];
+            Answer::Granted { claims, expiry: expiry(body) }
         }
         (Request::Renew { .. }, StatusCode::OK, _) => Answer::Renewed { expiry: expiry(body) },
         (Request::Release { .. }, StatusCode::OK, _) => Answer::Released,

@@ -11,19 +11,19 @@ pub type Lock = usize;
 pub enum Request {
     /// Take a lock.
     Acquire(Acquire),
-    /// Keep it for longer.
+    /// Keep it for longer, or several: all or none.
     Renew {
-        /// Which lease.
-        claim: Claim,
+        /// Which leases.
+        claims: Vec<Claim>,
         /// From now, in milliseconds.
         extend_ms: u64,
         /// To be repeated by.
         request_id: Option<u64>,
     },
-    /// Give it back.
+    /// Give it back, or several.
     Release {
-        /// Which lease.
-        claim: Claim,
+        /// Which leases.
+        claims: Vec<Claim>,
         /// To be repeated by.
         request_id: Option<u64>,
     },
@@ -46,6 +46,8 @@ pub struct Acquire {
     pub lock: Lock,
     /// With whom it is shared.
     pub mode: Mode,
+    /// Which others together with it, all or none, and with whom they are shared.
+    pub others: Vec<(Lock, Mode)>,
     /// For how long; `None`: as long as its session.
     pub ttl_ms: Option<u64>,
     /// How long it stays reserved after that.
@@ -73,10 +75,18 @@ pub struct Claim {
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "each says what it means")]
 pub enum Answer {
+    /// One claim for each lock that was asked for.
     Granted {
-        claim: Claim,
+        claims: Vec<Claim>,
         expiry: Option<Expiry>,
     },
+    /// Of several, this one is in the way.
+    Member {
+        n: usize,
+        why: Box<Answer>,
+    },
+    /// Of several, which were given back.
+    ReleasedEach(Vec<bool>),
     /// Somebody else has it; who, if that can be said.
     Held(Option<usize>),
     InGrace(usize),
@@ -123,6 +133,18 @@ pub struct Seen {
     pub holders: Vec<(usize, Token)>,
     /// How many wait.
     pub n_waiting: usize,
+}
+
+impl Acquire {
+    /// What is asked for, lock by lock.
+    pub fn each(&self) -> impl Iterator<Item = (Lock, Mode)> {
+        std::iter::once((self.lock, self.mode)).chain(self.others.iter().copied())
+    }
+
+    /// Is this lock asked for?
+    pub fn asks_for(&self, lock: Lock) -> bool {
+        self.each().any(|(asked, _)| asked == lock)
+    }
 }
 
 impl Request {

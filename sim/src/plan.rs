@@ -47,6 +47,8 @@ pub struct Plan {
     pub uses_grace: bool,
     /// Some clients name their requests. What they did is then remembered for long, and nothing forgotten early.
     pub names_requests: bool,
+    /// Some clients ask for several locks or none.
+    pub uses_groups: bool,
     /// Somebody revokes now and then.
     pub revokes: bool,
     /// The server is once put back to a backup.
@@ -90,6 +92,7 @@ impl Plan {
             client_fault_every: chance.within(1, 8) * SECOND,
             uses_grace: chance.permille(500),
             names_requests: chance.permille(900),
+            uses_groups: chance.permille(600),
             revokes: chance.permille(150),
             restores: chance.permille(150),
             fold_every: chance.within(200, 5_000) * MS,

@@ -3,7 +3,7 @@
 use leasehold_server::engine::Expiry;
 
 use super::Found;
-use super::lease::{Lease, Leases};
+use super::lease::{Lease, Leases, answer_about};
 use crate::history::{History, Operation};
 use crate::message::{Answer, Lock, Request};
 use crate::time::{MS, Time};
@@ -12,16 +12,13 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     for operation in &history.operations {
         let Some((told_at, answer)) = &operation.answer else { continue };
         match (&operation.request, answer) {
-            (Request::Renew { claim, .. } | Request::Release { claim, .. }, answer) => {
-                let Some(lease) = leases.get(claim) else { continue };
-                if matches!(answer, Answer::Over | Answer::NotYours | Answer::Spent) {
-                    early(*told_at, lease, operation, found);
-                }
-                if matches!(answer, Answer::Renewed { .. }) {
-                    late(history, lease, operation, found);
-                }
-                if *answer == Answer::Released && operation.request.request_id().is_none() {
-                    late(history, lease, operation, found);
+            (Request::Renew { claims, .. } | Request::Release { claims, .. }, _) => {
+                for (n, claim) in claims.iter().enumerate() {
+                    let about = answer_about(operation.answer.as_ref(), n);
+                    let (Some(lease), Some((_, answer))) = (leases.get(claim), about) else {
+                        continue;
+                    };
+                    changed(history, lease, operation, (*told_at, &answer), found);
                 }
             }
             (Request::Look(lock), Answer::Seen(seen)) => {
@@ -38,13 +35,14 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
                     missing(*told_at, *lock, leases, operation, found);
                 }
             }
-            (Request::Acquire(acquire), Answer::Granted { claim, expiry }) => {
-                let Some(lease) = leases.get(claim) else { continue };
-                if acquire.session.is_none() {
-                    waited(history, lease, operation, *told_at, *expiry, found);
-                }
-                if lease.first_told_at < operation.sent_at {
-                    late(history, lease, operation, found);
+            (Request::Acquire(acquire), Answer::Granted { claims, expiry }) => {
+                for lease in claims.iter().filter_map(|claim| leases.get(claim)) {
+                    if acquire.session.is_none() {
+                        waited(history, lease, operation, *told_at, *expiry, found);
+                    }
+                    if lease.first_told_at < operation.sent_at {
+                        late(history, lease, operation, found);
+                    }
                 }
             }
             (Request::KeepSession(_) | Request::CloseSession(_), Answer::NoSession) => {
@@ -52,6 +50,24 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
             }
             _ => {}
         }
+    }
+}
+
+/// A lease was renewed or given back, or was said to be over.
+fn changed(
+    history: &History,
+    lease: &Lease,
+    operation: &Operation,
+    (told_at, answer): (Time, &Answer),
+    found: &mut Found,
+) {
+    match answer {
+        Answer::Over | Answer::NotYours | Answer::Spent => early(told_at, lease, operation, found),
+        Answer::Renewed { .. } => late(history, lease, operation, found),
+        Answer::Released if operation.request.request_id().is_none() => {
+            late(history, lease, operation, found);
+        }
+        _ => {}
     }
 }
 

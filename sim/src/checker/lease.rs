@@ -85,9 +85,24 @@ impl Leases {
 
     fn granted(&mut self, plan: &Plan, operation: &Operation, attempts: &Attempts) {
         let Request::Acquire(acquire) = &operation.request else { return };
-        let Some((told_at, Answer::Granted { claim, expiry })) = &operation.answer else {
+        let Some((told_at, Answer::Granted { claims, expiry })) = &operation.answer else {
             return;
         };
+        for (claim, (lock, mode)) in claims.iter().zip(acquire.each()) {
+            let acquire = Acquire { lock, mode, ..acquire.clone() };
+            self.granted_one(plan, operation, attempts, &acquire, claim, (*told_at, *expiry));
+        }
+    }
+
+    fn granted_one(
+        &mut self,
+        plan: &Plan,
+        operation: &Operation,
+        attempts: &Attempts,
+        acquire: &Acquire,
+        claim: &Claim,
+        (told_at, expiry): (Time, Option<Expiry>),
+    ) {
         let attempt = acquire.request_id.and_then(|id| attempts.get(&(operation.client, id)));
         let (first_sent_at, n_attempts) = attempt.copied().unwrap_or((operation.sent_at, 1));
         let lease = self.by_number.entry(claim.id.number).or_insert_with(|| Lease {
@@ -95,7 +110,7 @@ impl Leases {
             client: operation.client,
             acquire: acquire.clone(),
             first_sent_at,
-            first_told_at: *told_at,
+            first_told_at: told_at,
             is_one_attempt: n_attempts == 1,
             good: Vec::new(),
             cut_at: Time::MAX,
@@ -105,15 +120,17 @@ impl Leases {
         if lease.claim != *claim || lease.client != operation.client {
             return self.doubles.push((claim.id.number, claim.token));
         }
-        lease.good.push((*told_at, operation.good_until.unwrap_or(Time::MAX)));
-        lease.lasts(plan, *told_at, after_send(*expiry));
+        lease.good.push((told_at, operation.good_until.unwrap_or(Time::MAX)));
+        lease.lasts(plan, told_at, after_send(expiry));
     }
 
     fn renewed(&mut self, operation: &Operation) {
-        let Request::Renew { claim, .. } = &operation.request else { return };
+        let Request::Renew { claims, .. } = &operation.request else { return };
         let Some((told_at, Answer::Renewed { .. })) = &operation.answer else { return };
-        let Some(lease) = self.get_mut(claim) else { return };
-        lease.good.push((*told_at, operation.good_until.unwrap_or(Time::MAX)));
+        for claim in claims {
+            let Some(lease) = self.get_mut(claim) else { continue };
+            lease.good.push((*told_at, operation.good_until.unwrap_or(Time::MAX)));
+        }
     }
 
     /// Everything that ends a lease or may, or moves its latest end.
@@ -121,24 +138,18 @@ impl Leases {
         let (sent_at, answer) = (operation.sent_at, operation.answer.as_ref());
         let told_at = answer.map_or(Time::MAX, |(at, _)| *at);
         match &operation.request {
-            Request::Release { claim, .. } => {
-                let Some(lease) = self.get_mut(claim) else { return };
-                lease.cut_at = lease.cut_at.min(sent_at);
-                lease.is_told_over(answer);
+            Request::Release { claims, .. } => {
+                for (n, claim) in claims.iter().enumerate() {
+                    let Some(lease) = self.get_mut(claim) else { continue };
+                    lease.cut_at = lease.cut_at.min(sent_at);
+                    lease.is_told_over(answer_about(answer, n).as_ref());
+                }
             }
-            Request::Renew { claim, extend_ms, .. } => {
-                let Some(lease) = self.get_mut(claim) else { return };
-                lease.is_told_over(answer);
-                match answer {
-                    Some((at, Answer::Renewed { expiry })) => {
-                        // A copy of it may have come later than the one that was answered.
-                        let at =
-                            if operation.n_copies > 1 { sent_at + DELAY_MAX } else { *at }.max(*at);
-                        lease.lasts(plan, at, after_send(*expiry).map(|ms| ms.max(*extend_ms)));
-                    }
-                    Some((_, Answer::Over | Answer::NotYours | Answer::Busy | Answer::Spent))
-                        if operation.n_copies == 1 => {}
-                    _ => lease.latest = None,
+            Request::Renew { claims, extend_ms, .. } => {
+                for (n, claim) in claims.iter().enumerate() {
+                    let Some(lease) = self.get_mut(claim) else { continue };
+                    lease.is_told_over(answer_about(answer, n).as_ref());
+                    lease.is_renewed(plan, operation, *extend_ms);
                 }
             }
             Request::CloseSession(session) => self.in_session(session).for_each(|lease| {
@@ -200,6 +211,24 @@ impl Lease {
         self.latest = self.latest.zip(until).map(|(latest, until)| latest.max(until));
     }
 
+    /// A renewal was asked for: if it was not refused for certain, the lease may last longer.
+    fn is_renewed(&mut self, plan: &Plan, operation: &Operation, extend_ms: u64) {
+        let is_single = operation.n_copies == 1;
+        match &operation.answer {
+            Some((at, Answer::Renewed { expiry })) => {
+                // A copy of it may have come later than the one that was answered.
+                let at = if is_single { *at } else { (operation.sent_at + DELAY_MAX).max(*at) };
+                // Of several each lasts as long as was asked for, or longer: as long as it did before.
+                self.lasts(plan, at, after_send(*expiry).map(|ms| ms.max(extend_ms)));
+            }
+            Some((_, Answer::Over | Answer::NotYours | Answer::Busy | Answer::Spent))
+                if is_single => {}
+            // All or none.
+            Some((_, Answer::Member { .. })) if is_single => {}
+            _ => self.latest = None,
+        }
+    }
+
     fn is_told_over(&mut self, answer: Option<&(Time, Answer)>) {
         let Some((at, answer)) = answer else { return };
         let is_over = match answer {
@@ -211,6 +240,18 @@ impl Lease {
         if is_over {
             self.over_at = Some(self.over_at.map_or(*at, |over_at| over_at.min(*at)));
         }
+    }
+}
+
+/// What an answer about several says of the one in this place.
+pub(super) fn answer_about(answer: Option<&(Time, Answer)>, n: usize) -> Option<(Time, Answer)> {
+    let (at, answer) = answer?;
+    match answer {
+        Answer::ReleasedEach(each) if each[n] => Some((*at, Answer::Released)),
+        Answer::ReleasedEach(_) => Some((*at, Answer::NotYours)),
+        Answer::Member { n: lost, why } if *lost == n => Some((*at, (**why).clone())),
+        Answer::Member { .. } => None,
+        other => Some((*at, other.clone())),
     }
 }
 

@@ -9,6 +9,7 @@ mod exclusion;
 mod expiry;
 mod fence;
 mod grace;
+mod group;
 mod lease;
 mod liveness;
 mod order;
@@ -36,6 +37,7 @@ pub fn check(history: &History) -> Verdict {
     order::check(history, &leases, &mut found);
     expiry::check(history, &leases, &mut found);
     grace::check(history, &leases, &mut found);
+    group::check(history, &leases, &mut found);
     request::check(history, &leases, &mut found);
     refusal::check(history, &leases, &mut found);
     durable::check(history, &leases, &mut found);

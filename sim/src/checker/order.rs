@@ -31,7 +31,7 @@ fn goes_first(history: &History, passer: &Lease) -> bool {
     let mut asked = history.operations.iter().filter(|op| op.client == passer.client);
     asked.any(|operation| match &operation.request {
         Request::Acquire(acquire) => {
-            acquire.lock == passer.claim.lock
+            acquire.asks_for(passer.claim.lock)
                 && acquire.grace_ms > 0
                 && operation.sent_at < passer.first_told_at
         }

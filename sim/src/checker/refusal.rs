@@ -4,8 +4,11 @@ use super::Found;
 use super::lease::{Lease, Leases};
 use crate::front::name;
 use crate::history::{History, Operation};
-use crate::message::{Answer, Lock, Request};
-use crate::time::Time;
+use crate::message::{Acquire, Answer, Lock, Request};
+use crate::time::{SECOND, Time};
+
+/// A little more than a turn of the engine.
+const GIVEN_BACK_WITHIN: Time = 3 * SECOND;
 
 pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     for operation in &history.operations {
@@ -21,13 +24,13 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
                     }
                 }
             }
-            (Request::Acquire(acquire), Answer::Held(Some(client))) => {
-                let lock = acquire.lock;
+            (Request::Acquire(acquire), answer) => {
+                let Some((lock, client)) = in_the_way(acquire, answer) else { continue };
                 let mut told = leases
                     .iter()
-                    .filter(|lease| lease.client == *client && lease.claim.lock == lock);
+                    .filter(|lease| lease.client == client && lease.claim.lock == lock);
                 let is_told = told.any(|lease| may_last(history, lease, operation));
-                if !is_told && !may_hold(history, *client, lock, *told_at) {
+                if !is_told && !may_hold(history, client, lock, *told_at) {
                     let what = format!("client {client} holds {lock} at {told_at}");
                     found.add("over is over, refused is refused", what);
                 }
@@ -48,6 +51,22 @@ pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
     }
 }
 
+/// Who is in the way of an acquire, and on which lock.
+fn in_the_way(acquire: &Acquire, answer: &Answer) -> Option<(Lock, usize)> {
+    match answer {
+        Answer::Held(Some(client)) => Some((acquire.lock, *client)),
+        Answer::Member { n, why } => match **why {
+            Answer::Held(Some(client)) => Some((acquire.each().nth(*n)?.0, client)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_of_several(operation: &Operation) -> bool {
+    matches!(&operation.request, Request::Acquire(acquire) if !acquire.others.is_empty())
+}
+
 /// Could this lease have been active when the question was asked, or after?
 fn may_last(history: &History, lease: &Lease, operation: &Operation) -> bool {
     let sent_at = operation.sent_at;
@@ -59,16 +78,21 @@ fn may_last(history: &History, lease: &Lease, operation: &Operation) -> bool {
 fn may_hold(history: &History, client: usize, lock: Lock, at: Time) -> bool {
     history.operations.iter().take_while(|operation| operation.sent_at <= at).any(|operation| {
         let is_about =
-            matches!(&operation.request, Request::Acquire(acquire) if acquire.lock == lock);
-        is_about && operation.client == client && may_have_been_done(operation, at)
+            matches!(&operation.request, Request::Acquire(acquire) if acquire.asks_for(lock));
+        is_about && operation.client == client && may_have_been_done(history, operation, at)
     })
 }
 
-fn may_have_been_done(operation: &Operation, at: Time) -> bool {
+fn may_have_been_done(history: &History, operation: &Operation, at: Time) -> bool {
     match &operation.answer {
         None | Some((_, Answer::Unknown)) => operation.n_copies > 0,
         // A grant counts from when it was sent; until it is told nobody knows of it.
         Some((told_at, Answer::Granted { .. })) if *told_at >= at => true,
+        // Of several one had ended before they could be told; the others are given back a moment later.
+        Some((told_at, Answer::WaitOver)) if is_of_several(operation) => {
+            let paused = history.paused_within(*told_at, at);
+            operation.n_copies > 1 || at <= *told_at + GIVEN_BACK_WITHIN + paused
+        }
         // One copy was refused, but another may have come later.
         Some(_) => operation.n_copies > 1,
     }
