@@ -19,7 +19,7 @@ pub enum Whose {
 impl Machine {
     /// The leases of somebody that are active or waiting, among `n_seen_max` from the `from`th place on; and where to
     /// go
-    /// on. In an order as [`Machine::locks`] is in.
+    /// on. In no particular order but always the same.
     pub fn leases_of(
         &self,
         whose: &Whose,

@@ -289,6 +289,14 @@ fn check_indexes(state: &State) -> Result<(), String> {
         })
         .count();
     same(&"lease deadlines", "watched", state.lease_deadlines.len(), n_watched)?;
+    for namespace in state.namespaces.iter() {
+        let names = namespace.catalog.from(&state.locks, "").map(|slot| &state.locks[slot].name);
+        let names: Vec<_> = names.collect();
+        let is_in_order = names.windows(2).all(|pair| pair[0] < pair[1]);
+        holds(is_in_order && names.len() == namespace.n_locks, "the catalog is out of order")?;
+    }
+    let listed = leases().filter(|lease| lease.keep).map(|lease| lease.number).collect();
+    holds(state.listed == listed, "what can be listed is not what is kept")?;
     let waiting = leases().filter(|lease| lease.phase.is_queued());
     let waiting: BTreeSet<_> = waiting.map(|lease| (lease.owner, lease.number)).collect();
     holds(waiting == state.waiting, "who waits is not known by owner")?;

@@ -15,6 +15,7 @@ mod apply;
 mod arena;
 mod ask;
 mod asker;
+mod catalog;
 mod change;
 mod command;
 mod deadline;

@@ -147,20 +147,27 @@ impl Machine {
         }
     }
 
-    /// Every lock from the `from`th place on: place, namespace and name. In no particular order but always
-    /// the same, so that a lock that is there all along is met exactly once, however the list is cut.
-    pub fn locks(&self, from: usize) -> impl Iterator<Item = (usize, &str, &str)> {
-        self.state.locks.iter_from(from).map(|(slot, lock)| {
-            let namespace = self.state.namespaces.get(lock.namespace);
-            (slot.index(), &*namespace.name, &*lock.name)
-        })
+    /// The names of a namespace's locks in order, from the first on that is not before `from`.
+    pub fn names<'a>(
+        &'a self,
+        namespace: &str,
+        from: &str,
+    ) -> impl Iterator<Item = &'a str> + use<'a> {
+        let State { namespaces, locks, .. } = &self.state;
+        let catalog = namespaces.find(namespace).map(|slot| &namespaces.get(slot).catalog);
+        // Found here, so that nobody has to keep `from`.
+        let slots = catalog.map(|catalog| catalog.from(locks, from));
+        slots.into_iter().flatten().map(|slot| &*locks[slot].name)
     }
 
-    /// Every lease from the `from`th place on: place, number and dialect. In an order as [`Machine::locks`]
-    /// is in.
-    pub fn leases(&self, from: usize) -> impl Iterator<Item = (usize, LeaseNumber, Dialect)> {
-        let leases = self.state.leases.iter_from(from);
-        leases.map(|(slot, lease)| (slot.index(), lease.number, lease.dialect))
+    /// The leases that stay readable after their end, in the order of their numbers: number and dialect.
+    pub fn listed_leases(
+        &self,
+        from: LeaseNumber,
+    ) -> impl Iterator<Item = (LeaseNumber, Dialect)> + '_ {
+        let numbers = self.state.listed.range(from..);
+        let slots = numbers.filter_map(|number| self.state.find_lease(*number));
+        slots.map(|slot| (self.state.leases[slot].number, self.state.leases[slot].dialect))
     }
 
     /// A lease by number, active, waiting or remembered.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::account::Account;
 use crate::arena::{Arena, Slot};
+use crate::catalog::Catalog;
 use crate::mutant;
 use crate::token::Token;
 
@@ -21,6 +22,8 @@ pub(crate) struct Namespace {
     pub(crate) n_idle: usize,
     /// Whom it is counted with: whoever had the first lease in it that is known of.
     pub(crate) account: Option<Slot<Account>>,
+    /// Its locks, in order.
+    pub(crate) catalog: Catalog,
 }
 
 impl Namespace {
@@ -64,8 +67,9 @@ impl Namespaces {
     pub(crate) fn add(&mut self, name: &Arc<str>, floor: Token) -> Slot<Namespace> {
         self.n_bytes += bytes(name);
         let name = name.clone();
-        let namespace =
-            Namespace { name: name.clone(), floor, n_locks: 0, n_idle: 0, account: None };
+        let (name_again, catalog) = (name.clone(), Catalog::default());
+        let (n_locks, n_idle, account) = (0, 0, None);
+        let namespace = Namespace { name: name_again, floor, n_locks, n_idle, account, catalog };
         let slot = self.arena.insert(namespace);
         self.by_name.insert(name, slot);
         self.empty.insert(slot);
@@ -101,6 +105,10 @@ impl Namespaces {
         *n_idle = if is_idle { *n_idle + 1 } else { *n_idle - 1 };
     }
 
+    pub(crate) fn catalog(&mut self, slot: Slot<Namespace>) -> &mut Catalog {
+        &mut self.arena[slot].catalog
+    }
+
     pub(crate) fn set_account(&mut self, slot: Slot<Namespace>, account: Slot<Account>) {
         self.arena[slot].account = Some(account);
     }
@@ -120,6 +128,7 @@ impl Namespaces {
         for slot in self.slots().collect::<Vec<_>>() {
             let namespace = &mut self.arena[slot];
             (namespace.n_locks, namespace.n_idle, namespace.account) = (0, 0, None);
+            namespace.catalog.clear();
             self.empty.insert(slot);
         }
     }

@@ -62,6 +62,8 @@ pub(crate) struct State {
     pub(crate) maintenance: bool,
     /// Leases in queues by owner.
     pub(crate) waiting: BTreeSet<(Slot<Known>, LeaseNumber)>,
+    /// Leases that stay readable after their end, whether or not that has come: they can be listed.
+    pub(crate) listed: BTreeSet<LeaseNumber>,
     pub(crate) vigil: Vigil,
     /// Locks that are free though somebody waits for them.
     pub(crate) n_convoys: usize,
@@ -99,6 +101,7 @@ impl State {
             footprint: Footprint::default(),
             maintenance: false,
             waiting: BTreeSet::new(),
+            listed: BTreeSet::new(),
             vigil,
             n_convoys: 0,
         }

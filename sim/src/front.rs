@@ -203,7 +203,9 @@ impl Front {
         let locks: Vec<_> = asked.each().map(|(lock, _)| lock).collect();
         self.call(WaitForAll { acquire, wait }, move |waited| match waited {
             WaitedAll::Granted { grants, undelivered } => {
-                undelivered.deliver();
+                if let Some(undelivered) = undelivered {
+                    undelivered.delivered();
+                }
                 // Which lock a lease is of is only known by its place.
                 let leases = locks.iter().zip(&grants);
                 let claims = leases.map(|(lock, grant)| claim(*lock, &grant.lease)).collect();

@@ -89,6 +89,9 @@ impl State {
         for request in &record.requests {
             self.index_request(slot, request);
         }
+        if record.keep {
+            self.listed.insert(record.number);
+        }
         slot
     }
 
@@ -296,7 +299,10 @@ impl State {
         self.forget_requests(slot);
         let Lease { number, lock, owner, .. } = self.leases[slot];
         self.lease_index.remove(number_hash(number.0), |other| *other == slot);
-        let extra = self.leases.remove(slot).extra;
+        let Lease { extra, keep, .. } = self.leases.remove(slot);
+        if keep {
+            self.listed.remove(&number);
+        }
         if let Some(account) = extra.and_then(|extra| extra.account) {
             self.owners.accounts.release(account);
         }

@@ -32,6 +32,7 @@ impl State {
             hash.of((lock.namespace.index(), &lock.name))
         };
         lock_index.insert(hash_of(&slot), slot, hash_of);
+        self.namespaces.catalog(namespace).insert(&self.locks, slot);
         slot
     }
 
@@ -57,6 +58,8 @@ impl State {
         self.wake(slot);
         let hash = self.lock_hash(slot);
         self.lock_index.remove(hash, |other| *other == slot);
+        let namespace = self.locks[slot].namespace;
+        self.namespaces.catalog(namespace).remove(&self.locks, slot);
         let lock = self.locks.remove(slot);
         self.footprint.names -= lock.name.len();
         self.namespaces.count_lock(lock.namespace, false);

@@ -3,6 +3,7 @@
 pub(crate) mod calendar;
 pub mod claims;
 mod counted;
+pub(crate) mod cursor;
 pub mod files;
 mod lease_id;
 pub mod leases;

@@ -12,8 +12,10 @@ use super::watch::WatchLease;
 use super::writer::{Batch, Writer};
 use crate::auth::View;
 
-/// Locks or leases looked at for one page of a list before others get their turn.
+/// Leases, or names of locks, looked at for one page of a list before others get their turn.
 pub(super) const SCAN_MAX: usize = 1024;
+/// Locks that are settled and shown in one turn: so it takes a small part of a millisecond.
+const LOCKS_MAX: usize = 100;
 /// About how much of one lock is shown, however many hold it or wait for it.
 const LOCK_BYTES_MAX: usize = 64 * 1024;
 /// About how much one page of a list has; more is another page.
@@ -145,12 +147,12 @@ impl ListLeases {
     }
 }
 
-/// Some of the leases of a dialect.
+/// Some of the leases of a dialect that stay readable after their end, in the order of their numbers.
 #[derive(Clone, Debug)]
 pub struct ListLeases {
     /// The dialect that granted them.
     pub dialect: Dialect,
-    /// Where to go on.
+    /// Where to go on: with the first that has this number or a later one.
     pub from: usize,
     /// What its reader may see.
     pub view: View,
@@ -173,8 +175,8 @@ pub struct Filter {
     pub standing: Option<Standing>,
     /// Most to return.
     pub n_max: usize,
-    /// Where to go on.
-    pub from: usize,
+    /// Where to go on: after this name.
+    pub after: Option<Box<str>>,
     /// What its reader may see: what is not in it is not counted either.
     pub view: View,
 }
@@ -197,8 +199,9 @@ pub struct LockPage {
     pub locks: Vec<(LockKey, LockView)>,
     /// About how much there is to show of them.
     pub n_bytes: usize,
-    /// Where to go on. There may be more even if there was nothing on this page.
-    pub next: Option<usize>,
+    /// Where to go on: after this name, which its reader may not be allowed to see. There may be more even if there was
+    /// nothing on this page.
+    pub next: Option<Box<str>>,
 }
 
 /// Some of the leases.
@@ -227,25 +230,16 @@ impl Look for ListLocks {
     fn look(self, writer: &mut Writer, batch: &mut Batch) -> LockPage {
         let filter = self.0;
         let mut page = LockPage::default();
-        let mut candidates = Vec::new();
-        for (n_seen, (place, namespace, name)) in writer.machine.locks(filter.from).enumerate() {
-            if n_seen == SCAN_MAX {
-                page.next = Some(place);
-                break;
-            }
-            if *namespace == *filter.namespace && name.starts_with(&*filter.prefix) {
-                let key = LockKey::new(namespace, name);
-                if filter.view.shows(&key) {
-                    candidates.push((place, key));
-                }
-            }
-        }
+        let (names, last) = names(writer, &filter);
         let detail = Detail { n_queue_max: SCAN_MAX, n_bytes_max: LOCK_BYTES_MAX };
-        for (place, key) in candidates {
+        let mut before = filter.after.clone();
+        for name in names {
             if page.locks.len() == filter.n_max || page.n_bytes >= PAGE_BYTES {
-                page.next = Some(place);
-                break;
+                page.next = before;
+                return page;
             }
+            let key = LockKey::new(&*filter.namespace, name.clone());
+            before = Some(name);
             // Nothing is shown as over that is not durably over.
             let _ = writer.apply(Settle(key.clone()), batch);
             let view = writer.machine.lock_in_part(&key, detail);
@@ -254,8 +248,29 @@ impl Look for ListLocks {
                 page.locks.push((key, view));
             }
         }
+        page.next = last;
         page
     }
+}
+
+/// The next names a list is to look at, and the last that was passed if there may be more after it.
+fn names(writer: &Writer, filter: &Filter) -> (Vec<Box<str>>, Option<Box<str>>) {
+    let Filter { namespace, prefix, after, view, .. } = filter;
+    let from = after.as_deref().map_or(&**prefix, |after| after.max(prefix));
+    let all = writer.machine.names(namespace, from);
+    let all = all.take_while(|name| name.starts_with(&**prefix));
+    let all = all.skip_while(|name| Some(*name) == after.as_deref());
+    let (mut some, mut last) = (Vec::new(), None);
+    for (n_seen, name) in all.enumerate() {
+        if n_seen == SCAN_MAX || some.len() == LOCKS_MAX {
+            return (some, last.map(Box::from));
+        }
+        last = Some(name);
+        if view.shows(&LockKey::new(&**namespace, name)) {
+            some.push(name.into());
+        }
+    }
+    (some, None)
 }
 
 impl Look for ReadSession {
@@ -293,12 +308,13 @@ impl Look for ListLeases {
         let ListLeases { dialect, from, view } = self;
         let mut next = None;
         let mut numbers = Vec::new();
-        for (n_seen, (place, number, of)) in writer.machine.leases(from).enumerate() {
+        let from = LeaseNumber(from as u64);
+        for (n_seen, (number, of)) in writer.machine.listed_leases(from).enumerate() {
             if n_seen == SCAN_MAX {
-                next = Some(place);
+                next = Some(number.0 as usize);
                 break;
             }
-            numbers.extend((of == dialect).then_some((place, number)));
+            numbers.extend((of == dialect).then_some((number.0 as usize, number)));
         }
         let page = page(writer, numbers.into_iter(), dialect, &view, batch);
         LeasePage { next: page.next.or(next), ..page }

@@ -28,7 +28,9 @@ async fn a_parameter_that_makes_no_sense_is_named() {
         ("cursor=-1", "cursor"),
         ("cursor=1.5", "cursor"),
         ("cursor=zzz", "cursor"),
-        ("cursor=18446744073709551616", "cursor"),
+        ("cursor=ff", "cursor"),
+        ("cursor=616", "cursor"),
+        ("cursor=6A", "cursor"),
     ];
     for (query, field) in cases {
         for path in ["/v1/locks", "/v1/namespaces/other/locks"] {
@@ -41,7 +43,7 @@ async fn a_parameter_that_makes_no_sense_is_named() {
 #[tokio::test]
 async fn a_cursor_beyond_the_end_finds_nothing() {
     let scene = Scene::new().await;
-    for cursor in ["1", "1024", "18446744073709551615"] {
+    for cursor in ["7a", "7a7a"] {
         let list = scene.send(get(&format!("/v1/locks?cursor={cursor}"))).await;
         assert_eq!((list.status, &list.body), (200, &json!({"locks": [], "next_cursor": null})));
     }
@@ -67,7 +69,6 @@ async fn following_the_cursor_meets_every_lock_once() {
                 None => break,
             }
         }
-        seen.sort();
         let all: Vec<_> = (0..7).map(|n| Some(format!("row-{n}"))).collect();
         assert_eq!(seen, all, "limit {limit}");
     }

@@ -11,6 +11,7 @@ use super::path::FilePath;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
 use crate::auth::{Caller, Right, View};
+use crate::dialect::cursor;
 use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
@@ -27,38 +28,35 @@ pub(super) async fn list(State(files): State<Files>, caller: Caller, uri: Uri) -
     let Query(Params { limit, cursor }) = Query::try_from_uri(&uri)
         .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
     let limit = folder::page(limit.as_deref())?;
-    let mut from = match cursor.map(|cursor| cursor.parse()) {
-        None => Some(0),
-        Some(Ok(place)) => Some(place),
-        Some(Err(_)) => return Err(Refusal::invalid("cursor: not a cursor of this server")),
-    };
+    let not_ours = || Refusal::invalid("cursor: not a cursor of this server");
+    let mut after = cursor.map(|c| cursor::parse(&c).ok_or_else(not_ours)).transpose()?;
+    let (mut last, mut is_over) = (None, false);
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
     // A page that is full ends here, whatever was asked for: the cursor leads on.
-    while let Some(place) = from
-        && locks.len() < limit
-        && n_bytes < PIECE_BYTES
-    {
-        let filter = filter(&files, limit - locks.len(), place);
+    while !is_over && locks.len() < limit && n_bytes < PIECE_BYTES {
+        let filter = filter(&files, limit - locks.len(), after);
         // Whoever sees this list is about to take something away.
         let list = caller.permit_list(Right::Revoke, ListLocks(filter))?;
         let page = files.app.engine.ask(list).await?;
         n_bytes += page.n_bytes;
         locks.extend(page.locks.iter().filter_map(|(key, view)| shown(&files, key, view)));
-        from = page.next;
+        // Only what was shown may be told: the name the engine goes on after need not be the reader's to see.
+        last = page.locks.last().map(|(key, _)| cursor::of(&key.name)).or(last);
+        (is_over, after) = (page.next.is_none(), page.next);
     }
-    let next_cursor = from.map(|place| place.to_string());
+    let next_cursor = last.filter(|_| !is_over);
     let body = Locks { locks, has_more: next_cursor.is_some(), next_cursor };
     Ok(wire::answer(StatusCode::OK, body))
 }
 
-fn filter(files: &Files, n_max: usize, from: usize) -> Filter {
+fn filter(files: &Files, n_max: usize, after: Option<Box<str>>) -> Filter {
     Filter {
         namespace: (*files.app.dialect.files.namespace).into(),
         prefix: "/".into(),
         owner: None,
         standing: Some(Standing::Held),
         n_max,
-        from,
+        after,
         view: View::default(),
     }
 }

@@ -13,6 +13,7 @@ use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, View};
+use crate::dialect::cursor;
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 
@@ -33,7 +34,7 @@ pub(super) struct ListParams {
     #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
     /// Where to go on: the `next_cursor` of the page before.
-    #[schemars(regex(pattern = "^[0-9]{1,19}$"))]
+    #[schemars(regex(pattern = "^([0-9a-f]{2})+$"))]
     cursor: Option<String>,
 }
 
@@ -65,10 +66,11 @@ pub(super) async fn list(
             StateParam::Free => Standing::Free,
         }),
         n_max: limit,
-        from: parse_cursor(params.cursor.as_deref())?,
+        after: parse_cursor(params.cursor.as_deref())?,
         view: View::default(),
     };
-    let mut list = Listing { app, caller, limit, filter, n_shown: 0, is_over: false };
+    let (last, n_shown, is_over) = (None, 0, false);
+    let mut list = Listing { app, caller, limit, filter, last, n_shown, is_over };
     let (mut locks, mut n_bytes) = (Vec::new(), 0);
     while n_bytes < PIECE_BYTES && !list.is_over {
         let page = list.next().await?;
@@ -89,6 +91,8 @@ struct Listing {
     caller: Caller,
     limit: usize,
     filter: Filter,
+    /// The name of the last one that was shown.
+    last: Option<Box<str>>,
     n_shown: usize,
     is_over: bool,
 }
@@ -102,7 +106,10 @@ impl Listing {
         let page = self.app.engine.ask(ask).await?;
         self.n_shown += page.locks.len();
         self.is_over = page.next.is_none() || self.n_shown == self.limit;
-        self.filter.from = page.next.unwrap_or(usize::MAX);
+        self.filter.after.clone_from(&page.next);
+        if let Some((key, _)) = page.locks.last() {
+            self.last = Some(key.name.clone());
+        }
         Ok(page)
     }
 
@@ -110,9 +117,10 @@ impl Listing {
         wire::lock_state(&self.app, key, view, self.app.engine.now())
     }
 
-    /// Where to go on after it.
+    /// Where to go on after it. Only what was shown may be told: the name the engine goes on after need not be the
+    /// reader's to see.
     fn cursor(&self) -> Option<String> {
-        (self.filter.from != usize::MAX).then(|| self.filter.from.to_string())
+        self.filter.after.as_ref().and(self.last.as_deref()).map(cursor::of)
     }
 
     /// The rest of it, after what was shown already.
@@ -131,8 +139,7 @@ impl Listing {
     }
 }
 
-fn parse_cursor(cursor: Option<&str>) -> Result<usize, Refusal> {
-    let Some(cursor) = cursor else { return Ok(0) };
-    let parsed = cursor.parse().ok().filter(|_| cursor.bytes().all(|b| b.is_ascii_digit()));
-    parsed.ok_or_else(|| Refusal::invalid("cursor: not a cursor of this server"))
+fn parse_cursor(cursor: Option<&str>) -> Result<Option<Box<str>>, Refusal> {
+    let why = || Refusal::invalid("cursor: not a cursor of this server");
+    cursor.map(|cursor| cursor::parse(cursor).ok_or_else(why)).transpose()
 }

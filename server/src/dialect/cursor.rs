@@ -1,0 +1,40 @@
+//! Where a list of names goes on, as clients see it: the last name in hexadecimal digits. It means the same after a
+//! restart,
+//! and whether or not the lock of that name is still there.
+
+use std::fmt::Write;
+
+/// The cursor of a name.
+pub(crate) fn of(name: &str) -> String {
+    name.bytes().fold(String::with_capacity(name.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The name of a cursor, if it is one.
+pub(crate) fn parse(cursor: &str) -> Option<Box<str>> {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if cursor.is_empty() || cursor.len() % 2 != 0 || !cursor.bytes().all(is_hex) {
+        return None;
+    }
+    let bytes = (0..cursor.len()).step_by(2).map(|at| u8::from_str_radix(&cursor[at..at + 2], 16));
+    let bytes: Vec<u8> = bytes.collect::<Result<_, _>>().ok()?;
+    String::from_utf8(bytes).ok().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_leads_back_to_its_name_and_nothing_else_is_one() {
+        for name in ["a", "orders/42", "schl\u{fc}ssel", "\u{0}"] {
+            assert_eq!(parse(&of(name)).as_deref(), Some(name));
+        }
+        for wrong in ["", "6", "6G", "ff", "6A", "-1", "\u{fc}\u{fc}"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}
