@@ -56,7 +56,7 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
         owner: None,
         standing: None,
         n_max: SHOWN_MAX,
-        from: 0,
+        after: None,
         view: View::default(),
     };
     let mut locks = Vec::new();
@@ -68,7 +68,7 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
         match next {
             None => return Ok((locks, true)),
             Some(_) if locks.len() >= SHOWN_MAX => return Ok((locks, false)),
-            Some(next) => filter.from = next,
+            next @ Some(_) => filter.after = next,
         }
     }
 }
