@@ -194,6 +194,11 @@ impl Machine {
         self.state.maintenance
     }
 
+    /// How many sessions of a dialect are not over.
+    pub fn n_sessions(&self, dialect: Dialect) -> usize {
+        self.state.n_sessions.get(&dialect).copied().unwrap_or_default()
+    }
+
     /// How much there is.
     pub fn counts(&self) -> Counts {
         view::counts(&self.state)

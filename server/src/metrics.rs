@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::dialect::{self, Dialect};
 use crate::store::{Health, JournalSize};
 
 /// What [`Metrics::render`] writes.
@@ -67,6 +68,11 @@ struct NoteLabel {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct DialectLabel {
+    dialect: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct OpLabel {
     op: &'static str,
 }
@@ -104,7 +110,7 @@ pub struct Metrics {
     locks_held: Gauge,
     expired: Counter,
     n_waiting: Gauge,
-    n_sessions: Gauge,
+    n_sessions: Vec<(Dialect, Gauge)>,
     n_convoys: Gauge,
     notes: [Counter; 3],
     webhooks: Family<ResultLabel, Counter>,
@@ -173,7 +179,7 @@ impl Metrics {
             locks_held: Gauge::default(),
             expired: Counter::default(),
             n_waiting: Gauge::default(),
-            n_sessions: Gauge::default(),
+            n_sessions: sessions_of_each(&mut registry),
             n_convoys: Gauge::default(),
             webhooks: Family::default(),
             webhook_queue: Gauge::default(),
@@ -204,7 +210,6 @@ impl Metrics {
         r.register("locks_held", "Active unexpired leases", self.locks_held.clone());
         r.register("lock_expired", "Leases that expired", self.expired.clone());
         r.register("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
-        r.register("leasehold_sessions", "Sessions", self.n_sessions.clone());
         let help = "Notes sent to the webhook, by result";
         r.register("leasehold_webhooks", help, self.webhooks.clone());
         let help = "Notes waiting to be sent to the webhook";
@@ -291,7 +296,6 @@ impl Metrics {
     pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
         self.locks_held.set(counts.n_active as i64);
         self.n_waiting.set(counts.n_waiting as i64);
-        self.n_sessions.set(counts.n_sessions as i64);
         self.n_convoys.set(counts.n_convoys as i64);
         self.n_namespaces.set(counts.n_namespaces as i64);
         let Footprint { metadata, names, requests, queues, ended } = counts.bytes;
@@ -302,6 +306,13 @@ impl Metrics {
         self.journal_records.set(journal.n_records as i64);
         let known = self.journal_written.get();
         self.journal_written.inc_by(journal.n_bytes_written.saturating_sub(known));
+    }
+
+    /// How many sessions each dialect has, to be called when one has begun or ended.
+    pub(crate) fn observe_sessions(&self, n_sessions: impl Fn(leasehold_core::Dialect) -> usize) {
+        for (dialect, gauge) in &self.n_sessions {
+            gauge.set(n_sessions(dialect.number()) as i64);
+        }
     }
 
     /// What is looked up only when somebody asks.
@@ -336,6 +347,16 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
+}
+
+fn sessions_of_each(registry: &mut Registry) -> Vec<(Dialect, Gauge)> {
+    let family = Family::<DialectLabel, Gauge>::default();
+    registry.register("leasehold_sessions", "Sessions, by dialect", family.clone());
+    let gauge = |dialect: &Dialect| {
+        let label = DialectLabel { dialect: dialect.to_string() };
+        (*dialect, family.get_or_create(&label).clone())
+    };
+    dialect::ALL.iter().map(gauge).collect()
 }
 
 /// Buckets from `first` milliseconds up, doubling to about a minute.

@@ -118,3 +118,48 @@ async fn whoever_proves_a_lease_theirs_is_told_of_its_end() {
     assert_eq!(client.post("/v1/locks/a/watch", proof).await.unwrap().status, 409);
     local.stop().await;
 }
+
+#[tokio::test]
+async fn sessions_of_the_files_are_listed_and_ended_by_their_numbers_too() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    let opened = client.send(Method::POST, "/auth/session", None, String::new()).await.unwrap();
+    assert_eq!(opened.status, 201, "{}", opened.text);
+    let page = client.get("/v1/admin/sessions").await;
+    let session = page.get("sessions")[0].clone();
+    assert_eq!(session["dialect"], "files", "{}", page.text);
+    let metric = r#"leasehold_sessions{dialect="files"} 1"#;
+    assert!(client.get("/metrics").await.text.contains(metric));
+    let path = format!("/v1/admin/sessions/{}", session["number"]);
+    assert_eq!(client.delete(&path).await.status, 204);
+    let rest = client.get("/v1/admin/sessions").await;
+    assert_eq!(rest.get("sessions"), &json!([]), "{}", rest.text);
+    let metric = r#"leasehold_sessions{dialect="files"} 0"#;
+    assert!(client.get("/metrics").await.text.contains(metric));
+    local.stop().await;
+}
+
+/// By a clock that stands still: the end is told by the very answer to whatever brings it about, not some time later.
+#[tokio::test]
+async fn an_expiry_is_told_to_whoever_watches_the_lease_as_soon_as_it_is_durable() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    let held = client.acquire("a", "ann", 60_000, json!({})).await;
+    let proof =
+        json!({"owner_id": "ann", "lease_id": held.text_of("lease_id"), "fencing_token": 1});
+    let watching = tokio::spawn({
+        let client = client.clone();
+        async move { client.post("/v1/locks/a/watch", proof).await.unwrap() }
+    });
+    let begun = r#"/watch",status="200""#;
+    let is_begun = async |client: &Client| client.get("/metrics").await.text.contains(begun);
+    local.until("it is watched", is_begun).await;
+    local.advance_ms(59_999);
+    client.get("/v1/locks/b").await;
+    assert!(!watching.is_finished(), "it is still held");
+    local.advance_ms(1);
+    client.get("/v1/locks/b").await;
+    let told = tokio::time::timeout(Duration::from_secs(10), watching).await.unwrap().unwrap();
+    assert!(told.text.contains("\"how\":\"expired\""), "{}", told.text);
+    local.stop().await;
+}

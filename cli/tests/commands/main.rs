@@ -9,6 +9,7 @@ mod load;
 mod look;
 mod odd;
 mod pages;
+mod revoke;
 mod session;
 mod terminal;
 mod watch;

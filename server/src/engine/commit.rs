@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Acquired, AcquiredAll, LeaseView, Outcome, Timestamp, mutant};
+use leasehold_core::{Acquired, AcquiredAll, Change, LeaseView, Outcome, Timestamp, mutant};
 
 use super::ask::Reply;
 use super::message::Error;
@@ -77,6 +77,9 @@ impl Writer {
             self.post(reply_to, Ok(content));
         }
         self.send();
+        if batch.effects.changes.iter().any(is_of_session) {
+            self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
+        }
         batch.effects.changes.clear();
         batch.n_bytes = 0;
         self.batch = batch;
@@ -162,6 +165,14 @@ impl Writer {
     pub(super) fn is_over(&self, lease: &LeaseView) -> bool {
         lease.deadline.is_some_and(|at| at <= self.clock.now())
     }
+}
+
+/// Has a session begun or ended by it?
+fn is_of_session(change: &Change) -> bool {
+    matches!(
+        change,
+        Change::SessionOpened(_) | Change::SessionEnded { .. } | Change::SessionForgotten { .. }
+    )
 }
 
 fn tell(answers: Vec<Answer>, error: Error) {

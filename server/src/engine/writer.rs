@@ -112,6 +112,7 @@ impl Writer {
 
     /// Applies a first command and makes it durable, before anybody can ask anything.
     pub(super) fn begin(&mut self, ask: impl Ask) -> Result<(), store::Error> {
+        self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
         let permit = self.store.reserve()?;
         let mut batch = Batch::default();
         let _ = self.apply(ask, &mut batch);

@@ -6,6 +6,7 @@ use super::Found;
 use super::lease::{Lease, Leases, answer_about};
 use crate::history::{History, Operation};
 use crate::message::{Answer, Lock, Request};
+use crate::plan::DELAY_MAX;
 use crate::time::{MS, Time};
 
 pub(super) fn check(history: &History, leases: &Leases, found: &mut Found) {
@@ -136,7 +137,9 @@ fn waited(
         return;
     }
     let paused = history.paused_within(operation.sent_at, told_at) / MS;
-    let allowed = lease.acquire.wait_ms + paused + history.plan.turn_max() / MS;
+    // A copy that comes later, with a request id, asks to wait as long from then on.
+    let doubled = if operation.n_copies > 1 { DELAY_MAX / MS } else { 0 };
+    let allowed = lease.acquire.wait_ms + doubled + paused + history.plan.turn_max() / MS;
     if left > ttl + allowed {
         let claim = lease.claim;
         found.add("a wait ends", format!("{claim:?}: {left} ms left of {ttl} after {allowed} ms"));
