@@ -310,8 +310,9 @@ impl Client {
         let until = good_until.unwrap_or(Time::MAX);
         match (request, answer) {
             (Request::Acquire(acquire), Answer::Granted { claims, .. }) => {
-                let done_at = now + chance.within(50, 4_000) * MS;
                 for claim in claims {
+                    // Each is a lease of its own by now.
+                    let done_at = now + chance.within(50, 4_000) * MS;
                     self.held.retain(|held| held.claim.id != claim.id);
                     self.held.push(Held {
                         claim: *claim,

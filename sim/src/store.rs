@@ -102,7 +102,7 @@ pub struct Backup {
 pub struct Recovery {
     /// Active leases: their tokens, locks and owners.
     pub active: BTreeMap<LeaseNumber, (Token, String, String)>,
-    /// The last token of each lock that is remembered, by name.
+    /// No later grant of a remembered lock has this token or an earlier one, by name.
     pub tokens: BTreeMap<String, Token>,
     /// It is the first start from a backup.
     pub is_restored: bool,
@@ -402,14 +402,18 @@ impl Store for SimStore {
 
 fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
     let mut recovery = Recovery { is_restored, ..Recovery::default() };
+    let mut floors = BTreeMap::new();
     for row in machine.export() {
         match row {
             Row::Lease(lease) if lease.phase == Phase::Active => {
                 let (lock, owner) = (lease.lock.name.into(), lease.owner.instance.to_string());
                 recovery.active.insert(lease.number, (lease.token, lock, owner));
             }
+            // Namespaces come before their locks.
+            Row::Namespace { name, floor } => drop(floors.insert(name, floor)),
             Row::Lock(lock) => {
-                recovery.tokens.insert(lock.lock.name.into(), lock.last_token);
+                let floor = floors.get(&lock.lock.namespace).copied().unwrap_or(Token::ZERO);
+                recovery.tokens.insert(lock.lock.name.into(), lock.last_token.max(floor));
             }
             _ => {}
         }
