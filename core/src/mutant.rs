@@ -110,7 +110,7 @@ pub enum Mutant {
 }
 
 /// Those the simulation's checker finds.
-pub const ALL: [Mutant; 30] = [
+pub const ALL: [Mutant; 34] = [
     Mutant::GrantWithoutRecheck,
     Mutant::AnswerBeforeAppend,
     Mutant::RenewWithoutToken,
@@ -141,6 +141,10 @@ pub const ALL: [Mutant; 30] = [
     Mutant::ChainNotChecked,
     Mutant::MarkIgnored,
     Mutant::MarkBeforeCommit,
+    Mutant::GroupPassesOthers,
+    Mutant::GroupIsPassed,
+    Mutant::GroupParkedInPart,
+    Mutant::GroupNotStored,
 ];
 
 /// Those that are found by trying every order in which threads can meet.

@@ -172,3 +172,29 @@ async fn a_revocation_takes_the_lock_and_the_next_in_the_queue_has_it() {
     let nothing = client.post("/v1/locks/unknown/revoke", json!({"reason": "x"})).await;
     assert_eq!(nothing.expect("an answer").get("revoked"), &json!([]));
 }
+
+#[tokio::test]
+async fn a_list_is_in_the_order_of_names_and_goes_on_after_a_restart() {
+    let data = leasehold_testkit::folder();
+    let local = Local::in_folder(data.path()).await;
+    for name in ["row-3", "row-1", "other", "row-2", "row-10", "row-\u{fc}"] {
+        assert_eq!(local.client.acquire(name, "a", 60_000, json!({})).await.status, 200);
+    }
+    let page = local.client.get("/v1/locks?prefix=row-&limit=2").await;
+    assert_eq!(names(&page), ["row-1", "row-10"]);
+    let cursor = page.text_of("next_cursor");
+    let clock = local.clock.clone();
+    local.stop().await;
+    let settings = leasehold_testkit::settings(Some(data.path()));
+    let local = Local::start_at(settings, clock).await;
+    let rest = local.client.get(&format!("/v1/locks?prefix=row-&cursor={cursor}")).await;
+    assert_eq!(names(&rest), ["row-2", "row-3", "row-\u{fc}"]);
+    assert!(rest.get("next_cursor").is_null());
+    // A cursor is a place among names, whether or not there is a lock of that name: here after "row-25".
+    let between = local.client.get("/v1/locks?prefix=row-&limit=1&cursor=726f772d3235").await;
+    assert_eq!(names(&between), ["row-3"]);
+    // One before everything with the prefix leaves nothing out.
+    let before = local.client.get("/v1/locks?prefix=row-&limit=1&cursor=61").await;
+    assert_eq!(names(&before), ["row-1"]);
+    local.stop().await;
+}
