@@ -111,17 +111,7 @@ impl Front {
                     expiry: expiry(&handle, &lease, now),
                 })
             }
-            Request::Release { claims, .. } => {
-                let mut proofs = claims.iter().map(|claim| proof(client, claim));
-                if claims.len() > 1 {
-                    let ask = ReleaseAll { proofs: proofs.collect(), dialect };
-                    return self.call(ask, |each| {
-                        Answer::ReleasedEach(each.iter().map(Result::is_ok).collect())
-                    });
-                }
-                let proof = proofs.next().expect("one claim at least");
-                self.call(Release { proof, dialect, request_id }, |_| Answer::Released)
-            }
+            Request::Release { claims, .. } => self.give_back(client, claims, request_id),
             Request::Revoke(lock) => {
                 let target = Target::Lock(key(*lock));
                 self.call(Revoke { target, reason: "simulated".into() }, |_| Answer::Revoked)
@@ -176,6 +166,18 @@ impl Front {
                 Err(Error::Unknown) => Answer::Unknown,
             }
         })
+    }
+
+    fn give_back(&self, client: usize, claims: &[Claim], request_id: Option<Box<str>>) -> Pending {
+        let dialect = DIALECT;
+        let mut proofs = claims.iter().map(|claim| proof(client, claim));
+        if claims.len() > 1 {
+            let ask = ReleaseAll { proofs: proofs.collect(), dialect };
+            return self
+                .call(ask, |each| Answer::ReleasedEach(each.iter().map(Result::is_ok).collect()));
+        }
+        let proof = proofs.next().expect("one claim at least");
+        self.call(Release { proof, dialect, request_id }, |_| Answer::Released)
     }
 
     fn ask_for(&mut self, client: usize, asked: &Acquire, id: Option<Box<str>>) -> Pending {
@@ -245,8 +247,8 @@ pub fn name(lock: Lock) -> String {
     format!("lock-{lock}")
 }
 
-/// The first few in one namespace, so that they can be asked for together; each other in one of its own. One that nobody
-/// uses for a while is forgotten with its locks.
+/// The first few in one namespace, so that they can be asked for together; each other in one of its own. One that
+/// nobody uses for a while is forgotten with its locks.
 pub fn namespace(lock: Lock) -> String {
     format!("tenant-{}", if lock < N_TOGETHER { 0 } else { lock })
 }

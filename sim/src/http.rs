@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use crate::front::{name, namespace};
 use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
 
-/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So is whatever
-/// is about several locks.
+/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So
+/// is whatever is about several locks.
 pub fn can_ask(request: &Request) -> bool {
     match request {
         Request::Acquire(acquire) => acquire.session.is_none() && acquire.others.is_empty(),
@@ -56,7 +56,10 @@ async fn step() {
 fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
     let owner_id = client.to_string();
     let request_id = request.request_id().map(|id| format!("r{id}"));
-    let of = |claim: &Claim| json!({"owner_id": owner_id, "lease_id": render(claim.id), "fencing_token": claim.token.get()});
+    let of = |claim: &Claim| {
+        let (lease_id, token) = (render(claim.id), claim.token.get());
+        json!({"owner_id": owner_id, "lease_id": lease_id, "fencing_token": token})
+    };
     let (method, lock, verb, mut body) = match request {
         Request::Acquire(acquire) => ("POST", acquire.lock, "/acquire", wanted(&owner_id, acquire)),
         Request::Renew { claims, extend_ms, .. } => {
