@@ -1,5 +1,5 @@
-//! What threads share. [`crate::engine`]'s rounds name nothing but this, so that a test can put loom's versions here and
-//! try every order in which threads can meet.
+//! What threads share. [`crate::engine`]'s rounds name nothing but this, so that a test can put loom's versions here
+//! and try every order in which threads can meet.
 
 use std::sync::PoisonError;
 

@@ -30,7 +30,8 @@ impl Connection {
         let n = body.len();
         let _ = write!(
             self.out,
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {n}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {n}\r\n\r\n{body}"
         );
         self.stream.write_all(&self.out).await.expect("sent");
         let mut n_read = 0;

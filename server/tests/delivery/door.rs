@@ -9,7 +9,8 @@ use crate::{Outcome, PATIENCE};
 /// Asks for a lock, and where that lock is to be seen.
 const ASKED: [(&str, &str); 7] = [
     (
-        "POST /v1/locks/a/acquire\ncontent-type: application/json\n\n{\"owner_id\":\"o\",\"ttl_ms\":60000}",
+        "POST /v1/locks/a/acquire\ncontent-type: application/json\n\n\
+         {\"owner_id\":\"o\",\"ttl_ms\":60000}",
         "default/locks/a",
     ),
     (
