@@ -14,7 +14,8 @@ const ASKED: [(&str, &str); 7] = [
         "default/locks/a",
     ),
     (
-        "POST /v1/namespaces/n/locks/a/acquire\ncontent-type: application/json\n\n{\"owner_id\":\"o\",\"ttl_ms\":60000}",
+        "POST /v1/namespaces/n/locks/a/acquire\ncontent-type: application/json\n\n\
+         {\"owner_id\":\"o\",\"ttl_ms\":60000}",
         "n/locks/a",
     ),
     (
