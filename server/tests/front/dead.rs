@@ -101,7 +101,8 @@ async fn five_hundred_dead_waiters_in_front_hold_nobody_up() {
     let began = Instant::now();
     let granted = tokio::time::timeout(PATIENCE, live).await.expect("the dead ones have it");
     println!("the live one had the lock after {:?}", began.elapsed());
-    assert_eq!(granted.unwrap().status, 200);
+    let granted = granted.unwrap();
+    assert_eq!((granted.status, granted.number("fencing_token")), (200, 2), "no dead one had it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
