@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use crate::front::{name, namespace};
 use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
 
+/// What the state of the server may be answered with.
+const MAY_BE_REFUSED: [StatusCode; 2] = [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
+
 /// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So
 /// is whatever is about several locks.
 pub fn can_ask(request: &Request) -> bool {
@@ -79,7 +82,7 @@ fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
     }
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
     let uri = format!("/v1/namespaces/{}/locks/{}{verb}", namespace(lock), name(lock));
-    let request = HttpRequest::builder().method(method).uri(uri).header("host", "sim");
+    let request = HttpRequest::builder().method(method).uri(uri).header("host", "localhost");
     request.body(body).expect("a request")
 }
 
@@ -119,6 +122,10 @@ fn from_http(request: &Request, status: StatusCode, body: &Value) -> Answer {
         (_, _, "SHUTTING_DOWN") => Answer::Stopping,
         (_, _, "UNKNOWN") => Answer::Unknown,
         (_, _, "REQUEST_ID_SPENT") => Answer::Spent,
+        // Clients here make mistakes about leases, never about HTTP: a door that turns them away would test nothing.
+        _ if status.is_client_error() && !MAY_BE_REFUSED.contains(&status) => {
+            panic!("turned away at the door: {status}: {body}")
+        }
         _ => Answer::Refused(format!("{status}: {body}")),
     }
 }
