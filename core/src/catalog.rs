@@ -78,7 +78,6 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::machine::Machine;
     use crate::{Acquire, Dialect, Limits, LockKey, Owner, Release, Secret, Timestamp};
 
