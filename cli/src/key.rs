@@ -1,11 +1,11 @@
 //! `leasehold key`: API keys.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use leasehold::api::RevokeAllRequest;
-use leasehold_server::auth::{NewKey, Right};
+use leasehold_server::auth::{NewKey, RELOAD_EVERY, Right};
 
 use crate::ask::ask;
 use crate::connection::ServerArgs;
@@ -13,6 +13,9 @@ use crate::duration::DurationArg;
 use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
 use crate::output::{OutputArgs, plain, print};
+
+/// How long a server may take to read its files anew.
+const RELOAD_TAKES_MAX: Duration = Duration::from_secs(1);
 
 /// Make, list and revoke API keys.
 #[derive(Args, Debug)]
@@ -31,7 +34,7 @@ enum KeyCommand {
     Create(CreateArgs),
     /// Show the keys there are, without their secrets.
     List(FileArgs),
-    /// Take a key out of the file. A running server refuses it within two seconds.
+    /// Take a key out of the file, and wait until running servers have read it.
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases")]
     Revoke(RevokeArgs),
 }
@@ -113,7 +116,12 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         ));
     }
     let files = Files::lock(&args.file.auth_file)?;
-    key_file::write(&files.keys, &(files.keys_text()? + &entry))?;
+    let others = match parse(&files)?.get("key").and_then(|keys| keys.as_array()) {
+        // What the last key that was revoked left behind cannot be appended to.
+        Some(keys) if keys.is_empty() => String::new(),
+        _ => files.keys_text()?,
+    };
+    key_file::write(&files.keys, &(others + &entry))?;
     if !rule.is_empty() {
         key_file::write(&files.auth, &(files.auth_text()? + &rule))?;
     }
@@ -161,7 +169,11 @@ fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
         return Err(Failure::from(format!("{}: there is no such key", files.keys.display())));
     }
     key_file::write(&files.keys, &table.to_string())?;
-    print(&format!("revoked {n_revoked} key(s); a running server refuses them within 2 s"))?;
+    // Files that a server cannot use would leave the key in force.
+    leasehold_server::auth::Policy::load(&files.auth)?;
+    // Whoever is told that a key is revoked must be able to rely on it.
+    std::thread::sleep(RELOAD_EVERY + RELOAD_TAKES_MAX);
+    print(&format!("revoked {n_revoked} key(s); running servers refuse them"))?;
     match &args.name {
         Some(name) if args.end_leases => end_leases(args, name),
         _ => Ok(()),

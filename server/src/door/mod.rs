@@ -136,14 +136,19 @@ impl Inner {
             }
             Foreign::Origin(why) => refuse(Denied::Forbidden(why)),
         })?;
-        let caller = identified.map_err(|denied| {
+        let wrong = |denied: Denied| {
             let from =
                 forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-            let failed = app.auth.take_failure(from, arrival.received);
-            refuse(failed.err().unwrap_or(denied))
-        })?;
+            app.auth.take_failure(from, arrival.received).err().unwrap_or(denied)
+        };
+        let caller = identified.map_err(|denied| refuse(wrong(denied)))?;
         app.auth.take_request(caller.principal(), arrival.received).map_err(refuse)?;
-        area.check(&caller, dialect::of_path(path), request.headers()).map_err(refuse)
+        let entered = area.check(&caller, dialect::of_path(path), request.headers());
+        entered.map_err(|denied| match denied {
+            // Nobody's key, and no session where there are sessions.
+            Denied::Unauthenticated(_) if caller.is_foreign() => refuse(wrong(denied)),
+            denied => refuse(denied),
+        })
     }
 
     /// What every answer says to a browser, whatever it is an answer to. The hot calls are no browser's.

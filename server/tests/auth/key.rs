@@ -133,13 +133,14 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     for (text, expected) in [
         ("[[key]]\nname = \"a\"\nid = \"b\"\nsha256 = \"00\"\n", "/k.toml:4: sha256: must be 64"),
         ("[[key]]\nname = \"a\"\n", "/k.toml:1: missing field `id`"),
+        ("", "/k.toml:1: missing field `key`"),
     ] {
         std::fs::write(&keys, text).expect("a file");
         let told = Gate::load(&file, 1).err().expect("a mistake");
         let told = told.replace(&folder.path().display().to_string(), "");
         assert!(told.starts_with(expected), "{told}\nexpected {expected}");
     }
-    std::fs::write(&keys, "").expect("a file");
+    std::fs::write(&keys, "key = []\n").expect("a file");
     assert!(Gate::load(&file, 1).is_ok());
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o620)).expect("rights");
     let told = Gate::load(&file, 1).err().expect("a mistake");

@@ -59,9 +59,16 @@ async fn a_removed_key_fails_at_once_and_its_waits_and_streams_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_file_leaves_the_old_policy_and_is_told_of() {
     let scene = Scene::new().await;
-    let good = |scene: &Scene| std::fs::write(scene.file("auth.toml"), RULES).expect("a file");
-    for bad in ["", "version = 1\n[[rule]]\nname = 7\n", "version ="] {
-        std::fs::write(scene.file("auth.toml"), bad).expect("a file");
+    let keys = std::fs::read_to_string(scene.file("keys.toml")).expect("a file");
+    let write = |file: &str, text: &str| std::fs::write(scene.file(file), text).expect("a file");
+    for (file, bad) in [
+        ("auth.toml", ""),
+        ("auth.toml", "version = 1\n[[rule]]\nname = 7\n"),
+        ("auth.toml", "version ="),
+        ("keys.toml", ""),
+        ("keys.toml", "# nothing\n"),
+    ] {
+        write(file, bad);
         scene.local.server.reload();
         scene
             .local
@@ -76,7 +83,8 @@ async fn a_bad_file_leaves_the_old_policy_and_is_told_of() {
             .await;
         assert_eq!(scene.send("reader", "GET /v1/locks/x", Value::Null).await.status, 200);
         assert_eq!(scene.send("", "GET /v1/locks/x", Value::Null).await.status, 401);
-        good(&scene);
+        write("auth.toml", RULES);
+        write("keys.toml", &keys);
         scene.local.server.reload();
         scene
             .local

@@ -65,7 +65,7 @@ struct QuotaEntry {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyFile {
-    #[serde(default)]
+    // Not even an empty list may be left out: a file that was cut off says nothing, and must not lock everybody out.
     key: Vec<Spanned<KeyEntry>>,
 }
 
