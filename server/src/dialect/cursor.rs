@@ -16,7 +16,7 @@ pub(crate) fn of(name: &str) -> String {
 /// The name of a cursor, if it is one.
 pub(crate) fn parse(cursor: &str) -> Option<Box<str>> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    if cursor.is_empty() || cursor.len() % 2 != 0 || !cursor.bytes().all(is_hex) {
+    if cursor.is_empty() || !cursor.len().is_multiple_of(2) || !cursor.bytes().all(is_hex) {
         return None;
     }
     let bytes = (0..cursor.len()).step_by(2).map(|at| u8::from_str_radix(&cursor[at..at + 2], 16));
