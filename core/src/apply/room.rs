@@ -2,8 +2,10 @@
 
 use crate::account::Account;
 use crate::arena::Slot;
+use crate::change::Change;
 use crate::command::Acquire;
 use crate::footprint::{WAITER_BYTES, request_bytes};
+use crate::lease::LeaseNumber;
 use crate::limits::Limits;
 use crate::lock::Lock;
 use crate::namespace::{self, Namespace};
@@ -13,9 +15,9 @@ use crate::request::Request;
 use crate::state::State;
 use crate::transition::Transition;
 
-/// How many idle locks are looked at to find some that can make room.
+/// How many idle locks, or lost leases, are looked at to find some that can make room.
 const LOOK_MAX: usize = 1024;
-/// How many idle locks one command forgets to make room.
+/// How many of them one command forgets to make room.
 const FORGET_MAX: usize = 64;
 /// What the number of a lease adds to the name of its owner at most.
 const NUMBER_BYTES_MAX: usize = 20;
@@ -48,8 +50,7 @@ pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejec
     }
     if t.state.locks.len() >= t.limits.locks_max {
         // A name nobody uses makes room for one that somebody does.
-        let idle = t.state.idle.first(&t.state.locks);
-        let (idle, _) = idle.ok_or_else(|| t.limits.exceeded(Limit::Locks))?;
+        let idle = an_idle_lock(t, &[]).ok_or_else(|| t.limits.exceeded(Limit::Locks))?;
         super::sweep::forget_lock(t, idle);
     }
     Ok(())
@@ -119,8 +120,7 @@ fn check_all_names(
         if n_new == 0 || t.state.footprint().names + n_new <= t.limits.names_total_bytes_max {
             return Ok(());
         }
-        let idle = t.state.idle.iter(&t.state.locks).find(|idle| !wanted.contains(idle));
-        let Some(idle) = idle else { break };
+        let Some(idle) = an_idle_lock(t, wanted) else { break };
         super::sweep::forget_lock(t, idle);
     }
     Err(t.limits.exceeded(Limit::NamesTotal))
@@ -162,21 +162,46 @@ fn check_names(
     mut known: Option<Slot<Known>>,
     is_new_namespace: bool,
 ) -> Result<(), Rejection> {
-    let mut n_forgotten = 0;
-    loop {
+    for _ in 0..=FORGET_MAX {
         let n_new = new_names(need, known, is_new_namespace);
-        let is_room =
-            n_new == 0 || t.state.footprint().names + n_new <= t.limits.names_total_bytes_max;
-        let idle = t.state.idle.iter(&t.state.locks).find(|idle| Some(*idle) != need.lock);
-        match idle {
-            Some(idle) if !is_room && n_forgotten < FORGET_MAX => {
-                super::sweep::forget_lock(t, idle);
-                // It may have been the last that knew of this owner.
-                known = t.state.owners.find(&need.acquire.owner);
-                n_forgotten += 1;
-            }
-            _ => return t.limits.within(Limit::NamesTotal, is_room),
+        if n_new == 0 || t.state.footprint().names + n_new <= t.limits.names_total_bytes_max {
+            return Ok(());
         }
+        let Some(idle) = an_idle_lock(t, need.lock.as_slice()) else { break };
+        super::sweep::forget_lock(t, idle);
+        // It may have been the last that knew of this owner.
+        known = t.state.owners.find(&need.acquire.owner);
+    }
+    Err(t.limits.exceeded(Limit::NamesTotal))
+}
+
+/// The lock that has been idle longest and is none of the `wanted` ones.
+fn an_idle_lock(t: &mut Transition<'_>, wanted: &[Slot<Lock>]) -> Option<Slot<Lock>> {
+    let find = |t: &Transition<'_>| {
+        let mut idle = t.state.idle.iter(&t.state.locks);
+        idle.find(|idle| !wanted.contains(idle))
+    };
+    find(t).or_else(|| {
+        forget_lost(t, |_| true);
+        find(t)
+    })
+}
+
+/// Forgets leases that were lost and that no request id asks for, the oldest first: their locks are in use only so that
+/// whoever lost them can be told so, and are idle then.
+fn forget_lost(t: &mut Transition<'_>, is_meant: impl Fn(&Namespace) -> bool) {
+    let state = &*t.state;
+    let is_it = |number: &LeaseNumber| {
+        state.find_lease(*number).is_some_and(|slot| {
+            let lease = &state.leases[slot];
+            let namespace = state.locks[lease.lock].namespace;
+            !lease.keep && lease.requests().is_empty() && is_meant(state.namespaces.get(namespace))
+        })
+    };
+    let oldest = state.answered.iter().map(|(_, number)| *number).take(LOOK_MAX);
+    let lost: Vec<_> = oldest.filter(is_it).take(FORGET_MAX).collect();
+    for lease in lost {
+        t.record(Change::LeaseForgotten { lease });
     }
 }
 
@@ -223,15 +248,22 @@ fn forget_namespace(t: &mut Transition<'_>, of: Option<Slot<Account>>) {
     if let Some(empty) = empty {
         return super::sweep::forget_namespace(t, empty);
     }
-    let is_quiet = |lock: &Slot<Lock>| {
-        let namespace = state.namespaces.get(state.locks[*lock].namespace);
-        namespace.is_quiet() && is_it(namespace)
+    let quiet = |t: &Transition<'_>| -> Vec<Slot<Lock>> {
+        let is_quiet = |lock: &Slot<Lock>| {
+            let namespace = t.state.namespaces.get(t.state.locks[*lock].namespace);
+            namespace.is_quiet() && is_it(namespace)
+        };
+        let near = t.state.idle.iter(&t.state.locks).take(LOOK_MAX);
+        near.filter(is_quiet).take(FORGET_MAX).collect()
     };
-    let near = state.idle.iter(&state.locks).take(LOOK_MAX);
-    let mut found: Vec<_> = near.filter(is_quiet).take(FORGET_MAX).collect();
+    let mut found = quiet(t);
+    if found.is_empty() {
+        forget_lost(t, is_it);
+        found = quiet(t);
+    }
     if found.is_empty() && of.is_none() {
         // Those that are idle longest are in the way of others: whoever asks next will see further.
-        found = state.idle.iter(&state.locks).take(FORGET_MAX).collect();
+        found = t.state.idle.iter(&t.state.locks).take(FORGET_MAX).collect();
     }
     for lock in found {
         let namespace = t.state.locks[lock].namespace;
