@@ -6,7 +6,7 @@ use leasehold::Error;
 use leasehold::api::Code;
 use serde_json::{Value, json};
 
-use crate::output::plain;
+use crate::output::{plain, say};
 
 /// Anything that has no status of its own.
 pub(crate) const FAILED: u8 = 1;
@@ -78,11 +78,10 @@ impl Failure {
     }
 
     /// Says why, and gives the status.
-    #[expect(clippy::print_stderr, reason = "this is how a command fails")]
     pub(crate) fn report(&self) -> ExitCode {
         if !self.why.is_empty() {
             let lines: Vec<_> = self.why.lines().map(plain).collect();
-            eprintln!("leasehold: {}", lines.join("\n"));
+            say(&format!("leasehold: {}", lines.join("\n")));
         }
         ExitCode::from(self.status)
     }

@@ -20,7 +20,8 @@ impl Filter {
 /// Sends what is logged to standard error.
 pub(crate) fn init(filter: &str) -> Result<Filter, String> {
     let builder = tracing_subscriber::fmt().with_env_filter(parsed(filter)?);
-    let builder = builder.with_writer(std::io::stderr);
+    // Whoever read them may be gone. Saying so where nobody reads would end the server.
+    let builder = builder.with_writer(std::io::stderr).log_internal_errors(false);
     if std::io::stderr().is_terminal() {
         let builder = builder.with_target(false).with_filter_reloading();
         let filter = handle(builder.reload_handle());

@@ -10,7 +10,7 @@ use crate::ask::ask;
 use crate::connection::ServerArgs;
 use crate::duration::DurationArg;
 use crate::exit::Failure;
-use crate::output::{OutputArgs, plain, print, print_json};
+use crate::output::{OutputArgs, plain, print, print_json, say};
 use crate::screen::Screen;
 use crate::status::{ago, left, standing};
 use crate::table::Table;
@@ -179,13 +179,9 @@ impl LsArgs {
 }
 
 /// Not on standard output: a script that counts lines counts none.
-#[expect(clippy::print_stderr, reason = "a person should not wonder")]
 fn say_none(args: &LsArgs) -> Result<(), Failure> {
     let is_default = !args.all && args.state.is_none();
-    eprintln!(
-        "{}",
-        if is_default { "none is held (--all shows every lock)" } else { "there are none" }
-    );
+    say(if is_default { "none is held (--all shows every lock)" } else { "there are none" });
     Ok(())
 }
 

@@ -30,6 +30,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Says a line, or several, beside what is printed. If nobody listens any more, that is no reason to stop: `eprintln!`
+/// would.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Prints one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(|error| Failure::new(SYSTEM, error))?;

@@ -5,7 +5,7 @@ use leasehold::api::RevokeAllRequest;
 
 use crate::ask::ask;
 use crate::connection::ServerArgs;
-use crate::exit::Failure;
+use crate::exit::{Failure, USAGE};
 use crate::output::{OutputArgs, plain, print, print_json};
 
 const EXAMPLES: &str = "\
@@ -71,6 +71,11 @@ pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
 }
 
 async fn revoke_all(args: &RevokeArgs) -> Result<(), Failure> {
+    if args.server.namespace.is_some() {
+        let why = "--owner, --session and --principal end leases in every namespace: leave out --namespace and \
+                   LEASEHOLD_NAMESPACE";
+        return Err(Failure::new(USAGE, why));
+    }
     let request = RevokeAllRequest {
         owner: args.owner.clone(),
         session: args.session,

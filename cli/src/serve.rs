@@ -18,7 +18,7 @@ use crate::ask::told;
 use crate::config::{self, Args, Given, explain, located};
 use crate::exit::{self, Failure};
 use crate::log;
-use crate::output::{OutputArgs, print, print_json};
+use crate::output::{OutputArgs, print, print_json, say};
 use crate::rights;
 use settings::Reload;
 
@@ -99,9 +99,8 @@ fn doubts(settings: &Args) -> Result<Vec<String>, String> {
     Ok(Policy::load(file)?.doubts())
 }
 
-#[expect(clippy::print_stderr, reason = "beside what is printed, for people")]
 fn warn(why: &str) {
-    eprintln!("leasehold: warning: {why}");
+    say(&format!("leasehold: warning: {why}"));
 }
 
 async fn run(args: Args, settings: Reload) -> Result<(), String> {
@@ -125,17 +124,16 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
     done
 }
 
-#[expect(clippy::print_stderr, reason = "a person who starts a server wants to see this")]
 fn banner(args: &Args, address: std::net::SocketAddr) {
     let version = env!("CARGO_PKG_VERSION");
     let data =
         if args.ephemeral { "in memory only".into() } else { args.data.display().to_string() };
     let dialects: Vec<_> = args.dialects.iter().map(ToString::to_string).collect();
-    eprintln!("leasehold {version}");
-    eprintln!("  listening  http://{address}");
-    eprintln!("  data       {data}");
-    eprintln!("  dialects   {}", dialects.join(", "));
-    eprintln!("  auth       {}", args.authentication());
+    say(&format!("leasehold {version}"));
+    say(&format!("  listening  http://{address}"));
+    say(&format!("  data       {data}"));
+    say(&format!("  dialects   {}", dialects.join(", ")));
+    say(&format!("  auth       {}", args.authentication()));
 }
 
 /// All at once, so that whoever waits for the file never reads half a number.

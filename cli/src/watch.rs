@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::ask::ask;
 use crate::connection::ServerArgs;
 use crate::exit::Failure;
-use crate::output::{OutputArgs, plain, print, print_json};
+use crate::output::{self, OutputArgs, plain, print, print_json};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +107,6 @@ fn show_gap(output: OutputArgs, gap: &Gap) -> Result<(), Failure> {
     print(&format!("gap: something may be missing here: {}", plain(&gap.reason)))
 }
 
-#[expect(clippy::print_stderr, reason = "silence would look as if nothing happened")]
 fn say(what: &str) {
-    eprintln!("leasehold: {}; still trying", plain(what));
+    output::say(&format!("leasehold: {}; still trying", plain(what)));
 }

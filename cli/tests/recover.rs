@@ -23,6 +23,22 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
+#[test]
+fn a_folder_without_a_store_is_left_alone() {
+    let parent = folder();
+    for name in ["empty", "missing"] {
+        let data = parent.path().join(name);
+        if name == "empty" {
+            std::fs::create_dir(&data).unwrap();
+        }
+        let recovered = leasehold(&["recover", "--accept-loss"], &data);
+        assert_eq!(recovered.status.code(), Some(1));
+        let said = text(&recovered);
+        assert!(said.contains("there is nothing of a store in this folder"), "{said}");
+        assert!(std::fs::read_dir(&data).map_or(0, |files| files.count()) == 0, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn a_flipped_bit_in_a_hot_log_is_refused_and_recovered_from() {
     let parent = folder();

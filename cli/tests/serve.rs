@@ -49,6 +49,48 @@ async fn sigterm_answers_those_who_wait_and_exits_with_0() {
     assert_eq!((report.n_records, report.counts.n_active), (0, 1), "all of it is folded");
 }
 
+#[test]
+fn a_setting_with_which_nothing_would_work_is_refused() {
+    for setting in ["--batch-max", "--pending-max", "--name-bytes-max", "--group-max"] {
+        let said = check_config(&[setting, "0"], &[]);
+        assert!(said.contains(&format!("{setting}: is 0, but must be at least 1")), "{said}");
+    }
+    let said = check_config(&["--ttl-max", "0s"], &[]);
+    assert!(said.contains("--ttl-max: is 0"), "{said}");
+    let said = check_config(&["--retry-min", "5s", "--retry-max", "1s"], &[]);
+    assert!(said.contains("--retry-min is longer than --retry-max"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_whose_log_nobody_reads_any_more_goes_on() {
+    let folder = folder();
+    let port_file = folder.path().join("port");
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--listen=127.0.0.1:0", "--log=debug", "--free-space-min=0", "--data"]);
+    command.arg(folder.path().join("data")).arg("--port-file").arg(&port_file);
+    let mut server = command.stderr(std::process::Stdio::piped()).spawn().expect("the binary");
+    let began = Instant::now();
+    let port = loop {
+        let port =
+            std::fs::read_to_string(&port_file).ok().and_then(|port| port.trim().parse().ok());
+        if let Some(port) = port {
+            break port;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "it never listened");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    };
+    drop(server.stderr.take());
+    let client = Client::new(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
+    assert_eq!(client.acquire("db", "a", 60_000, json!({})).await.status, 200);
+    assert_eq!(
+        client.post("/v1/locks/db/revoke", json!({"reason": "r"})).await.unwrap().status,
+        200
+    );
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, Signal::TERM).expect("it is there");
+    assert!(server.wait().expect("its end").success());
+}
+
 #[tokio::test]
 async fn a_second_server_on_one_folder_refuses_to_start() {
     let data = folder();

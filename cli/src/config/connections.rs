@@ -16,7 +16,7 @@ pub(super) struct ConnectionArgs {
     /// health
     /// checks and to what renews or releases a lease.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_MAX", default_value_t = 10_000)]
-    connections_max: usize,
+    pub(super) connections_max: usize,
     /// Most restricted connections, in addition to connections-max. More wait until there is a place.
     #[arg(long, env = "LEASEHOLD_CONNECTIONS_RESERVED", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(1..))]

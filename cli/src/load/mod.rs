@@ -86,7 +86,7 @@ pub(crate) fn load(args: LoadArgs) -> Result<ExitCode, Failure> {
 async fn report(args: &LoadArgs) -> Result<Report, Failure> {
     args.plan.check()?;
     let client = args.connection.client()?;
-    client.ready().await?;
+    args.connection.server.greet(&client).await?;
     let world = Arc::new(World::new(client, args.plan.clone()));
     let progress = Progress::start(&world);
     let mut clients = JoinSet::new();

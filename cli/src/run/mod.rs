@@ -43,7 +43,7 @@ pub(crate) use warden::{WardenArgs, warden};
 pub(crate) use words::separated;
 
 use crate::exit::{Failure, SYSTEM};
-use crate::output::plain;
+use crate::output::{self, plain};
 
 /// Before the end of the lease, for the kill to reach everybody.
 const KILL_BEFORE: Duration = Duration::from_millis(250);
@@ -192,7 +192,6 @@ fn kill_before(ttl: Duration) -> Duration {
 }
 
 /// Tells whoever started us, beside what the command says.
-#[expect(clippy::print_stderr, reason = "standard output is the command's")]
 fn say(what: &str) {
-    eprintln!("leasehold: {}", plain(what));
+    output::say(&format!("leasehold: {}", plain(what)));
 }

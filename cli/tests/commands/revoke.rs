@@ -59,6 +59,7 @@ fn whose_leases_is_said_exactly_once() {
         &["revoke", "--owner", "b", "--session", "1", "--reason", "x"],
         &["revoke", "a", "--dry-run", "--reason", "x"],
         &["revoke", "--owner", "b"],
+        &["revoke", "--owner", "b", "--namespace", "c", "--reason", "x"],
     ] {
         assert_eq!(world.leasehold(wrong).code, 64, "{wrong:?}");
     }

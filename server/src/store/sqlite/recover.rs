@@ -42,8 +42,12 @@ pub struct Recovered {
 
 /// Makes a store out of what is sound in a folder whose store refuses to start. One that does not is left alone.
 pub fn recover(data: &Path) -> Result<Recovered, Error> {
-    let lock_file = LockFile::take(data)?;
     let journal = journal_path(data);
+    if ![&journal, &tables_path(data), &data.join(MARK)].iter().any(|file| file.exists()) {
+        let why = format!("{}: there is nothing of a store in this folder", data.display());
+        return Err(Error::Refused(why));
+    }
+    let lock_file = LockFile::take(data)?;
     // If there is no journal, nobody can be using it either.
     let _dir_lock = if journal.is_file() { Some(lock_file.lock(&journal)?) } else { None };
     let part = data.join(PART);
