@@ -144,8 +144,13 @@ fn there_are_as_many_workers_as_it_was_told_or_one_for_each_processor() {
     let n_processors = std::thread::available_parallelism().unwrap().get();
     for (flag, expected) in [("--workers=3", 3), ("--workers=0", n_processors)] {
         let server = Process::start(BINARY, data.path(), &["--ephemeral", flag]);
-        let n = threads(&server).iter().filter(|name| name.starts_with("worker-")).count();
-        assert_eq!(n, expected, "{flag}");
+        let n = || threads(&server).iter().filter(|name| name.starts_with("worker-")).count();
+        // A thread gives itself its name, perhaps after the server has said that it listens.
+        let began = Instant::now();
+        while n() < expected && began.elapsed() < Duration::from_secs(10) {
+            std::thread::yield_now();
+        }
+        assert_eq!(n(), expected, "{flag}");
     }
 }
 

@@ -3352,7 +3352,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Where the list goes on. */
-                cursor?: number;
+                cursor?: string;
                 /** @description Most of them. */
                 limit?: number;
             };

@@ -20,7 +20,7 @@ use crate::dialect::Dialect;
 pub(crate) use chapter::Chapter;
 pub(crate) use operation::Operation;
 pub(crate) use page::routes;
-pub(crate) use schema::{millis, seconds, text, whole};
+pub(crate) use schema::{cursor, millis, seconds, text, whole};
 pub(crate) use server::Health;
 
 const ABOUT: &str = "One lock server that speaks several protocols. Each is a chapter here and can be switched off; \

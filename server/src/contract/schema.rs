@@ -137,6 +137,11 @@ pub(crate) fn text(bytes: RangeInclusive<usize>) -> Value {
     json!({"type": "string", "minLength": usize::from(*bytes.start() > 0), "maxLength": bytes.end()})
 }
 
+/// Where a list of names goes on.
+pub(crate) fn cursor() -> Value {
+    json!({"type": "string", "pattern": "^([0-9a-f]{2})+$"})
+}
+
 /// A whole number in these bounds.
 pub(crate) fn whole(bounds: RangeInclusive<u64>) -> Value {
     json!({"type": "integer", "minimum": bounds.start(), "maximum": bounds.end()})

@@ -1,6 +1,5 @@
 //! Where a list of names goes on, as clients see it: the last name in hexadecimal digits. It means the same after a
-//! restart,
-//! and whether or not the lock of that name is still there.
+//! restart, and whether or not the lock of that name is still there.
 
 use std::fmt::Write;
 
@@ -13,7 +12,8 @@ pub(crate) fn of(name: &str) -> String {
     })
 }
 
-/// The name of a cursor, if it is one.
+/// The name of a cursor, if it is one. Digits that are no text, which we never gave anybody, are a place in the list as
+/// good as any.
 pub(crate) fn parse(cursor: &str) -> Option<Box<str>> {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     if cursor.is_empty() || !cursor.len().is_multiple_of(2) || !cursor.bytes().all(is_hex) {
@@ -21,7 +21,7 @@ pub(crate) fn parse(cursor: &str) -> Option<Box<str>> {
     }
     let bytes = (0..cursor.len()).step_by(2).map(|at| u8::from_str_radix(&cursor[at..at + 2], 16));
     let bytes: Vec<u8> = bytes.collect::<Result<_, _>>().ok()?;
-    String::from_utf8(bytes).ok().map(Into::into)
+    Some(String::from_utf8_lossy(&bytes).into())
 }
 
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod tests {
         for name in ["a", "orders/42", "schl\u{fc}ssel", "\u{0}"] {
             assert_eq!(parse(&of(name)).as_deref(), Some(name));
         }
-        for wrong in ["", "6", "6G", "ff", "6A", "-1", "\u{fc}\u{fc}"] {
+        for wrong in ["", "6", "6G", "6A", "-1", "\u{fc}\u{fc}"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

@@ -7,7 +7,7 @@ use super::wire::{
     Acquired, Done, FolderMade, FolderShown, Locked, Locks, SessionShown, Sessions, Status, Written,
 };
 use crate::app::App;
-use crate::contract::{Chapter, Operation, text, whole};
+use crate::contract::{Chapter, Operation, cursor, text, whole};
 
 /// What may be wrong with any request.
 const ANY: &[u16] = &[400, 401, 500, 503];
@@ -49,7 +49,7 @@ fn admin() -> [Operation; 2] {
     [
         Operation::new("get", "/admin/locks", "listFileLocks", "All locks of files")
             .in_query("limit", whole(1..=PAGE_MAX), false, "Most of them.")
-            .in_query("cursor", whole(0..=u64::MAX), false, "Where the list goes on.")
+            .in_query("cursor", cursor(), false, "Where the list goes on.")
             .answer::<Locks>(200, "These, whoever has them.")
             .refuse::<Failure>(&[400, 500, 503]),
         at_path(Operation::new(
