@@ -277,9 +277,9 @@ fn epoch_ms(at: &Datetime) -> Option<i64> {
         Offset::Custom { minutes } => i64::from(minutes),
     };
     let days = days_from_epoch(date.year.into(), date.month.into(), date.day.into());
-    let seconds = i64::from(time.hour) * 3600
-        + i64::from(time.minute) * 60
-        + i64::from(time.second.unwrap_or(0))
+    #[allow(clippy::useless_conversion, reason = "in toml 0.9 there always is one")]
+    let second = Option::<u8>::from(time.second).unwrap_or(0);
+    let seconds = i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + i64::from(second)
         - offset_minutes * 60;
     Some((days * 86_400 + seconds) * 1000)
 }
