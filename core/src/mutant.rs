@@ -79,9 +79,9 @@ pub enum Mutant {
     HeldFromRequest,
     /// Core: of leases that wait together, each is noted.
     WaitNotedOfEachMember,
-    /// Core: only who waits for itself is found.
+    /// Core: a deadlock of two or more owners is missed; only an owner that waits for itself is found.
     DeadlockOfTwoUnseen,
-    /// Core: nobody is seen to wait for whoever is before in the queue.
+    /// Core: a deadlock through the first waiter of a queue is missed; only holders are looked at.
     DeadlockInQueueUnseen,
     /// Core: whoever waits is suspected.
     DeadlockWithoutCircle,

@@ -15,7 +15,7 @@ struct Seen {
     authority: Arc<Authority>,
     principal: Principal,
     right: Right,
-    /// What is its principal's own is seen too, whatever its rights are.
+    /// Whether the principal also sees its own leases on locks it has no right to read.
     with_own: bool,
 }
 

@@ -14,7 +14,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// Why a body could not be used. Each dialect says it in its own shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadBody {
-    /// It is said to be something else than JSON.
+    /// Its Content-Type names something other than JSON.
     NotJson(String),
     /// It is too large.
     TooLarge(usize),

@@ -99,8 +99,8 @@ impl<W: Work> Lead<W> {
         }
     }
 
-    /// What a worker's flusher does each time its bell rings: what was asked is seen to, here and now if it is little
-    /// and nobody else is about, or else by the engine's thread.
+    /// What a worker's flusher does each time its bell rings. A few questions are answered here, if nobody else is
+    /// doing a round; otherwise the engine's thread is woken.
     pub(crate) fn flush(&self, worker: usize) {
         let n_asked = self.inbox.n_asked();
         if n_asked == 0 {
