@@ -144,6 +144,9 @@ pub struct ReleasedAll {
     pub released: bool,
     /// One for each lease, in the order of the request.
     pub leases: Vec<ReleasedLease>,
+    /// What is wrong, in words, if none was active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// What became of one of them.

@@ -10,8 +10,7 @@ use crate::Event;
 pub struct History {
     /// What happened.
     pub events: Vec<PastEvent>,
-    /// Where older events begin; none if there are none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Where older events begin; `null` if there are none.
     pub next_cursor: Option<String>,
 }
 

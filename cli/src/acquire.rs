@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{DurationArg, glance};
+use crate::duration::{DurationArg, glance, lasting};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
@@ -42,7 +42,7 @@ pub(crate) struct AcquireArgs {
     /// The lock's name.
     lock: String,
     /// How long the lease lasts: 30s, or as long as the session.
-    #[arg(long)]
+    #[arg(long, value_parser = lasting)]
     ttl: Option<DurationArg>,
     /// Wait in the queue this long: seconds, or with a unit. Not at all if left out.
     #[arg(short, long, value_name = "SECONDS")]

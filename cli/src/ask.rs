@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::api::Reason;
+use leasehold::api::{Code, Reason};
 use leasehold::{Error, Retry};
 
 use crate::exit::{Failure, SYSTEM};
@@ -62,6 +62,8 @@ where
 fn may_help(error: &Error) -> bool {
     match error {
         Error::NotAcquired(no) => no.reason == Reason::BusyRetry,
+        // It lasts as long as its operator wants.
+        Error::Failed { failure, .. } if failure.code == Code::Maintenance => false,
         error => error.is_retryable(),
     }
 }

@@ -28,11 +28,19 @@ impl FromStr for DurationArg {
     /// A number without a unit is seconds, as `flock -w` takes them.
     fn from_str(text: &str) -> Result<Self, String> {
         let duration = match text.parse::<f64>() {
-            Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
-            Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+            Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+            Err(_) => humantime::parse_duration(text).ok(),
         };
-        duration.map(Self)
+        duration.map(Self).ok_or_else(|| {
+            "not a duration; write 30s, 250ms, 5m, \"1h 30m\", or a number of seconds".into()
+        })
     }
+}
+
+/// A duration of something that has to last.
+pub(crate) fn lasting(text: &str) -> Result<DurationArg, String> {
+    let DurationArg(duration) = text.parse()?;
+    if duration.is_zero() { Err("must be more than 0".into()) } else { Ok(DurationArg(duration)) }
 }
 
 impl fmt::Display for DurationArg {
@@ -72,6 +80,12 @@ mod tests {
         for bad in ["", "-1", "NaN", "inf", "soon"] {
             assert!(millis(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_has_to_last_is_more_than_nothing() {
+        assert_eq!(lasting("0s"), Err("must be more than 0".into()));
+        assert_eq!(lasting("1ms").map(DurationArg::millis), Ok(1));
     }
 
     #[test]

@@ -103,15 +103,40 @@ impl From<Error> for Failure {
                 FORBIDDEN
             }
             Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
+            Error::Failed { failure, .. } if failure.code == Code::InvalidRequest => USAGE,
             error if error.is_retryable() => UNREACHABLE,
             _ => REFUSED,
         };
-        let mut why = error.to_string();
+        let mut why = as_typed(error.to_string());
         if matches!(error, Error::Unreachable(_)) {
             why += ". Is the server running? Check --url or LEASEHOLD_URL";
         }
         Self { answer: Some(answer(&error)), ..Self::new(status, plain(&why)) }
     }
+}
+
+/// What a field of a request is called on the command line.
+const FLAGS: [(&str, &str); 9] = [
+    ("ttl_ms or extend_by_ms", "--ttl"),
+    ("ttl_ms", "--ttl"),
+    ("extend_by_ms", "--ttl"),
+    ("wait_ms", "--wait"),
+    ("grace_ms", "--grace"),
+    ("owner_id", "--owner"),
+    ("request_id", "--request-id"),
+    ("metadata", "--metadata"),
+    ("limit", "--limit"),
+];
+
+/// An error that begins with the name of a field, told of what the user typed instead.
+fn as_typed(why: String) -> String {
+    FLAGS
+        .iter()
+        .find_map(|(field, flag)| {
+            let rest = why.strip_prefix(field)?;
+            rest.starts_with([':', ' ']).then(|| format!("{flag}{rest}"))
+        })
+        .unwrap_or(why)
 }
 
 /// The server's own words if there are any.

@@ -7,7 +7,7 @@ use leasehold::api::RenewRequest;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{DurationArg, glance};
+use crate::duration::{DurationArg, glance, lasting};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, plain, print, print_json};
 use crate::proof::ProofArgs;
@@ -26,7 +26,7 @@ pub(crate) struct RenewArgs {
     #[command(flatten)]
     proof: ProofArgs,
     /// It then lasts at least this long from now.
-    #[arg(long, default_value = "30s")]
+    #[arg(long, default_value = "30s", value_parser = lasting)]
     ttl: DurationArg,
     #[command(flatten)]
     output: OutputArgs,

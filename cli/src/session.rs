@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{DurationArg, glance};
+use crate::duration::{DurationArg, glance, lasting};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
@@ -51,7 +51,7 @@ enum SessionCommand {
 #[derive(Args, Debug)]
 struct OpenArgs {
     /// How long it lasts without a keep-alive.
-    #[arg(long, default_value = "30s")]
+    #[arg(long, default_value = "30s", value_parser = lasting)]
     ttl: DurationArg,
     /// Print lines for a shell to `eval`.
     #[arg(long, conflicts_with = "json")]

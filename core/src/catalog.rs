@@ -6,37 +6,57 @@
 use crate::arena::{Arena, Slot};
 use crate::lock::Lock;
 
-/// Most slots in one piece: moving half of them up costs less than finding the place.
-const PIECE_MAX: usize = 512;
+/// Most slots in one piece. Each comparison within a piece reads a lock and its name from somewhere in memory, so
+/// pieces are small; each piece is a place in one list, so they are not tiny.
+const PIECE_MAX: usize = 128;
 
 /// Slots in pieces that are never empty, in order.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    pieces: Vec<Vec<Slot<Lock>>>,
+    pieces: Vec<Piece>,
+}
+
+struct Piece {
+    slots: Vec<Slot<Lock>>,
+    /// No name in this piece is after this one, and every name in the next piece is. Nobody looks at the last
+    /// piece's.
+    until: Box<str>,
 }
 
 impl Catalog {
     /// Puts a lock in its place.
     pub(crate) fn insert(&mut self, locks: &Arena<Lock>, slot: Slot<Lock>) {
         let name = &*locks[slot].name;
-        let is_last = self.last().is_none_or(|last| *locks[last].name < *name);
-        if is_last {
-            return self.push(slot);
-        }
-        let (piece, at) = self.find(locks, name);
-        let slots = &mut self.pieces[piece];
+        let Some(last) = self.pieces.last() else {
+            return self.pieces.push(Piece { slots: vec![slot], until: "".into() });
+        };
+        let is_last = last.slots.last().is_none_or(|last| *locks[*last].name < *name);
+        let (piece, at) = match is_last {
+            true => (self.pieces.len() - 1, last.slots.len()),
+            false => self.find(locks, name),
+        };
+        let slots = &mut self.pieces[piece].slots;
         slots.insert(at, slot);
         if slots.len() > PIECE_MAX {
-            let upper = slots.split_off(slots.len() / 2);
-            self.pieces.insert(piece + 1, upper);
+            // Names that come in order leave full pieces behind.
+            let half = if is_last { PIECE_MAX } else { PIECE_MAX / 2 };
+            self.split(locks, piece, half);
         }
+    }
+
+    fn split(&mut self, locks: &Arena<Lock>, piece: usize, at: usize) {
+        let lower = &mut self.pieces[piece];
+        let slots = lower.slots.split_off(at);
+        let until = locks[lower.slots[at - 1]].name.clone();
+        let until = std::mem::replace(&mut lower.until, until);
+        self.pieces.insert(piece + 1, Piece { slots, until });
     }
 
     /// Takes a lock out that is in it.
     pub(crate) fn remove(&mut self, locks: &Arena<Lock>, slot: Slot<Lock>) {
         let (piece, at) = self.find(locks, &locks[slot].name);
-        self.pieces[piece].remove(at);
-        if self.pieces[piece].is_empty() {
+        self.pieces[piece].slots.remove(at);
+        if self.pieces[piece].slots.is_empty() {
             self.pieces.remove(piece);
         }
     }
@@ -52,27 +72,15 @@ impl Catalog {
         name: &str,
     ) -> impl Iterator<Item = Slot<Lock>> + use<'a> {
         let (piece, at) = self.find(locks, name);
-        self.pieces.iter().skip(piece).flatten().skip(at).copied()
-    }
-
-    fn last(&self) -> Option<Slot<Lock>> {
-        self.pieces.last().and_then(|piece| piece.last().copied())
-    }
-
-    fn push(&mut self, slot: Slot<Lock>) {
-        match self.pieces.last_mut() {
-            Some(piece) if piece.len() < PIECE_MAX => piece.push(slot),
-            _ => self.pieces.push(vec![slot]),
-        }
+        self.pieces.iter().skip(piece).flat_map(|piece| &piece.slots).skip(at).copied()
     }
 
     /// Where `name` is, or would be: piece and place.
     fn find(&self, locks: &Arena<Lock>, name: &str) -> (usize, usize) {
-        let is_before = |slot: &Slot<Lock>| *locks[*slot].name < *name;
-        let ends_before = |piece: &Vec<Slot<Lock>>| piece.last().is_some_and(is_before);
-        let piece = self.pieces.partition_point(ends_before);
-        let at = self.pieces.get(piece).map_or(0, |slots| slots.partition_point(is_before));
-        (piece, at)
+        let Some((last, bounded)) = self.pieces.split_last() else { return (0, 0) };
+        let piece = bounded.partition_point(|piece| *piece.until < *name);
+        let slots = &bounded.get(piece).unwrap_or(last).slots;
+        (piece, slots.partition_point(|slot| *locks[*slot].name < *name))
     }
 }
 

@@ -145,7 +145,12 @@ pub enum Rejection {
     /// Maintenance is on: nothing new is granted.
     Maintenance,
     /// Too many wait for this lock.
-    QueueFull,
+    QueueFull {
+        /// How many may.
+        queue_max: usize,
+        /// Who is in the way.
+        holding: Box<Holding>,
+    },
     /// The holders or waiters of this lock agreed on another count.
     LimitDiffers {
         /// The count they agreed on.

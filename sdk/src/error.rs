@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed};
+use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed, Reason};
 
 use crate::Lost;
 
@@ -80,9 +80,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::NotAcquired(no) => match &no.current_owner_id {
-                Some(owner) => write!(f, "{} (by {owner})", no.error),
-                None => f.write_str(&no.error),
+            Error::NotAcquired(no) => match (&no.current_owner_id, no.reason) {
+                (Some(owner), Reason::Held) => write!(f, "{} (by {owner})", no.error),
+                (Some(owner), Reason::Grace) => write!(f, "{} ({owner})", no.error),
+                (Some(owner), _) => write!(f, "{}; {owner} holds it", no.error),
+                (None, _) => f.write_str(&no.error),
             },
             Error::NotRenewed(no) => f.write_str(&no.error),
             Error::NotReleased(no) => f.write_str(&no.error),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_api::Reason;
+use leasehold_api::{Code, Reason};
 
 use crate::clock::Moment;
 use crate::{Client, Error, random};
@@ -87,6 +87,12 @@ impl Attempts {
                 } else {
                     pause
                 }
+            }
+            // It lasts as long as its operator wants: whoever does not wait has its answer.
+            Error::Failed { failure, .. }
+                if failure.code == Code::Maintenance && self.manner == Manner::Once =>
+            {
+                return None;
             }
             error if error.is_retryable() => {
                 self.n_failures += 1;
@@ -174,6 +180,14 @@ mod tests {
     fn what_makes_no_sense_is_not_tried_again() {
         assert_eq!(again(Manner::Return, &Error::Invalid("no".into())), None);
         assert_eq!(again(Manner::Once, &refusal(Reason::QueueFull)), None);
+    }
+
+    #[test]
+    fn maintenance_is_an_answer_to_those_who_do_not_wait() {
+        let failure = leasehold_api::Failure::new(Code::Maintenance, "in maintenance");
+        let maintenance = Error::Failed { status: 503, failure };
+        assert_eq!(again(Manner::Once, &maintenance), None);
+        assert!(again(Manner::Queue, &maintenance).is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::contain::Contain;
 use crate::connection::ConnectionArgs;
-use crate::duration::DurationArg;
+use crate::duration::{DurationArg, lasting};
 use crate::exit::{CONFLICT, Failure, USAGE};
 use crate::json;
 
@@ -83,7 +83,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u32>,
     /// How long the lease lasts if the server does not hear from us.
-    #[arg(long, default_value = "30s")]
+    #[arg(long, default_value = "30s", value_parser = lasting)]
     pub(super) ttl: DurationArg,
     /// Keep the lock at least this long, also if the command ends sooner: so that the next host does not run it again.
     #[arg(long, value_name = "TIME")]

@@ -153,10 +153,22 @@ pub(crate) fn in_the_way(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
     }
 }
 
+/// As many wait for this lock as may.
+pub(super) fn queue_full(t: &Transition<'_>, slot: Slot<Lock>) -> Option<Rejection> {
+    let n_waiting = t.state.locks[slot].queue().map_or(0, |queue| queue.len());
+    let queue_max = t.limits.queue_max;
+    (n_waiting >= queue_max)
+        .then(|| Rejection::QueueFull { queue_max, holding: Box::new(holding(t, slot)) })
+}
+
 fn held(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
+    Rejection::Held(Box::new(holding(t, slot)))
+}
+
+fn holding(t: &Transition<'_>, slot: Slot<Lock>) -> Holding {
     let holder = t.state.holders(slot).next().map(|holder| &t.state.leases[holder]);
     let deadline = holder.and_then(|lease| t.state.deadline(lease).finite());
-    Rejection::Held(Box::new(Holding {
+    Holding {
         owner: holder.map(|lease| t.state.owner(lease.owner).clone()),
         lease: holder.map(|lease| (lease.dialect, lease.number)),
         granted_at: holder.map_or(t.now, |lease| lease.granted_at),
@@ -164,7 +176,7 @@ fn held(t: &Transition<'_>, slot: Slot<Lock>) -> Rejection {
         remaining: deadline.map(|deadline| deadline.since(t.now)),
         n_waiting: t.state.locks[slot].queue().map_or(0, |queue| queue.len()),
         metadata: holder.and_then(|lease| lease.extra.as_ref()?.metadata.clone()),
-    }))
+    }
 }
 
 /// All counted holders and waiters of a lock agree on the count.
@@ -216,9 +228,8 @@ fn queue(
     let lock = t.state.find_lock(&acquire.lock);
     let (asked, waits) = (request.as_ref(), true);
     room::check(t, &Need { acquire: &acquire, request: asked, lock, waits })?;
-    let n_waiting = lock.and_then(|lock| t.state.locks[lock].queue()).map_or(0, |q| q.len());
-    if n_waiting >= t.limits.queue_max {
-        return Err(Rejection::QueueFull);
+    if let Some(full) = lock.and_then(|lock| queue_full(t, lock)) {
+        return Err(full);
     }
     let deadline = t.now + acquire.wait.span();
     let (phase, token) = (Phase::Waiting, Token::ZERO);

@@ -135,9 +135,8 @@ fn queue(
 ) -> Result<AcquiredAll, Rejection> {
     for (n, acquire) in each.iter().enumerate() {
         let lock = t.state.find_lock(&acquire.lock);
-        let n_waiting = lock.and_then(|lock| t.state.locks[lock].queue()).map_or(0, |q| q.len());
-        if n_waiting >= t.limits.queue_max {
-            return Err(member(n, Rejection::QueueFull));
+        if let Some(full) = lock.and_then(|lock| acquire::queue_full(t, lock)) {
+            return Err(member(n, full));
         }
     }
     room::check_all(t, &each, request.as_ref(), true)?;

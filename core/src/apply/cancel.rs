@@ -30,8 +30,9 @@ pub(crate) fn cancel(t: &mut Transition<'_>, cancel: &Cancel) -> Result<bool, Re
     };
     if let Some(name) = &cancel.lock {
         let mut locks = t.state.together(slot).into_iter().map(|lease| t.state.leases[lease].lock);
+        // It waits, but not for this lock.
         if !locks.any(|lock| t.state.locks[lock].name == *name) {
-            return Err(Rejection::RequestConflict);
+            return Ok(false);
         }
     }
     let lock = t.state.leases[slot].lock;

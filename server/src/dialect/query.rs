@@ -6,13 +6,19 @@ use axum::extract::Query;
 use axum::http::Uri;
 use serde::de::DeserializeOwned;
 
+use crate::http::mistake;
+
 /// The parameters, percent-decoded; or what is wrong with them, in words.
 pub(super) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
     if !is_text(uri.query().unwrap_or_default()) {
         return Err("the query: is not percent-encoded UTF-8".into());
     }
     let parsed = Query::try_from_uri(uri);
-    let Query(parameters) = parsed.map_err(|error| format!("the query: {}", error.body_text()))?;
+    let Query(parameters) = parsed.map_err(|error| {
+        let why = error.body_text();
+        let why = why.strip_prefix("Failed to deserialize query string: ").unwrap_or(&why);
+        format!("the query: {}", mistake::in_words(why))
+    })?;
     Ok(parameters)
 }
 

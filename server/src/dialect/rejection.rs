@@ -10,7 +10,7 @@ pub(super) fn in_words(rejection: &Rejection) -> &'static str {
         Rejection::Member { why, .. } => in_words(why),
         Rejection::Repeated { .. } => "a lock is named twice in the request",
         Rejection::Maintenance => "the server is in maintenance",
-        Rejection::QueueFull => "the queue of this lock is full (queue-max)",
+        Rejection::QueueFull { .. } => "the queue of this lock is full (queue-max)",
         Rejection::LimitDiffers { .. } => "the holders or waiters of this lock use another limit",
         Rejection::RequestConflict => "request_id was used for another request",
         Rejection::RequestSpent(_) => {

@@ -11,6 +11,8 @@ use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
+use super::mistake;
+
 /// Why a body could not be used. Each dialect says it in its own shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum BadBody {
@@ -137,7 +139,12 @@ fn parse_and_explain<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
         let inner = error.into_inner();
         match inner.classify() {
             serde_json::error::Category::Data if path == "." => BadBody::Field(inner.to_string()),
-            serde_json::error::Category::Data => BadBody::Field(format!("{path}: {inner}")),
+            serde_json::error::Category::Data => {
+                BadBody::Field(format!("{path}: {}", mistake::in_words(&inner.to_string())))
+            }
+            _ if inner.to_string().starts_with("recursion limit exceeded") => {
+                BadBody::Field("the body is nested deeper than 127 levels".into())
+            }
             _ => BadBody::Syntax(inner.to_string()),
         }
     })?;
@@ -167,6 +174,8 @@ mod tests {
         assert!(why(r#"{"owner_id":"a","owner_id":"b","ttl_ms":5}"#).contains("owner_id"));
         assert_eq!(why(r#" ["a",5]"#), "the body must be a JSON object");
         assert!(why("").starts_with("the body is not JSON"));
+        let deep = format!("{{\"owner_id\":{}", "[".repeat(1_000));
+        assert_eq!(why(&deep), "the body is nested deeper than 127 levels");
         assert!(why(r#"{"owner_id":"a","ttl_ms":5} x"#).starts_with("the body is not JSON"));
     }
 }

@@ -8,6 +8,7 @@ mod aside;
 pub(crate) mod body;
 mod connection;
 pub(crate) mod forwarded;
+pub(crate) mod mistake;
 mod options;
 mod outgoing;
 pub(crate) mod pieces;

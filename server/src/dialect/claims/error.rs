@@ -143,9 +143,9 @@ impl From<Rejection> for Refusal {
         match rejection {
             // Whose claim it is, is nobody else's business.
             Rejection::NoSuchLease | Rejection::NotOwner => Self::no_such_claim(),
-            Rejection::QueueFull => {
-                full("Too many claims are waiting for this resource (queue-max)")
-            }
+            Rejection::QueueFull { queue_max, .. } => full(&format!(
+                "Too many claims are waiting for this resource: {queue_max} may (queue-max)"
+            )),
             Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::Ended(how) => Self::conflict(ended(how), None),
             Rejection::StillWaiting => Self::conflict(STILL_WAITING, None),

@@ -176,7 +176,7 @@ impl From<Rejection> for Refusal {
     fn from(rejection: Rejection) -> Self {
         let conflict = |code, why: &str| Self::new(StatusCode::CONFLICT, code, why);
         match rejection {
-            Rejection::Held(_) | Rejection::QueueFull | Rejection::LimitDiffers { .. } => {
+            Rejection::Held(_) | Rejection::QueueFull { .. } | Rejection::LimitDiffers { .. } => {
                 conflict(Code::LockHeld, "the lock is held by another owner")
             }
             Rejection::Grace { .. } => {

@@ -30,6 +30,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, why)
     }
 
+    /// The same, about one of several locks.
+    pub(super) fn of_member(mut self, n: usize) -> Self {
+        self.failure.error = format!("locks[{n}]: {}", self.failure.error);
+        self
+    }
+
     /// The request makes sense, and the server cannot answer it.
     pub(super) fn failed(why: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)
@@ -108,11 +114,9 @@ impl From<Rejection> for Refusal {
                 Code::RequestIdSpent,
                 format!("request_id was used for this before, and its lease has {}", word(how)),
             ),
-            Rejection::NoSuchSession => Self::new(
-                StatusCode::NOT_FOUND,
-                Code::NoSuchSession,
-                "session_id: session not found, or ended",
-            ),
+            Rejection::NoSuchSession => {
+                Self::new(StatusCode::NOT_FOUND, Code::NoSuchSession, "session not found, or ended")
+            }
             Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::TokensExhausted => conflict(
                 Code::LimitReached,
@@ -126,10 +130,10 @@ impl From<Rejection> for Refusal {
             Rejection::Repeated { n } => Self::invalid(format!(
                 "locks[{n}].lock_name: this lock is named twice in the request"
             )),
-            Rejection::Member { why, .. } => (*why).into(),
+            Rejection::Member { n, why } => Self::from(*why).of_member(n),
             Rejection::Held(_)
             | Rejection::Grace { .. }
-            | Rejection::QueueFull
+            | Rejection::QueueFull { .. }
             | Rejection::NoSuchLease
             | Rejection::NotOwner
             | Rejection::Ended(_)

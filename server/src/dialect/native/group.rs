@@ -17,7 +17,7 @@ use leasehold_core::{
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, Namespace, Received};
-use super::lock::{self, BUSY_RETRY_MS};
+use super::lock;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
@@ -53,16 +53,19 @@ pub(super) async fn acquire(
         Ok(Ok(WaitedAll::Granted { grants, undelivered })) => {
             Ok(door::Answer::new(acquired(&app, now, &request, &grants), undelivered))
         }
-        Ok(Ok(WaitedAll::Over { n, view })) => Ok(lock::wait_over(&app, key(n), &view).into()),
-        Ok(Err(Rejection::Member { n, why })) => Ok(lock::not_acquired(&app, key(n), *why)?.into()),
+        Ok(Ok(WaitedAll::Over { n, view })) => {
+            Ok(lock::wait_over(&app, key(n), wait, &view).into())
+        }
+        Ok(Err(Rejection::Member { n, why })) => {
+            let refused = lock::not_acquired(&app, key(n), *why);
+            Ok(refused.map_err(|refusal| refusal.of_member(n))?.into())
+        }
         // One lock alone is a member of nothing.
         Ok(Err(rejection)) if request.locks.len() == 1 => {
             Ok(lock::not_acquired(&app, key(0), rejection)?.into())
         }
         Ok(Err(rejection)) => Err(rejection.into()),
-        Err(engine::Error::Busy) => {
-            Ok(lock::refuse(&app, key(0), Reason::BusyRetry, None, BUSY_RETRY_MS).into())
-        }
+        Err(engine::Error::Busy) => Ok(lock::busy(&app, key(0)).into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -231,7 +234,8 @@ pub(super) async fn release(
     let leases: Vec<_> = leases.collect();
     let released = leases.iter().any(|lease| lease.released);
     let status = if released { StatusCode::OK } else { StatusCode::CONFLICT };
-    Ok(json(status, &ReleasedAll { released, leases }))
+    let error = (!released).then(|| "none of these leases is active; nothing was released".into());
+    Ok(json(status, &ReleasedAll { released, leases, error }))
 }
 
 pub(super) async fn cancel_one(

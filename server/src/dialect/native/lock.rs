@@ -28,7 +28,7 @@ use crate::http::json;
 /// How much of a queue is shown.
 const QUEUE_SHOWN: usize = 100;
 /// When to come back if another process held the database.
-pub(super) const BUSY_RETRY_MS: u64 = 50;
+const BUSY_RETRY_MS: u64 = 50;
 
 type Answer = Result<Response, Refusal>;
 
@@ -58,11 +58,9 @@ pub(super) async fn acquire(
         Ok(Ok(Waited::Granted(Granted { grant, undelivered }))) => {
             Ok(door::Answer::new(acquired(&app, now, key, *grant), undelivered))
         }
-        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, &view).into()),
+        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, wait, &view).into()),
         Ok(Err(rejection)) => Ok(not_acquired(&app, key, rejection)?.into()),
-        Err(engine::Error::Busy) => {
-            Ok(refuse(&app, key, Reason::BusyRetry, None, BUSY_RETRY_MS).into())
-        }
+        Err(engine::Error::Busy) => Ok(busy(&app, key).into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -108,27 +106,38 @@ fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
 pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Answer {
     match rejection {
         Rejection::Held(holding) => {
-            let Holding { owner, deadline, remaining, n_waiting, metadata, .. } = *holding;
-            let retry = app.retry.after(remaining, n_waiting).as_millis();
-            let current = owner.map(|owner| Current { owner, deadline, metadata });
-            Ok(refuse(app, key, Reason::Held, current, retry))
+            let retry = app.retry.after(holding.remaining, holding.n_waiting).as_millis();
+            let current = Current::of(*holding);
+            let why = match current {
+                Some(_) => "the lock is held",
+                None => "the lock is free, but others wait for it",
+            };
+            Ok(refuse(app, key, Reason::Held, why, current, retry))
         }
         Rejection::Grace { owner, grace_until, .. } => {
             let remaining = grace_until.since(app.engine.now());
             let retry = app.retry.after(Some(remaining), 0).as_millis();
             let deadline = Some(grace_until);
             let current = Current { owner, deadline, metadata: None };
-            Ok(refuse(app, key, Reason::Grace, Some(current), retry))
+            let why = "the lock is reserved for its last owner";
+            Ok(refuse(app, key, Reason::Grace, why, Some(current), retry))
         }
-        Rejection::QueueFull => {
+        Rejection::QueueFull { queue_max, holding } => {
             let retry = app.retry.max.as_millis();
-            Ok(refuse(app, key, Reason::QueueFull, None, retry))
+            let why = format!("the queue of this lock is full: {queue_max} may wait (queue-max)");
+            Ok(refuse(app, key, Reason::QueueFull, why, Current::of(*holding), retry))
         }
         other => Err(other.into()),
     }
 }
 
-pub(super) fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
+/// The database is another process's for the moment: nothing was done.
+pub(super) fn busy(app: &App, key: LockKey) -> Response {
+    let why = "another process holds the database; the request had no effect";
+    refuse(app, key, Reason::BusyRetry, why, None, BUSY_RETRY_MS)
+}
+
+pub(super) fn wait_over(app: &App, key: LockKey, wait: Span, view: &LockView) -> Response {
     let holder = view.holders.first();
     let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
@@ -137,30 +146,32 @@ pub(super) fn wait_over(app: &App, key: LockKey, view: &LockView) -> Response {
         deadline: holder.deadline,
         metadata: holder.metadata.clone(),
     });
-    refuse(app, key, Reason::WaitTimeout, current, retry)
+    let why = format!("the lock was not free within {} ms (wait_ms)", wait.as_millis());
+    refuse(app, key, Reason::WaitTimeout, why, current, retry)
 }
 
 /// Who is in the way.
-pub(super) struct Current {
+struct Current {
     owner: Owner,
     deadline: Option<Timestamp>,
     metadata: Option<Arc<[u8]>>,
 }
 
-pub(super) fn refuse(
+impl Current {
+    fn of(holding: Holding) -> Option<Self> {
+        let Holding { owner, deadline, metadata, .. } = holding;
+        Some(Self { owner: owner?, deadline, metadata })
+    }
+}
+
+fn refuse(
     app: &App,
     key: LockKey,
     reason: Reason,
+    why: impl Into<String>,
     current: Option<Current>,
     recommended_retry_ms: u64,
 ) -> Response {
-    let error = match reason {
-        Reason::Grace => "the lock is reserved for its last owner",
-        Reason::QueueFull => "the queue of this lock is full (queue-max)",
-        Reason::WaitTimeout => "timed out after wait_ms waiting for the lock",
-        Reason::BusyRetry => "another process holds the database; the request had no effect",
-        _ => "the lock is held",
-    };
     let body = NotAcquired {
         acquired: false,
         lock_name: key.name.into(),
@@ -170,7 +181,7 @@ pub(super) fn refuse(
         current_metadata: current.and_then(|current| wire::shown(current.metadata.as_deref())),
         recommended_retry_ms,
         reason,
-        error: error.into(),
+        error: why.into(),
     };
     json(StatusCode::CONFLICT, &body)
 }

@@ -89,7 +89,7 @@ impl From<Rejection> for Refusal {
             ),
             Rejection::Held(_)
             | Rejection::Grace { .. }
-            | Rejection::QueueFull
+            | Rejection::QueueFull { .. }
             | Rejection::LimitDiffers { .. }
             | Rejection::Member { .. }
             | Rejection::Repeated { .. }

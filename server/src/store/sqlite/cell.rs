@@ -16,19 +16,30 @@ pub(super) trait Cell: Sized {
 
 /// Texts that are in many rows, kept once while rows are read.
 #[derive(Default)]
-pub(super) struct Names(HashMap<Box<str>, Arc<str>>);
+pub(super) struct Names {
+    known: HashMap<Box<str>, Arc<str>>,
+    /// Those that were asked for last: a namespace, a principal and an owner tend to be those of the row before.
+    recent: [Option<Arc<str>>; 4],
+    n_asked: usize,
+}
 
 impl Names {
     fn get(&mut self, text: &str) -> Arc<str> {
         /// Names that are all different would only make this large.
         const N_MAX: usize = 10_000;
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
+        if let Some(name) = self.recent.iter().flatten().find(|name| ***name == *text) {
+            return name.clone();
         }
-        let name: Arc<str> = text.into();
-        if self.0.len() < N_MAX {
-            self.0.insert(text.into(), name.clone());
-        }
+        let known = self.known.get(text).cloned();
+        let name = known.unwrap_or_else(|| {
+            let name: Arc<str> = text.into();
+            if self.known.len() < N_MAX {
+                self.known.insert(text.into(), name.clone());
+            }
+            name
+        });
+        self.recent[self.n_asked % self.recent.len()] = Some(name.clone());
+        self.n_asked += 1;
         name
     }
 }
@@ -209,7 +220,7 @@ impl<T: Cell> Cell for Option<T> {
     }
 
     fn read(value: ValueRef<'_>, names: &mut Names) -> FromSqlResult<Self> {
-        if value == ValueRef::Null { Ok(None) } else { T::read(value, names).map(Some) }
+        if matches!(value, ValueRef::Null) { Ok(None) } else { T::read(value, names).map(Some) }
     }
 }
 

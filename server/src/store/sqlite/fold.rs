@@ -286,7 +286,11 @@ fn write_back(
         match row {
             Row::Lock(record) => drop(gone.locks.remove(&record.lock)),
             Row::Session(record) => drop(gone.sessions.remove(&record.number)),
-            Row::Lease(record) => drop(gone.leases.remove(&record.number)),
+            Row::Lease(record) => {
+                if gone.leases.remove(&record.number) {
+                    rows::delete_requests(tx, record.number)?;
+                }
+            }
             Row::Namespace { name, .. } => drop(gone.namespaces.remove(name)),
             Row::Meta { .. } => {}
         }

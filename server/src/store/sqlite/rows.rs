@@ -261,6 +261,11 @@ pub(super) fn put(db: &Connection, row: &Row) -> Result<()> {
     }
 }
 
+/// Before a lease that may have had others is put.
+pub(super) fn delete_requests(db: &Connection, lease: LeaseNumber) -> Result<()> {
+    db.prepare_cached("DELETE FROM requests WHERE lease = ?1")?.execute([lease.0 as i64]).map(drop)
+}
+
 pub(super) fn delete_namespace(db: &Connection, name: &str) -> Result<()> {
     db.prepare_cached("DELETE FROM namespaces WHERE name = ?1")?.execute([name]).map(drop)
 }
@@ -277,7 +282,7 @@ pub(super) fn delete_session(db: &Connection, number: SessionNumber) -> Result<(
 
 pub(super) fn delete_lease(db: &Connection, number: LeaseNumber) -> Result<()> {
     db.prepare_cached("DELETE FROM leases WHERE number = ?1")?.execute([number.0 as i64])?;
-    db.prepare_cached("DELETE FROM requests WHERE lease = ?1")?.execute([number.0 as i64]).map(drop)
+    delete_requests(db, number)
 }
 
 pub(super) fn delete_all(db: &Connection) -> Result<()> {
@@ -288,8 +293,6 @@ pub(super) fn delete_all(db: &Connection) -> Result<()> {
 }
 
 fn put_requests(db: &Connection, record: &LeaseRecord) -> Result<()> {
-    let sql = "DELETE FROM requests WHERE lease = ?1";
-    db.prepare_cached(sql)?.execute([record.number.0 as i64])?;
     for (n, request) in record.requests.iter().enumerate() {
         let sql =
             "INSERT INTO requests (lease, n, operation, id, fingerprint) VALUES (?1,?2,?3,?4,?5)";
