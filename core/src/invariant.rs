@@ -239,7 +239,11 @@ fn check_accounts(state: &State) -> Result<(), String> {
 }
 
 fn check_namespaces(state: &State) -> Result<(), String> {
-    let mut expected: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+    let mut expected: BTreeMap<_, (usize, usize, u32)> = BTreeMap::new();
+    let live = state.leases.iter().filter(|(_, lease)| !matches!(lease.phase, Phase::Ended(_)));
+    for (_, lease) in live {
+        expected.entry(state.locks[lease.lock].namespace).or_default().2 += 1;
+    }
     for (_, lock) in state.locks.iter() {
         let counts = expected.entry(lock.namespace).or_default();
         counts.0 += 1;
@@ -249,8 +253,8 @@ fn check_namespaces(state: &State) -> Result<(), String> {
     for slot in state.namespaces.slots() {
         let namespace = state.namespaces.get(slot);
         let expected = expected.get(&slot).copied().unwrap_or_default();
-        let counts = (namespace.n_locks, namespace.n_idle);
-        same(&namespace.name, "locks, idle ones", counts, expected)?;
+        let counts = (namespace.n_locks, namespace.n_idle, namespace.n_leases);
+        same(&namespace.name, "locks, idle ones, leases", counts, expected)?;
         same(&namespace.name, "empty", empty.contains(&slot), namespace.n_locks == 0)?;
     }
     Ok(())

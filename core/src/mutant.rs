@@ -105,6 +105,8 @@ pub enum Mutant {
     UndeliveredIsKept,
     /// Engine: a grant is given back though its client was told of it.
     DeliveredIsGivenBack,
+    /// Core: how many leases a namespace has is not looked at.
+    NamespaceQuotaIgnored,
     /// Simulated client: the bound that counts from the send time is counted from the answer.
     CountFromAnswer,
 }

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use leasehold_core::{LockKey, SessionRecord};
 
-use super::credential::{self, Credential};
+use super::credential::{self, Credential, UNKNOWN_KEY};
 use super::gate::Authority;
 use super::need::{self, Governed, Own};
 use super::policy::refusal;
@@ -58,7 +58,7 @@ impl Caller {
         let principal = match shown {
             Credential::Nothing | Credential::Other => Principal::anonymous(),
             Credential::Key(key) => {
-                authority.by_key(&key, wall_ms).ok_or_else(|| bad(credential::UNKNOWN_KEY))?
+                authority.by_key(&key, wall_ms).ok_or_else(|| bad(UNKNOWN_KEY))?
             }
         };
         Ok(Self { principal, authority: Some(authority), realm: Realm::Locks, is_foreign })
@@ -239,6 +239,17 @@ impl Caller {
         Self { authority, ..self.clone() }
     }
 
+    /// The same, if what they showed still counts.
+    pub(crate) fn still(&self, engine: &EngineHandle) -> Result<Self, Denied> {
+        let now = self.by_now();
+        let is_valid = now.authority.as_ref().is_none_or(|authority| {
+            let id = self.principal.credential();
+            self.principal.is_anonymous()
+                || authority.has_key(id, self.principal.name(), engine.wall_ms())
+        });
+        is_valid.then_some(now).ok_or_else(|| Denied::Unauthenticated(UNKNOWN_KEY.into()))
+    }
+
     fn denied_unless(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Denied> {
         match (holds, self.principal.is_anonymous()) {
             (true, _) => Ok(()),
@@ -261,15 +272,8 @@ impl Caller {
         };
         loop {
             let Some(authority) = gate.authority() else { return std::future::pending().await };
-            let id = self.principal.credential();
-            let is_valid = self.principal.is_anonymous()
-                || authority.has_key(id, self.principal.name(), engine.wall_ms());
-            let expires = authority.key_expiry(id).is_some();
-            let now = Self { authority: Some(authority), ..self.clone() };
-            if !is_valid {
-                return Denied::Unauthenticated(credential::UNKNOWN_KEY.into());
-            }
-            if let Err(denied) = check(&now) {
+            let expires = authority.key_expiry(self.principal.credential()).is_some();
+            if let Err(denied) = self.still(engine).and_then(|now| check(&now)) {
                 return denied;
             }
             let recheck = async {
@@ -308,6 +312,8 @@ pub(crate) enum Denied {
     Unauthenticated(String),
     /// It is known who asks, and no rule lets them (403).
     Forbidden(String),
+    /// A page of another origin asks for them (403).
+    Origin(String),
     /// They ask too often (429): this long until they may again.
     TooOften(String, Duration),
 }
@@ -316,7 +322,7 @@ impl Denied {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) => StatusCode::FORBIDDEN,
+            Denied::Forbidden(_) | Denied::Origin(_) => StatusCode::FORBIDDEN,
             Denied::TooOften(..) => StatusCode::TOO_MANY_REQUESTS,
         }
     }
@@ -325,9 +331,10 @@ impl Denied {
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Denied::Unauthenticated(why) | Denied::Forbidden(why) | Denied::TooOften(why, _) => {
-                f.write_str(why)
-            }
+            Denied::Unauthenticated(why)
+            | Denied::Forbidden(why)
+            | Denied::Origin(why)
+            | Denied::TooOften(why, _) => f.write_str(why),
         }
     }
 }

@@ -30,8 +30,18 @@ struct On {
     version: watch::Sender<u64>,
     /// When the files were last read and good, in wall-clock milliseconds.
     good_at: AtomicI64,
-    rates: Rates<Arc<str>>,
+    /// For how long the files were unusable when they were last looked at, in milliseconds.
+    stale_ms: AtomicI64,
+    rates: Rates<Asking>,
     failures: Rates<IpAddr>,
+}
+
+/// Who is counted by how often they ask.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Asking {
+    Principal(Arc<str>),
+    /// Nobody knows who it is: by where it comes from.
+    From(IpAddr),
 }
 
 /// A policy, as long as somebody goes by it.
@@ -59,6 +69,10 @@ impl Authority {
         self.gate.upgrade()
     }
 }
+
+/// Which files are in force?
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadAuth;
 
 /// What came of looking at the files again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +102,7 @@ impl Gate {
                     authority: RwLock::new(authority),
                     version: watch::Sender::new(0),
                     good_at: AtomicI64::new(i64::MAX),
+                    stale_ms: AtomicI64::new(0),
                     rates: Rates::default(),
                     failures: Rates::default(),
                 }),
@@ -135,7 +150,7 @@ impl Gate {
     /// For how long the files have been unusable, in milliseconds.
     pub(crate) fn note(&self, reloaded: &Reloaded, wall_ms: i64) -> i64 {
         let Some(on) = &self.0 else { return 0 };
-        match reloaded {
+        let stale_ms = match reloaded {
             Reloaded::Bad(_) => {
                 // They were good at the start.
                 let _ = on.good_at.compare_exchange(i64::MAX, wall_ms, Relaxed, Relaxed);
@@ -145,20 +160,38 @@ impl Gate {
                 on.good_at.store(wall_ms, Relaxed);
                 0
             }
-        }
+        };
+        on.stale_ms.store(stale_ms, Relaxed);
+        stale_ms
     }
 
-    /// One more request of this principal, if that is not too many.
-    pub(crate) fn take_request(&self, who: &Principal, now: Timestamp) -> Result<(), Denied> {
+    /// For how long the files have been unusable, when they were last looked at.
+    pub(crate) fn stale_ms(&self) -> u64 {
+        self.0.as_ref().map_or(0, |on| on.stale_ms.load(Relaxed).max(0) as u64)
+    }
+
+    /// One more request of this principal, if that is not too many. Those nobody knows are told apart by where they
+    /// come from.
+    pub(crate) fn take_request(
+        &self,
+        who: &Principal,
+        from: impl FnOnce() -> IpAddr,
+        now: Timestamp,
+    ) -> Result<(), Denied> {
         let Some(on) = &self.0 else { return Ok(()) };
         let authority = on.authority.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let rate = authority.quota(who).and_then(|quota| quota.requests_per_second);
-        let Some(n) = rate else { return Ok(()) };
-        let taken = on.rates.take(who.name().clone(), now, n, Duration::from_secs(1));
+        let Some(quota) = authority.quota(who) else { return Ok(()) };
+        let Some(n) = quota.requests_per_second else { return Ok(()) };
+        let asking = match who.is_anonymous() {
+            true => Asking::From(peer(from())),
+            false => Asking::Principal(who.name().clone()),
+        };
+        let taken = on.rates.take(asking, now, n, Duration::from_secs(1));
         taken.map_err(|wait| {
-            let who = who.name();
-            let why =
-                format!("too many requests of {who}: {n} a second allowed (quota in auth-file)");
+            let (who, line) = (who.name(), quota.line);
+            let why = format!(
+                "too many requests of {who}: {n} a second allowed (quota in auth-file, line {line})"
+            );
             Denied::TooOften(why, wait)
         })
     }

@@ -5,6 +5,7 @@
 
 mod caller;
 mod credential;
+mod enforce;
 mod gate;
 mod need;
 mod permitted;
@@ -16,6 +17,7 @@ mod right;
 mod view;
 
 pub(crate) use caller::{Caller, Denied};
+pub(crate) use gate::ReadAuth;
 pub use gate::{FAILURES_PER_MINUTE, Gate, RELOAD_EVERY, Reloaded};
 pub use permitted::Permitted;
 pub use policy::{Decision, NewKey, PREFIX, Policy};

@@ -163,6 +163,14 @@ impl Operation {
         statuses.iter().fold(self, |this, status| this.answer::<T>(*status, meaning(*status)))
     }
 
+    /// It is for those who may: on a server that asks everybody who they are, others are refused in this shape.
+    pub(crate) fn guarded<T: JsonSchema>(self) -> Self {
+        let missing =
+            [401, 403, 429].into_iter().filter(|status| !self.answers.contains_key(status));
+        let missing: Vec<_> = missing.collect();
+        self.refuse::<T>(&missing)
+    }
+
     /// Answers with this status have this header.
     pub(crate) fn answer_header(mut self, status: u16, name: &'static str) -> Self {
         self.answers.entry(status).and_modify(|answer| answer.headers.push(name));

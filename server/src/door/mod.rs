@@ -37,6 +37,7 @@ pub(crate) use arrival::Arrival;
 use arrival::{Ids, RequestId};
 pub use arrival::{Peer, Visitor};
 use browser::Foreign;
+pub(crate) use form::is_host;
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
 
@@ -134,15 +135,14 @@ impl Inner {
             Foreign::Host(why) => {
                 Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
             }
-            Foreign::Origin(why) => refuse(Denied::Forbidden(why)),
+            Foreign::Origin(why) => refuse(Denied::Origin(why)),
         })?;
+        let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
         let wrong = |denied: Denied| {
-            let from =
-                forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-            app.auth.take_failure(from, arrival.received).err().unwrap_or(denied)
+            app.auth.take_failure(from(), arrival.received).err().unwrap_or(denied)
         };
         let caller = identified.map_err(|denied| refuse(wrong(denied)))?;
-        app.auth.take_request(caller.principal(), arrival.received).map_err(refuse)?;
+        app.auth.take_request(caller.principal(), from, arrival.received).map_err(refuse)?;
         let entered = area.check(&caller, dialect::of_path(path), request.headers());
         entered.map_err(|denied| match denied {
             // Nobody's key, and no session where there are sessions.

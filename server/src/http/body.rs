@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
-use axum::http::Request;
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -68,8 +68,8 @@ where
 fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     let Some(kind) = request.headers().get(CONTENT_TYPE) else {
         // A page can have a browser send a body without saying what it is, but not one that says it is JSON.
-        let is_browser = request.headers().contains_key(ORIGIN)
-            || request.headers().contains_key("sec-fetch-site");
+        let marks = |name: &HeaderName| *name == ORIGIN || name.as_str().starts_with("sec-fetch-");
+        let is_browser = request.headers().keys().any(marks);
         return if is_browser { Err(BadBody::NotJson("nothing".into())) } else { Ok(()) };
     };
     if kind == "application/json" {

@@ -2,15 +2,21 @@
 
 mod apart;
 mod browser;
+mod circle;
+mod files;
 mod key;
 mod matrix;
+mod order;
 mod own;
 mod quota;
 mod reload;
+mod together;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hyper::Method;
 use leasehold_server::auth::NewKey;
@@ -142,6 +148,40 @@ impl Scene {
         let head = String::from_utf8_lossy(&head).into_owned();
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
         (status.unwrap_or_else(|| panic!("no status in {head:?}")), head.to_lowercase())
+    }
+
+    /// What a stream tells until it has told of `word`.
+    async fn stream(&self, headers: &[(&str, &str)], line: &str, word: &str) -> String {
+        let mut request = format!("{line} HTTP/1.1\r\nhost: localhost\r\n");
+        for (name, value) in headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        let mut stream = TcpStream::connect(self.local.address).await.expect("a connection");
+        stream.write_all(format!("{request}\r\n").as_bytes()).await.expect("it is there");
+        let mut told = Vec::new();
+        let reading = async {
+            while !String::from_utf8_lossy(&told).contains(word) {
+                let n = stream.read_buf(&mut told).await.expect("more");
+                assert!(n > 0, "it ended: {}", String::from_utf8_lossy(&told));
+            }
+            // The event's data follows its name.
+            while !told.ends_with(b"\n\n") && !told.ends_with(b"\r\n") {
+                stream.read_buf(&mut told).await.expect("more");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), reading).await.expect("in time");
+        String::from_utf8_lossy(&told).into_owned()
+    }
+
+    /// Takes somebody's key out of the file.
+    fn revoke(&self, who: &str) {
+        let kept = self.keys.iter().filter(|(name, _)| *name != who);
+        let kept = kept.map(|(name, key)| {
+            let NewKey { id, text, sha256 } = key;
+            let key = NewKey { id: id.clone(), text: text.clone(), sha256: sha256.clone() };
+            (name.clone(), key)
+        });
+        write_keys(self.file("keys.toml"), &kept.collect(), "");
     }
 
     async fn stop(self) {
