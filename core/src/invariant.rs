@@ -293,12 +293,16 @@ fn check_indexes(state: &State) -> Result<(), String> {
         })
         .count();
     same(&"lease deadlines", "watched", state.lease_deadlines.len(), n_watched)?;
+    let mut n_catalogued = 0;
     for namespace in state.namespaces.iter() {
-        let names = namespace.catalog.from(&state.locks, "").map(|slot| &state.locks[slot].name);
-        let names: Vec<_> = names.collect();
-        let is_in_order = names.windows(2).all(|pair| pair[0] < pair[1]);
-        holds(is_in_order && names.len() == namespace.n_locks, "the catalog is out of order")?;
+        let slots: Vec<_> = namespace.catalog.from(&state.locks, "").collect();
+        let mut pairs =
+            slots.windows(2).map(|pair| [pair[0], pair[1]].map(|s| &state.locks[s].name));
+        holds(pairs.all(|[one, next]| one < next), "a catalog is out of order")?;
+        n_catalogued += slots.len();
     }
+    let to_be_listed = state.locks.iter().filter(|(slot, _)| state.is_catalogued(*slot));
+    same(&"catalogs", "locks", n_catalogued, to_be_listed.count())?;
     let listed = leases().filter(|lease| lease.keep).map(|lease| lease.number).collect();
     holds(state.listed == listed, "what can be listed is not what is kept")?;
     let waiting = leases().filter(|lease| lease.phase.is_queued());

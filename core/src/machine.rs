@@ -158,7 +158,14 @@ impl Machine {
         }
     }
 
-    /// The names of a namespace's locks in order, from the first on that is not before `from`.
+    /// Puts the names of so many more locks in order; are all in order now? Nobody pays for the order of names before
+    /// somebody wants a list. From then on every new name is put in its place.
+    pub fn order_names(&mut self, n_max: usize) -> bool {
+        self.state.catalog(n_max)
+    }
+
+    /// The names of a namespace's locks in order, from the first on that is not before `from`: all of them once
+    /// [`Machine::order_names`] says so.
     pub fn names<'a>(
         &'a self,
         namespace: &str,

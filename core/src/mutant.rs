@@ -61,6 +61,8 @@ pub enum Mutant {
     GroupParkedInPart,
     /// Core: of those that wait together, one ends without the others.
     GroupEndedInPart,
+    /// Core: a lock that is new after somebody asked for a list is not on lists.
+    NewLockNotListed,
     /// Engine: leases asked for together are told though one of them has ended.
     GroupToldInPart,
     /// Core: a repeated request is answered though one of its leases has ended.

@@ -161,6 +161,8 @@ mod tests {
     struct Question {
         owner_id: String,
         ttl_ms: u64,
+        #[serde(default)]
+        metadata: serde_json::Value,
     }
 
     #[test]
@@ -174,7 +176,7 @@ mod tests {
         assert!(why(r#"{"owner_id":"a","owner_id":"b","ttl_ms":5}"#).contains("owner_id"));
         assert_eq!(why(r#" ["a",5]"#), "the body must be a JSON object");
         assert!(why("").starts_with("the body is not JSON"));
-        let deep = format!("{{\"owner_id\":{}", "[".repeat(1_000));
+        let deep = format!("{{\"owner_id\":\"a\",\"metadata\":{}", "[".repeat(1_000));
         assert_eq!(why(&deep), "the body is nested deeper than 127 levels");
         assert!(why(r#"{"owner_id":"a","ttl_ms":5} x"#).starts_with("the body is not JSON"));
     }
