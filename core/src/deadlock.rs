@@ -8,7 +8,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::arena::Slot;
-use crate::circle::{ELSEWHERE, Word};
 use crate::lease::{Lease, LeaseNumber, Phase};
 use crate::lock::Lock;
 use crate::mutant;
@@ -109,11 +108,11 @@ impl State {
             // Writing to a string cannot fail.
             let _ = if Some(self.locks[wait.lock].namespace) == home {
                 let (who, whom) = (self.owner(wait.who), self.owner(wait.whom));
-                let words = [&who.instance, &*self.locks[wait.lock].name, &whom.instance].map(Word);
-                let [who, name, whom] = words;
+                let name = self.locks[wait.lock].name.escape_debug();
+                let (who, whom) = (who.instance.escape_debug(), whom.instance.escape_debug());
                 write!(told, "{before}{who} waits for {name} because of {whom}")
             } else {
-                write!(told, "{before}{ELSEWHERE}")
+                write!(told, "{before}somebody waits in another namespace")
             };
             if told.len() > bytes_max {
                 told.truncate(start);

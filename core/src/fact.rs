@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use crate::asker::Asker;
 use crate::change::{Change, Note};
 use crate::lease::{Ending, Lease, LeaseNumber, LeaseRecord, Phase};
 use crate::name::{Dialect, LockKey, Owner};
@@ -36,8 +35,6 @@ pub struct Fact {
     pub held: Span,
     /// Why it was revoked, or what a note rests on.
     pub reason: Option<Arc<str>>,
-    /// On whose word it happened; `None`: nobody's, or nobody wrote it down.
-    pub asker: Option<Arc<Asker>>,
 }
 
 /// What happened to a lease.
@@ -92,7 +89,6 @@ impl State {
             waited,
             held,
             reason: None,
-            asker: None,
         })
     }
 }
@@ -115,7 +111,6 @@ fn of_new(record: &LeaseRecord) -> Option<Fact> {
         waited: Span::ZERO,
         held: Span::ZERO,
         reason: None,
-        asker: None,
     })
 }
 

@@ -67,8 +67,6 @@ pub(crate) struct State {
     pub(crate) vigil: Vigil,
     /// Locks that are free though somebody waits for them.
     pub(crate) n_convoys: usize,
-    /// The locks before this slot are in their namespaces' catalogs.
-    pub(crate) catalogued: usize,
 }
 
 impl State {
@@ -106,7 +104,6 @@ impl State {
             listed: BTreeSet::new(),
             vigil,
             n_convoys: 0,
-            catalogued: 0,
         }
     }
 

@@ -351,7 +351,6 @@ impl What {
             secret: secret(number),
             peer: peer(who),
             quota: None,
-            namespace_quota: None,
         }
     }
 }

@@ -446,23 +446,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/admin/auth": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Which auth file is in force? */
-        get: operations["lookAtAuth"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/admin/backup": {
         parameters: {
             query?: never;
@@ -1238,8 +1221,6 @@ export interface components {
             fencing_token: number | null;
             /** @description As it came. */
             metadata: unknown;
-            /** @description The principal of whoever made it; left out if nobody vouches for it. */
-            principal?: string | null;
             resource: string;
             /** @enum {string} */
             status: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
@@ -1344,8 +1325,6 @@ export interface components {
             lockedAt: number;
             lockedBy: string;
             message: string;
-            /** @description The principal of whoever has it; left out if nobody vouches for it. */
-            principal?: string | null;
         };
         /** @description Some of the locks. */
         "files.Locks": {
@@ -1361,8 +1340,6 @@ export interface components {
             lockedAt: number;
             lockedBy: string;
             path: string;
-            /** @description The principal of whoever has it; left out if nobody vouches for it. */
-            principal?: string | null;
         };
         /** @description The sessions of whoever asks. */
         "files.Sessions": {
@@ -1372,7 +1349,6 @@ export interface components {
         "files.SessionShown": {
             /** Format: int64 */
             expiresAt: number;
-            /** @description What whoever opened it may do with files: `read`, `write`, of some or of all. */
             permissions: string[];
             /** @description Whole only in the answer that hands it out. */
             sessionId: string;
@@ -1502,8 +1478,6 @@ export interface components {
             holder: string;
             job: string;
             message: string;
-            /** @description The principal of the holder; left out if nobody vouches for it. */
-            principal?: string | null;
             success: boolean;
         };
         /** @description The lock is nobody's any more. */
@@ -1652,19 +1626,6 @@ export interface components {
             /** @enum {unknown} */
             mode?: "exclusive" | null;
         }));
-        /** @description `GET /v1/admin/auth`: the auth file in force. */
-        "locks.AuthState": {
-            /**
-             * @description Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
-             *     nobody is asked who they are.
-             */
-            hash: string | null;
-            /**
-             * Format: uint64
-             * @description For how long the files have been unusable. Until they are good again, those from before stay in force.
-             */
-            stale_seconds: number;
-        };
         /** @description `POST /v1/admin/backup`: 201. */
         "locks.BackupTaken": {
             /**
@@ -1687,7 +1648,7 @@ export interface components {
             request_id: string;
         };
         /** @description What kind of error it is. */
-        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description One event of `GET /v1/events`. Its id is the SSE id. */
         "locks.Event": {
             /**
@@ -1842,8 +1803,6 @@ export interface components {
             fencing_token?: number | null;
             /** @description The last owner, for whom the lock is reserved, and for how long. */
             grace_owner_id?: string | null;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
-            grace_principal?: string | null;
             /** Format: uint64 */
             grace_remaining_ms?: number | null;
             held: boolean;
@@ -2088,8 +2047,6 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
-            principal?: string | null;
             /** @description It was waiting for the lock. */
             waiting: boolean;
         };
@@ -2098,8 +2055,6 @@ export interface components {
             /** Format: uint64 */
             fencing_token: number;
             owner_id: string;
-            /** @description The principal of that owner; left out if nobody vouches for it. */
-            principal?: string | null;
         };
         /** @description `POST {lock}/revoke`. */
         "locks.RevokeRequest": {
@@ -2201,7 +2156,7 @@ export interface components {
             owner_id: string;
         };
         /** @description What kind of error it is. */
-        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description The body of every error answer that has no shape of its own. */
         "server.Failure": {
             /** @description The kind of error, for programs. */
@@ -2320,16 +2275,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -2473,16 +2418,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -2640,16 +2575,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -2764,16 +2689,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -2936,16 +2851,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -3085,16 +2990,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -3255,16 +3150,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -3389,16 +3274,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -3510,37 +3385,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3599,40 +3443,9 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -3705,27 +3518,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3770,26 +3562,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["files.SessionShown"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
                 };
             };
             /** @description A limit was reached; the error names it and its setting. */
@@ -3866,27 +3638,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3952,27 +3703,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -4018,37 +3748,6 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
         };
     };
     docsStyle: {
@@ -4073,37 +3772,6 @@ export interface operations {
                     "text/css; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
         };
     };
     docsScript: {
@@ -4126,37 +3794,6 @@ export interface operations {
                 };
                 content: {
                     "text/javascript; charset=utf-8": string;
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
                 };
             };
         };
@@ -4235,16 +3872,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4391,16 +4018,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4561,16 +4178,6 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -4688,16 +4295,6 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["files.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4878,16 +4475,6 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -4931,17 +4518,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5023,16 +4599,6 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -5076,17 +4642,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5157,16 +4712,6 @@ export interface operations {
             };
             /** @description Nobody asks, or somebody else than the request says. */
             401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -5319,37 +4864,6 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -5404,26 +4918,6 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -5513,30 +5007,9 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
             /** @description The client does not hold the lock. */
             403: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5589,37 +5062,6 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["lock.Failure"];
-                };
-            };
             /** @description The server is busy. */
             503: {
                 headers: {
@@ -5664,37 +5106,6 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5766,16 +5177,6 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
             /** @description Whoever asks may not do this. */
             403: {
                 headers: {
@@ -5809,17 +5210,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["leases.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5872,37 +5262,6 @@ export interface operations {
                     "application/openmetrics-text; version=1.0.0; charset=utf-8": string;
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
         };
     };
     contract: {
@@ -5925,37 +5284,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["server.Failure"];
                 };
             };
         };
@@ -6023,26 +5351,6 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -6125,61 +5433,6 @@ export interface operations {
             };
         };
     };
-    lookAtAuth: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description Comes back with the answer, and is in the log. */
-                "X-Request-ID"?: components["parameters"]["RequestId"];
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A hash of it and of all files it names. */
-            200: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.AuthState"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-        };
-    };
     takeBackup: {
         parameters: {
             query?: never;
@@ -6202,40 +5455,9 @@ export interface operations {
                     "application/json": components["schemas"]["locks.BackupTaken"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The server has no `backup-dir`. */
             409: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6288,37 +5510,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -6368,26 +5559,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -6411,17 +5582,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6479,37 +5639,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -6556,40 +5685,9 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6646,26 +5744,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -6689,17 +5767,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6782,37 +5849,6 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -6882,26 +5918,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["claims.Faults"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
                 };
             };
             /** @description The body did not arrive in time. */
@@ -7030,37 +6046,6 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -7130,26 +6115,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["claims.Faults"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
                 };
             };
             /** @description The body did not arrive in time. */
@@ -7254,40 +6219,9 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7362,26 +6296,6 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -7425,17 +6339,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7510,26 +6413,6 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -7573,17 +6456,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7642,40 +6514,9 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7750,26 +6591,6 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -7813,17 +6634,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7898,26 +6708,6 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -7961,17 +6751,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["claims.Message"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8033,37 +6812,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
         };
     };
     checkFence: {
@@ -8102,26 +6850,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8145,17 +6873,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8210,37 +6927,6 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8303,37 +6989,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -8375,37 +7030,6 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8457,26 +7081,6 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -8598,26 +7202,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8651,17 +7235,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8726,37 +7299,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -8808,26 +7350,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8861,17 +7383,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8931,26 +7442,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8984,17 +7475,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9054,26 +7534,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -9097,17 +7557,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9167,26 +7616,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -9220,17 +7649,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9282,26 +7700,6 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -9423,26 +7821,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -9466,17 +7844,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9541,37 +7908,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
         };
     };
     historyIn: {
@@ -9611,37 +7947,6 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9707,37 +8012,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -9781,37 +8055,6 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9865,26 +8108,6 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -10008,26 +8231,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10061,17 +8264,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10138,37 +8330,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -10222,26 +8383,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10275,17 +8416,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10347,26 +8477,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10400,17 +8510,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10472,26 +8571,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10515,17 +8594,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10587,26 +8655,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10640,17 +8688,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10710,26 +8747,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10763,17 +8780,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10833,26 +8839,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -10886,17 +8872,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -10953,26 +8928,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -11006,17 +8961,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -11073,26 +9017,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -11126,17 +9050,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -11193,26 +9106,6 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -11236,17 +9129,6 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -11295,26 +9177,6 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -11412,40 +9274,9 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -11499,40 +9330,9 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -11588,40 +9388,9 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
-            /** @description Nobody asks, or somebody else than the request says. */
-            401: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description Whoever asks may not do this. */
-            403: {
-                headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
-                    "X-Request-ID": components["headers"]["X-Request-ID"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["locks.Failure"];
-                };
-            };
-            /** @description A limit was reached; the error names it and its setting. */
-            429: {
-                headers: {
-                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };

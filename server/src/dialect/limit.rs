@@ -11,11 +11,8 @@ pub(super) enum Met {
 }
 
 pub(super) fn met(exceeded: Exceeded) -> Met {
-    let Exceeded { limit, allowed, line } = exceeded;
-    let setting = match line {
-        Some(line) => format!("{}, line {line}", limit.setting()),
-        None => limit.setting().into(),
-    };
+    let Exceeded { limit, allowed } = exceeded;
+    let setting = limit.setting();
     let request = |allowed: String| Met::Request(format!("{allowed} ({setting})"));
     let room = |what: &str, unit: &str, remedy: &str| {
         Met::Room(format!("{what}: {allowed}{unit} allowed ({setting}); {remedy}"))
@@ -38,9 +35,6 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
             room("too many leases of one principal, or anonymous from one address", "", OWN)
         }
         Limit::Quota => room("too many leases of this principal", "", OWN),
-        Limit::NamespaceQuota => {
-            room("too many leases in this namespace, of all principals together", "", OTHERS)
-        }
         Limit::PrincipalNamespaces => {
             room("too many namespaces of one principal, or anonymous from one address", "", OWN)
         }
