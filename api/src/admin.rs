@@ -52,10 +52,24 @@ pub struct RevokedFrom {
     pub namespace: String,
     pub lock_name: String,
     pub owner_id: String,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     /// 0 if it was waiting.
     pub fencing_token: u64,
     /// It was waiting for the lock.
     pub waiting: bool,
+}
+
+/// `GET /v1/admin/auth`: the auth file in force.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AuthState {
+    /// Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
+    /// nobody is asked who they are.
+    pub hash: Option<String>,
+    /// For how long the files have been unusable. Until they are good again, those from before stay in force.
+    pub stale_seconds: u64,
 }
 
 /// `PUT /v1/admin/maintenance`: while it is on, acquires are refused; renewals and releases work.

@@ -24,6 +24,7 @@ impl Failure {
             Code::Busy
             | Code::Overloaded
             | Code::JournalFull
+            | Code::AuditFailed
             | Code::ShuttingDown
             | Code::Timeout
             | Code::Maintenance
@@ -75,6 +76,8 @@ pub enum Code {
     Overloaded,
     /// The server's journal is as long as it may be: it cannot be folded into its tables. The request had no effect.
     JournalFull,
+    /// The server's audit file cannot be written, and it was told to change nothing then. The request had no effect.
+    AuditFailed,
     /// The server has no `backup-dir`, so it takes no backups.
     BackupsOff,
     /// A backup could not be taken; the server's log says why too.

@@ -14,8 +14,8 @@ mod lock;
 mod session;
 
 pub use admin::{
-    BackupTaken, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom,
-    SessionList, SessionState,
+    AuthState, BackupTaken, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll,
+    RevokedFrom, SessionList, SessionState,
 };
 pub use error::{Code, Failure};
 pub use event::{Event, EventKind, Gap};

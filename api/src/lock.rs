@@ -237,6 +237,9 @@ pub struct LockState {
     /// The last owner, for whom the lock is reserved, and for how long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_owner_id: Option<String>,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_principal: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_remaining_ms: Option<u64>,
 }
@@ -315,5 +318,8 @@ pub struct Revoked {
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct RevokedLease {
     pub owner_id: String,
+    /// The principal of that owner; left out if nobody vouches for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
     pub fencing_token: u64,
 }

@@ -111,7 +111,7 @@ impl ServerArgs {
     }
 
     /// A key has no flag: whoever lists processes could read it.
-    fn api_key(&self) -> Result<Option<String>, Failure> {
+    pub(crate) fn api_key(&self) -> Result<Option<String>, Failure> {
         let Some(file) = &self.api_key_file else {
             return Ok(std::env::var("LEASEHOLD_API_KEY").ok().filter(|key| !key.is_empty()));
         };

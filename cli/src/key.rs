@@ -1,11 +1,12 @@
 //! `leasehold key`: API keys.
 
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
+use leasehold::Error;
 use leasehold::api::RevokeAllRequest;
-use leasehold_server::auth::{NewKey, RELOAD_EVERY, Right};
+use leasehold_server::auth::{NewKey, PREFIX, Policy, RELOAD_EVERY, Right};
 
 use crate::ask::ask;
 use crate::connection::ServerArgs;
@@ -14,8 +15,9 @@ use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
 use crate::output::{OutputArgs, plain, print};
 
-/// How long a server may take to read its files anew.
-const RELOAD_TAKES_MAX: Duration = Duration::from_secs(1);
+/// How long a server may take to read its files anew before it counts as one that does not.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Make, list and revoke API keys.
 #[derive(Args, Debug)]
@@ -34,7 +36,8 @@ enum KeyCommand {
     Create(CreateArgs),
     /// Show the keys there are, without their secrets.
     List(FileArgs),
-    /// Take a key out of the file, and wait until running servers have read it.
+    /// Take a key out of the file. With an admin's key (LEASEHOLD_API_KEY), wait until the server says that it has
+    /// read it.
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases")]
     Revoke(RevokeArgs),
 }
@@ -100,6 +103,9 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         let why = "--name: must be 1 to 200 of letters, digits, and -._@/";
         return Err(Failure::new(USAGE, why));
     }
+    if args.expires.is_some_and(|expires| expires.0.as_secs() == 0) {
+        return Err(Failure::new(USAGE, "--expires: must be at least 1s, such as 90d"));
+    }
     let key = NewKey::draw();
     let expires = args.expires.map(|expires| date(expires.0.as_secs()));
     let entry = entry(&args.name, &key, expires.as_deref());
@@ -126,12 +132,12 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         key_file::write(&files.auth, &(files.auth_text()? + &rule))?;
     }
     // What was just written must be what a server takes.
-    leasehold_server::auth::Policy::load(&files.auth)?;
+    Policy::load(&files.auth)?;
     print(&format!("the key of key:{}, shown only now:\n{}", args.name, key.text))
 }
 
 fn list(args: &FileArgs) -> Result<(), Failure> {
-    let files = Files::lock(&args.auth_file)?;
+    let files = Files::open(&args.auth_file)?;
     let table: toml::Table = parse(&files)?;
     let keys = table.get("key").and_then(|keys| keys.as_array()).cloned().unwrap_or_default();
     let line = |key: &toml::Value| {
@@ -159,24 +165,67 @@ fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
         };
         is("name", &args.name) && is("id", &args.id)
     };
-    let mut n_revoked = 0;
+    let mut ids: Vec<String> = Vec::new();
     if let Some(keys) = table.get_mut("key").and_then(|keys| keys.as_array_mut()) {
-        let n_before = keys.len();
+        let id = |key: &toml::Value| key.get("id")?.as_str().map(str::to_owned);
+        ids.extend(keys.iter().filter(|key| is_meant(key)).filter_map(id));
         keys.retain(|key| !is_meant(key));
-        n_revoked = n_before - keys.len();
     }
-    if n_revoked == 0 {
+    if ids.is_empty() {
         return Err(Failure::from(format!("{}: there is no such key", files.keys.display())));
     }
     key_file::write(&files.keys, &table.to_string())?;
     // Files that a server cannot use would leave the key in force.
-    leasehold_server::auth::Policy::load(&files.auth)?;
-    // Whoever is told that a key is revoked must be able to rely on it.
-    std::thread::sleep(RELOAD_EVERY + RELOAD_TAKES_MAX);
-    print(&format!("revoked {n_revoked} key(s); running servers refuse them"))?;
+    Policy::load(&files.auth)?;
+    let path = files.auth.clone();
+    drop(files);
+    ask(args.output, taken_over(args, &path, &ids))?;
     match &args.name {
         Some(name) if args.end_leases => end_leases(args, name),
         _ => Ok(()),
+    }
+}
+
+/// Waits until the server has read the files. Whoever is told that a key is revoked must be able to rely on it.
+async fn taken_over(args: &RevokeArgs, auth: &Path, revoked: &[String]) -> Result<(), Failure> {
+    let (n, url) = (revoked.len(), &args.server.url);
+    let Some(own) = args.server.api_key()? else {
+        let every = RELOAD_EVERY.as_secs();
+        return print(&format!(
+            "took {n} key(s) out of the file. No server was asked whether it has read that, which needs an admin's \
+             key (LEASEHOLD_API_KEY, --url); running servers look every {every} s"
+        ));
+    };
+    let is_own = revoked.iter().any(|id| own.starts_with(&format!("{PREFIX}{id}_")));
+    let client = args.server.reach().await?;
+    let began = Instant::now();
+    let failed = |why: &str| {
+        Failure::from(format!(
+            "took {n} key(s) out of the file, but it is not known whether the server at {url} has read that: {why}"
+        ))
+    };
+    loop {
+        let why = match client.auth_state().await {
+            Ok(state) => {
+                // Others may change the files meanwhile.
+                let hash = Policy::load(auth)?.hash().to_owned();
+                if state.hash.is_some_and(|known| known == hash) {
+                    return print(&format!("revoked {n} key(s); the server at {url} refuses them"));
+                }
+                "it goes by other files; is its --auth-file this one?".into()
+            }
+            // The key that asks is one of those: that it is refused is the answer.
+            Err(Error::Failed { status: 401, .. }) if is_own => {
+                return print(&format!("revoked {n} key(s); the server at {url} refuses them"));
+            }
+            Err(error) if error.is_retryable() => error.to_string(),
+            Err(error) => return Err(failed(&error.to_string())),
+        };
+        if began.elapsed() >= TAKEN_OVER_WITHIN {
+            let within = TAKEN_OVER_WITHIN.as_secs();
+            return Err(failed(&format!("after {within} s {why}")));
+        }
+        tokio::time::sleep(ASK_EVERY).await;
     }
 }
 

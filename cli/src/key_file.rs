@@ -14,12 +14,22 @@ pub(crate) const KEYS: &str = "keys.toml";
 pub(crate) struct Files {
     pub(crate) auth: PathBuf,
     pub(crate) keys: PathBuf,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Files {
     /// Waits until nobody else changes them.
     pub(crate) fn lock(auth: &Path) -> Result<Self, String> {
+        let path = lock_file(auth);
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let lock = lock.map_err(|error| wrong(&path, &error))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| wrong(&path, &error.into()))?;
+        Ok(Self { _lock: Some(lock), ..Self::open(auth)? })
+    }
+
+    /// To be looked at: each file is replaced as a whole, so it can be read at any time.
+    pub(crate) fn open(auth: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(auth).map_err(|error| wrong(auth, &error))?;
         let table: toml::Table =
             text.parse().map_err(|error| format!("{}: {error}", auth.display()))?;
@@ -28,10 +38,8 @@ impl Files {
         let Some(named) = named else {
             return Err(format!("{}: names no key file: key-files = [\"{KEYS}\"]", auth.display()));
         };
-        let lock = File::open(auth).map_err(|error| wrong(auth, &error))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|error| wrong(auth, &error.into()))?;
         let keys = folder(auth).join(named);
-        Ok(Self { auth: auth.into(), keys, _lock: lock })
+        Ok(Self { auth: auth.into(), keys, _lock: None })
     }
 
     pub(crate) fn keys_text(&self) -> Result<String, String> {
@@ -41,6 +49,13 @@ impl Files {
     pub(crate) fn auth_text(&self) -> Result<String, String> {
         read(&self.auth)
     }
+}
+
+/// A file of its own, which is never replaced: a lock on a file that is replaced is a lock on the one before.
+fn lock_file(auth: &Path) -> PathBuf {
+    let mut name = auth.file_name().unwrap_or_default().to_owned();
+    name.push(".lock");
+    auth.with_file_name(name)
 }
 
 fn read(path: &Path) -> Result<String, String> {

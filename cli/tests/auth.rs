@@ -88,8 +88,42 @@ async fn a_server_knows_the_keys_that_were_made_for_it() {
     assert_eq!(world.run(&["ls", "--url", &url]).status.code(), Some(77), "nobody");
     let end = ["key", "revoke", "--name", "ci", "--end-leases", "--url", &url];
     let revoked = world.run_with(&end, &[("LEASEHOLD_API_KEY", &admin)]);
-    assert!(text(&revoked.stdout).contains("ended 1 leases"), "{revoked:?}");
+    let shown = text(&revoked.stdout);
+    assert!(shown.contains("ended 1 leases"), "{revoked:?}");
+    assert!(shown.contains(&format!("the server at {url} refuses them")), "{revoked:?}");
     assert_eq!(acquire(&ci, "shop"), Some(77), "from the moment it is said to be revoked");
+    process.kill();
+}
+
+#[tokio::test]
+async fn a_key_counts_as_revoked_when_the_server_says_so() {
+    let world = World::new();
+    let admin = key(&world.run(&["auth", "init"]));
+    let auth = format!("--auth-file={}", world.path("auth.toml").display());
+    let process = Process::start(BINARY, &world.path("data"), &[&auth]);
+    let url = format!("http://{}", process.address);
+    // Whoever may not ask cannot be told, and nobody claims what is not known.
+    let reader = key(&world.run(&["key", "create", "--name", "reader"]));
+    world.run(&["key", "create", "--name", "gone"]);
+    let gone = ["key", "revoke", "--name", "gone", "--url", &url];
+    let mut tries = 0;
+    let refused = loop {
+        let refused = world.run_with(&gone, &[("LEASEHOLD_API_KEY", &reader)]);
+        // Until the server knows that key, it does not know who asks.
+        if text(&refused.stderr).contains("key:reader needs the right admin") {
+            break refused;
+        }
+        tries += 1;
+        assert!(tries < 200, "{refused:?}");
+        world.run(&["key", "create", "--name", "gone"]);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    assert!(!refused.status.success());
+    assert!(text(&refused.stderr).contains("it is not known whether the server"), "{refused:?}");
+    // An admin that takes its own key away is refused from then on, which is the answer.
+    let own = ["key", "revoke", "--name", "admin", "--url", &url];
+    let revoked = world.run_with(&own, &[("LEASEHOLD_API_KEY", &admin)]);
+    assert!(text(&revoked.stdout).contains("refuses them"), "{revoked:?}");
     process.kill();
 }
 
@@ -104,6 +138,44 @@ fn a_key_for_files_that_cannot_be_written_is_printed() {
         "{shown}"
     );
     assert!(!world.path("keys.toml").exists());
+}
+
+#[test]
+fn keys_made_at_the_same_time_are_all_there() {
+    let world = World::new();
+    world.run(&["auth", "init"]);
+    std::thread::scope(|scope| {
+        for n in 0..16 {
+            let world = &world;
+            scope.spawn(move || {
+                let name = format!("k{n}");
+                let create =
+                    ["key", "create", "--name", &name, "--may", "read", "--namespaces", &name];
+                let created = world.run(&create);
+                assert!(created.status.success(), "{created:?}");
+            });
+        }
+    });
+    let listed = text(&world.run(&["key", "list"]).stdout);
+    for n in 0..16 {
+        assert!(listed.contains(&format!("k{n}  id ")), "k{n} is lost: {listed}");
+        let lock = format!("k{n}/x");
+        let may = ["--as", &format!("key:k{n}"), "--may", "read", "--lock", &lock];
+        let words = [&["check-config", "--auth-file", "auth.toml"][..], &may].concat();
+        assert!(world.run(&words).status.success(), "the rule of k{n} is lost");
+    }
+}
+
+#[test]
+fn a_key_that_would_be_over_at_once_is_refused() {
+    let world = World::new();
+    world.run(&["auth", "init"]);
+    for expires in ["0s", "0d"] {
+        let refused = world.run(&["key", "create", "--name", "ci", "--expires", expires]);
+        assert_eq!(refused.status.code(), Some(64), "{refused:?}");
+        assert!(text(&refused.stderr).contains("--expires: must be at least 1s"), "{refused:?}");
+    }
+    assert!(!text(&world.run(&["key", "list"]).stdout).contains("ci  id "));
 }
 
 #[test]
@@ -179,8 +251,11 @@ fn after_the_last_key_was_revoked_there_can_be_another() {
     let world = World::new();
     let init = world.run(&["auth", "init"]);
     assert!(init.status.success(), "{init:?}");
+    let began = std::time::Instant::now();
     let revoked = world.run(&["key", "revoke", "--name", "admin"]);
     assert!(revoked.status.success(), "{revoked:?}");
+    assert!(text(&revoked.stdout).contains("No server was asked"), "{revoked:?}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(2), "nobody is waited for");
     let created = world.run(&["key", "create", "--name", "admin"]);
     assert!(created.status.success(), "{created:?}");
     assert!(text(&world.run(&["key", "list"]).stdout).contains("admin"));

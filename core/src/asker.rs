@@ -14,3 +14,10 @@ pub struct Asker {
     /// The address it came from.
     pub peer: Arc<str>,
 }
+
+impl Asker {
+    /// Did anybody have to say who they are? Otherwise there is nothing worth keeping.
+    pub fn is_known(&self) -> bool {
+        !self.principal.is_empty()
+    }
+}

@@ -43,7 +43,18 @@ pub struct Acquire {
     /// Where it comes from, if nobody vouches for its principal: then it is counted with all that comes from there.
     pub peer: Option<Peer>,
     /// Most leases of its principal, if that is less than the limits say.
-    pub quota: Option<u32>,
+    pub quota: Option<Quota>,
+    /// Most leases in its namespace, of all principals together.
+    pub namespace_quota: Option<Quota>,
+}
+
+/// How much somebody was given, and where that is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// Most leases waiting or active.
+    pub max: u32,
+    /// The line in which whoever set it finds it.
+    pub line: u32,
 }
 
 impl Acquire {
@@ -66,6 +77,7 @@ impl Acquire {
             secret,
             peer: None,
             quota: None,
+            namespace_quota: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::arena::Slot;
+use crate::circle::{ELSEWHERE, Word};
 use crate::lease::{Lease, LeaseNumber, Phase};
 use crate::lock::Lock;
 use crate::mutant;
@@ -108,11 +109,11 @@ impl State {
             // Writing to a string cannot fail.
             let _ = if Some(self.locks[wait.lock].namespace) == home {
                 let (who, whom) = (self.owner(wait.who), self.owner(wait.whom));
-                let name = self.locks[wait.lock].name.escape_debug();
-                let (who, whom) = (who.instance.escape_debug(), whom.instance.escape_debug());
+                let words = [&who.instance, &*self.locks[wait.lock].name, &whom.instance].map(Word);
+                let [who, name, whom] = words;
                 write!(told, "{before}{who} waits for {name} because of {whom}")
             } else {
-                write!(told, "{before}somebody waits in another namespace")
+                write!(told, "{before}{ELSEWHERE}")
             };
             if told.len() > bytes_max {
                 told.truncate(start);

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::asker::Asker;
 use crate::change::{Change, Note};
 use crate::lease::{Ending, Lease, LeaseNumber, LeaseRecord, Phase};
 use crate::name::{Dialect, LockKey, Owner};
@@ -35,6 +36,8 @@ pub struct Fact {
     pub held: Span,
     /// Why it was revoked, or what a note rests on.
     pub reason: Option<Arc<str>>,
+    /// On whose word it happened; `None`: nobody's, or nobody wrote it down.
+    pub asker: Option<Arc<Asker>>,
 }
 
 /// What happened to a lease.
@@ -89,6 +92,7 @@ impl State {
             waited,
             held,
             reason: None,
+            asker: None,
         })
     }
 }
@@ -111,6 +115,7 @@ fn of_new(record: &LeaseRecord) -> Option<Fact> {
         waited: Span::ZERO,
         held: Span::ZERO,
         reason: None,
+        asker: None,
     })
 }
 

@@ -14,6 +14,10 @@ pub enum Whose {
     Principal(Box<str>),
     /// Those of this session.
     Session(SessionNumber),
+    /// All of them.
+    Everybody,
+    /// All that wait.
+    Waiting,
 }
 
 impl Machine {
@@ -40,6 +44,8 @@ impl Machine {
             Whose::Session(number) => {
                 lease.session().is_some_and(|slot| self.state.sessions[slot].number == *number)
             }
+            Whose::Everybody => true,
+            Whose::Waiting => lease.phase.is_queued(),
         };
         is_theirs && !matches!(lease.phase, Phase::Ended(_))
     }

@@ -239,7 +239,11 @@ fn check_accounts(state: &State) -> Result<(), String> {
 }
 
 fn check_namespaces(state: &State) -> Result<(), String> {
-    let mut expected: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+    let mut expected: BTreeMap<_, (usize, usize, u32)> = BTreeMap::new();
+    let live = state.leases.iter().filter(|(_, lease)| !matches!(lease.phase, Phase::Ended(_)));
+    for (_, lease) in live {
+        expected.entry(state.locks[lease.lock].namespace).or_default().2 += 1;
+    }
     for (_, lock) in state.locks.iter() {
         let counts = expected.entry(lock.namespace).or_default();
         counts.0 += 1;
@@ -249,8 +253,8 @@ fn check_namespaces(state: &State) -> Result<(), String> {
     for slot in state.namespaces.slots() {
         let namespace = state.namespaces.get(slot);
         let expected = expected.get(&slot).copied().unwrap_or_default();
-        let counts = (namespace.n_locks, namespace.n_idle);
-        same(&namespace.name, "locks, idle ones", counts, expected)?;
+        let counts = (namespace.n_locks, namespace.n_idle, namespace.n_leases);
+        same(&namespace.name, "locks, idle ones, leases", counts, expected)?;
         same(&namespace.name, "empty", empty.contains(&slot), namespace.n_locks == 0)?;
     }
     Ok(())
@@ -289,12 +293,16 @@ fn check_indexes(state: &State) -> Result<(), String> {
         })
         .count();
     same(&"lease deadlines", "watched", state.lease_deadlines.len(), n_watched)?;
+    let mut n_catalogued = 0;
     for namespace in state.namespaces.iter() {
-        let names = namespace.catalog.from(&state.locks, "").map(|slot| &state.locks[slot].name);
-        let names: Vec<_> = names.collect();
-        let is_in_order = names.windows(2).all(|pair| pair[0] < pair[1]);
-        holds(is_in_order && names.len() == namespace.n_locks, "the catalog is out of order")?;
+        let slots: Vec<_> = namespace.catalog.from(&state.locks, "").collect();
+        let mut pairs =
+            slots.windows(2).map(|pair| [pair[0], pair[1]].map(|s| &state.locks[s].name));
+        holds(pairs.all(|[one, next]| one < next), "a catalog is out of order")?;
+        n_catalogued += slots.len();
     }
+    let to_be_listed = state.locks.iter().filter(|(slot, _)| state.is_catalogued(*slot));
+    same(&"catalogs", "locks", n_catalogued, to_be_listed.count())?;
     let listed = leases().filter(|lease| lease.keep).map(|lease| lease.number).collect();
     holds(state.listed == listed, "what can be listed is not what is kept")?;
     let waiting = leases().filter(|lease| lease.phase.is_queued());

@@ -17,6 +17,7 @@ mod ask;
 mod asker;
 mod catalog;
 mod change;
+mod circle;
 mod command;
 mod deadline;
 mod deadlock;
@@ -71,10 +72,11 @@ pub use absorb::Incoherent;
 pub use ask::{Ask, Command, Outcome};
 pub use asker::Asker;
 pub use change::{Change, Note};
+pub use circle::trimmed;
 pub use command::{
     Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, Extend, GiveUp,
-    KeepSession, Leave, Maintain, OpenSession, Other, Proof, Prove, Release, ReleaseAll, Renew,
-    RenewAll, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
+    KeepSession, Leave, Maintain, OpenSession, Other, Proof, Prove, Quota, Release, ReleaseAll,
+    Renew, RenewAll, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
 pub use footprint::Footprint;

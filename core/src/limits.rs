@@ -164,20 +164,21 @@ impl Limits {
             Limit::QueuesTotal => number(self.queues_total_bytes_max),
             Limit::Group => number(self.group_max),
             // A principal without a quota of its own has this.
-            Limit::Quota => self.principal_leases_max.into(),
+            Limit::Quota | Limit::NamespaceQuota => self.principal_leases_max.into(),
         }
     }
 
     /// That a limit was met.
     pub fn exceeded(&self, limit: Limit) -> Rejection {
-        Rejection::Limit(Exceeded { limit, allowed: self.allowed(limit) })
+        Rejection::Limit(Exceeded { limit, allowed: self.allowed(limit), line: None })
     }
 
     pub(crate) fn within(&self, limit: Limit, holds: bool) -> Result<(), Rejection> {
         if holds { Ok(()) } else { Err(self.exceeded(limit)) }
     }
 
-    pub(crate) fn check_acquire(&self, acquire: &Acquire) -> Result<(), Rejection> {
+    /// Whether this could be asked for at all. Whoever asks the engine need not look: it does.
+    pub fn check_acquire(&self, acquire: &Acquire) -> Result<(), Rejection> {
         self.check_key(&acquire.lock)?;
         self.check_mode(acquire.mode)?;
         self.check_owner(&acquire.owner)?;
@@ -202,12 +203,14 @@ impl Limits {
         }
     }
 
-    pub(crate) fn check_session(&self, open: &OpenSession) -> Result<(), Rejection> {
+    /// Whether such a session could be. Whoever asks the engine need not look: it does.
+    pub fn check_session(&self, open: &OpenSession) -> Result<(), Rejection> {
         self.check_owner(&open.owner)?;
         self.within(Limit::SessionTtl, open.ttl > Span::ZERO && open.ttl <= self.session_ttl_max)
     }
 
-    pub(crate) fn check_request_id(&self, id: Option<&str>) -> Result<(), Rejection> {
+    /// Whether this can be a request id at all.
+    pub fn check_request_id(&self, id: Option<&str>) -> Result<(), Rejection> {
         self.within(Limit::RequestId, id.is_none_or(|id| fits(id, self.request_id_bytes_max)))
     }
 
@@ -217,7 +220,13 @@ impl Limits {
         self.within(Limit::Name, fits(&key.name, self.name_bytes_max))
     }
 
-    pub(crate) fn check_owner(&self, owner: &Owner) -> Result<(), Rejection> {
+    /// Whether this can be the reason of a revocation.
+    pub fn check_reason(&self, reason: &str) -> Result<(), Rejection> {
+        self.within(Limit::Reason, reason.len() <= self.reason_bytes_max)
+    }
+
+    /// Whether this can be an owner at all.
+    pub fn check_owner(&self, owner: &Owner) -> Result<(), Rejection> {
         let fits = |name| fits(name, self.owner_bytes_max);
         self.within(Limit::Owner, fits(&owner.principal) && fits(&owner.instance))
     }
@@ -249,7 +258,7 @@ impl Limit {
             Limit::RequestsTotal => "requests-total-bytes-max",
             Limit::QueuesTotal => "queues-total-bytes-max",
             Limit::Group => "group-max",
-            Limit::Quota => "quota in auth-file",
+            Limit::Quota | Limit::NamespaceQuota => "quota in auth-file",
         }
     }
 }

@@ -64,7 +64,7 @@ impl Machine {
     ) -> Result<A::Answer, Rejection> {
         let now = now.max(self.state.now);
         self.state.now = now;
-        let n_before = effects.changes.len();
+        let (n_before, n_facts) = (effects.changes.len(), effects.facts.len());
         let mut transition = Transition {
             state: &mut self.state,
             limits: &self.limits,
@@ -82,7 +82,10 @@ impl Machine {
         let n_changes = transition.n_changes() as u32;
         effects.wakeups.append(&mut transition.wakeups);
         if let Some(asker) = asker.filter(|_| n_changes > 0) {
-            effects.changes.insert(n_before, Change::Asked { asker, n_changes });
+            effects.facts[n_facts..].iter_mut().for_each(|fact| fact.asker = Some(asker.clone()));
+            if asker.is_known() {
+                effects.changes.insert(n_before, Change::Asked { asker, n_changes });
+            }
         }
         outcome
     }
@@ -104,8 +107,16 @@ impl Machine {
         changes: &[Change],
         facts: &mut Vec<Fact>,
     ) -> Result<(), Incoherent> {
+        // Who asked for so many changes that follow.
+        let mut asked: Option<(&Arc<Asker>, u32)> = None;
         changes.iter().try_for_each(|change| {
-            facts.extend(self.state.fact(change));
+            if let Change::Asked { asker, n_changes } = change {
+                asked = Some((asker, *n_changes));
+                return Ok(());
+            }
+            let asker = asked.map(|(asker, _)| asker.clone());
+            facts.extend(self.state.fact(change).map(|fact| Fact { asker, ..fact }));
+            asked = asked.map(|(asker, n)| (asker, n.saturating_sub(1))).filter(|(_, n)| *n > 0);
             self.state.absorb(now, change)
         })
     }
@@ -147,7 +158,14 @@ impl Machine {
         }
     }
 
-    /// The names of a namespace's locks in order, from the first on that is not before `from`.
+    /// Puts the names of so many more locks in order; are all in order now? Nobody pays for the order of names before
+    /// somebody wants a list. From then on every new name is put in its place.
+    pub fn order_names(&mut self, n_max: usize) -> bool {
+        self.state.catalog(n_max)
+    }
+
+    /// The names of a namespace's locks in order, from the first on that is not before `from`: all of them once
+    /// [`Machine::order_names`] says so.
     pub fn names<'a>(
         &'a self,
         namespace: &str,

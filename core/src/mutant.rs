@@ -61,6 +61,8 @@ pub enum Mutant {
     GroupParkedInPart,
     /// Core: of those that wait together, one ends without the others.
     GroupEndedInPart,
+    /// Core: a lock that is new after somebody asked for a list is not on lists.
+    NewLockNotListed,
     /// Engine: leases asked for together are told though one of them has ended.
     GroupToldInPart,
     /// Core: a repeated request is answered though one of its leases has ended.
@@ -105,6 +107,8 @@ pub enum Mutant {
     UndeliveredIsKept,
     /// Engine: a grant is given back though its client was told of it.
     DeliveredIsGivenBack,
+    /// Core: how many leases a namespace has is not looked at.
+    NamespaceQuotaIgnored,
     /// Simulated client: the bound that counts from the send time is counted from the answer.
     CountFromAnswer,
 }

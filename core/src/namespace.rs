@@ -20,6 +20,8 @@ pub(crate) struct Namespace {
     pub(crate) n_locks: usize,
     /// Of these, the ones nobody uses.
     pub(crate) n_idle: usize,
+    /// Leases waiting or active on its locks: these can be limited.
+    pub(crate) n_leases: u32,
     /// Whom it is counted with: whoever had the first lease in it that is known of.
     pub(crate) account: Option<Slot<Account>>,
     /// Its locks, in order.
@@ -68,8 +70,15 @@ impl Namespaces {
         self.n_bytes += bytes(name);
         let name = name.clone();
         let (name_again, catalog) = (name.clone(), Catalog::default());
-        let (n_locks, n_idle, account) = (0, 0, None);
-        let namespace = Namespace { name: name_again, floor, n_locks, n_idle, account, catalog };
+        let namespace = Namespace {
+            name: name_again,
+            floor,
+            n_locks: 0,
+            n_idle: 0,
+            n_leases: 0,
+            account: None,
+            catalog,
+        };
         let slot = self.arena.insert(namespace);
         self.by_name.insert(name, slot);
         self.empty.insert(slot);
@@ -105,6 +114,12 @@ impl Namespaces {
         *n_idle = if is_idle { *n_idle + 1 } else { *n_idle - 1 };
     }
 
+    /// One lease more on one of its locks, or one less.
+    pub(crate) fn count_lease(&mut self, slot: Slot<Namespace>, is_new: bool) {
+        let n_leases = &mut self.arena[slot].n_leases;
+        *n_leases = if is_new { *n_leases + 1 } else { *n_leases - 1 };
+    }
+
     pub(crate) fn catalog(&mut self, slot: Slot<Namespace>) -> &mut Catalog {
         &mut self.arena[slot].catalog
     }
@@ -128,6 +143,7 @@ impl Namespaces {
         for slot in self.slots().collect::<Vec<_>>() {
             let namespace = &mut self.arena[slot];
             (namespace.n_locks, namespace.n_idle, namespace.account) = (0, 0, None);
+            namespace.n_leases = 0;
             namespace.catalog.clear();
             self.empty.insert(slot);
         }

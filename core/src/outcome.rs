@@ -202,9 +202,11 @@ pub struct Exceeded {
     pub limit: Limit,
     /// As much as this: bytes, milliseconds, or how many.
     pub allowed: u64,
+    /// The line in which a quota is set.
+    pub line: Option<u32>,
 }
 
-/// Which limit was met. Each is a field of [`crate::Limits`], but for the quota of a principal.
+/// Which limit was met. Each is a field of [`crate::Limits`], but for quotas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each is the limit of its name")]
 pub enum Limit {
@@ -231,4 +233,5 @@ pub enum Limit {
     QueuesTotal,
     Group,
     Quota,
+    NamespaceQuota,
 }

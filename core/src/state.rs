@@ -67,6 +67,8 @@ pub(crate) struct State {
     pub(crate) vigil: Vigil,
     /// Locks that are free though somebody waits for them.
     pub(crate) n_convoys: usize,
+    /// The locks before this slot are in their namespaces' catalogs.
+    pub(crate) catalogued: usize,
 }
 
 impl State {
@@ -104,6 +106,7 @@ impl State {
             listed: BTreeSet::new(),
             vigil,
             n_convoys: 0,
+            catalogued: 0,
         }
     }
 

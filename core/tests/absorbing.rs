@@ -65,6 +65,19 @@ fn who_asked_comes_before_what_was_done_and_only_then() {
     let mut follower = Machine::new(Limits::default(), 3);
     follower.absorb(Timestamp::ZERO, &applied.changes).expect("its own changes");
     assert_eq!(follower.export(), machine.export());
+    // Whoever reads the journal is told the same: who asked for what happened, and for nothing else.
+    let mut teller = Machine::new(Limits::default(), 4);
+    let mut facts = Vec::new();
+    let free = machine.apply(Timestamp::ZERO, acquire("free"));
+    let changes = [&applied.changes[..], &free.changes].concat();
+    teller.absorb_and_tell(Timestamp::ZERO, &changes, &mut facts).expect("its own changes");
+    assert_eq!(facts, [applied.facts, free.facts].concat());
+    let askers: Vec<_> = facts.iter().map(|fact| fact.asker.clone()).collect();
+    assert_eq!(askers, [Some(asker.clone()), None]);
+    // Somebody who did not have to say who they are is told of, but not written down.
+    let stranger = Arc::new(Asker { peer: "127.0.0.1".into(), ..Asker::default() });
+    let applied = machine.apply_for(Some(stranger.clone()), Timestamp::ZERO, acquire("other"));
+    assert_eq!((applied.changes.len(), &applied.facts[0].asker), (1, &Some(stranger)));
     let refused = machine.apply_for(Some(asker), Timestamp::ZERO, acquire("shop"));
     assert!(refused.outcome.is_err() && refused.changes.is_empty());
 }

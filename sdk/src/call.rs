@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use hyper::{Method, StatusCode};
 use leasehold_api::{
-    AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, BackupTaken, CancelRequest,
-    Cancelled, FenceCheck, FenceVerdict, History, KeptAlive, LockList, LockState, NotRenewed,
-    NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released, ReleasedAll,
-    RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked, RevokedAll,
-    SessionOpened,
+    AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, AuthState, BackupTaken,
+    CancelRequest, Cancelled, FenceCheck, FenceVerdict, History, KeptAlive, LockList, LockState,
+    NotRenewed, NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released,
+    ReleasedAll, RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked,
+    RevokedAll, SessionOpened,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -121,6 +121,11 @@ impl Client {
     /// Revokes everything an owner, a session or a principal has, in all namespaces.
     pub async fn revoke_all(&self, request: &RevokeAllRequest) -> Result<RevokedAll, Error> {
         read(self.post("/v1/revoke", request).await?)
+    }
+
+    /// Which auth file the server goes by. For admins.
+    pub async fn auth_state(&self) -> Result<AuthState, Error> {
+        self.get("/v1/admin/auth").await
     }
 
     /// What is true of a lock right now. A lock nobody ever used is free.

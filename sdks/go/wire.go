@@ -204,6 +204,7 @@ type LockState struct {
 	Queue            []Waiter        `json:"queue,omitempty"`
 	NWaiting         *uint64         `json:"n_waiting,omitempty"`
 	GraceOwnerID     *string         `json:"grace_owner_id,omitempty"`
+	GracePrincipal   *string         `json:"grace_principal,omitempty"`
 	GraceRemainingMs *uint64         `json:"grace_remaining_ms,omitempty"`
 	Metadata         json.RawMessage `json:"metadata,omitempty"`
 }
@@ -275,8 +276,9 @@ type Revoked struct {
 
 // RevokedLease was active until it was revoked.
 type RevokedLease struct {
-	OwnerID      string `json:"owner_id"`
-	FencingToken uint64 `json:"fencing_token"`
+	OwnerID      string  `json:"owner_id"`
+	Principal    *string `json:"principal,omitempty"`
+	FencingToken uint64  `json:"fencing_token"`
 }
 
 // FenceVerdict says whether a token's lease is active.

@@ -16,7 +16,6 @@ use leasehold_core::{Limits, RetryHint};
 
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
-use crate::console;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content};
 use crate::dialect::{self, Dialect};
@@ -139,7 +138,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/metrics", get(metrics));
     // Naming one twice is naming it.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
-    router = router.merge(contract::routes(&app, &dialects)).merge(console::routes());
+    router = router.merge(contract::routes(&app, &dialects));
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }

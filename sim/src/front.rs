@@ -161,7 +161,9 @@ impl Front {
                 Ok(Ok(answer)) => done(answer),
                 Ok(Err(rejection)) => refused(rejection),
                 Err(Error::Busy) => Answer::Busy,
-                Err(Error::Overloaded | Error::JournalFull) => Answer::Overloaded,
+                Err(Error::Overloaded | Error::JournalFull | Error::AuditFailed) => {
+                    Answer::Overloaded
+                }
                 Err(Error::Stopping) => Answer::Stopping,
                 Err(Error::Unknown) => Answer::Unknown,
             }

@@ -127,6 +127,8 @@ impl State {
         let deadline = self.leases[slot].deadline;
         let account = self.account_of(&self.leases[slot]);
         self.owners.accounts.get_mut(account).n_leases += 1;
+        let namespace = self.locks[self.leases[slot].lock].namespace;
+        self.namespaces.count_lease(namespace, true);
         if let Some(session) = session {
             self.join_session(session, slot);
         }
@@ -251,6 +253,7 @@ impl State {
         self.vigil.remove(slot);
         let account = self.account_of(&self.leases[slot]);
         self.owners.accounts.get_mut(account).n_leases -= 1;
+        self.namespaces.count_lease(self.locks[lock].namespace, false);
         self.locks[lock].busy_mut().n_ended += 1;
         let lease = &mut self.leases[slot];
         lease.phase = Phase::Ended(ended.how);

@@ -3,6 +3,7 @@
 use crate::arena::Slot;
 use crate::lease::Lease;
 use crate::lock::{Busy, Lapse, Lock, Usage};
+use crate::mutant;
 use crate::name::LockKey;
 use crate::state::State;
 use crate::token::Token;
@@ -32,8 +33,32 @@ impl State {
             hash.of((lock.namespace.index(), &lock.name))
         };
         lock_index.insert(hash_of(&slot), slot, hash_of);
-        self.namespaces.catalog(namespace).insert(&self.locks, slot);
+        if self.is_catalogued(slot) && !mutant!(NewLockNotListed) {
+            self.namespaces.catalog(namespace).insert(&self.locks, slot);
+        }
         slot
+    }
+
+    /// Puts so many more locks into the catalogs; are all in now? Once they are, every lock is from its first mention.
+    pub(crate) fn catalog(&mut self, n_max: usize) -> bool {
+        if self.catalogued == usize::MAX {
+            return true;
+        }
+        let next = self.locks.iter_from(self.catalogued).take(n_max).map(|(slot, _)| slot);
+        let next: Vec<_> = next.collect();
+        for slot in &next {
+            let namespace = self.locks[*slot].namespace;
+            self.namespaces.catalog(namespace).insert(&self.locks, *slot);
+        }
+        self.catalogued = match next.last() {
+            Some(last) if next.len() == n_max => last.index() + 1,
+            _ => usize::MAX,
+        };
+        self.catalogued == usize::MAX
+    }
+
+    pub(crate) fn is_catalogued(&self, slot: Slot<Lock>) -> bool {
+        slot.index() < self.catalogued
     }
 
     /// Out of the idle ones, if it was there.
@@ -59,7 +84,9 @@ impl State {
         let hash = self.lock_hash(slot);
         self.lock_index.remove(hash, |other| *other == slot);
         let namespace = self.locks[slot].namespace;
-        self.namespaces.catalog(namespace).remove(&self.locks, slot);
+        if self.is_catalogued(slot) {
+            self.namespaces.catalog(namespace).remove(&self.locks, slot);
+        }
         let lock = self.locks.remove(slot);
         self.footprint.names -= lock.name.len();
         self.namespaces.count_lock(lock.namespace, false);

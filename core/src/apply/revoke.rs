@@ -4,12 +4,12 @@ use super::proof::prove;
 use crate::change::Change;
 use crate::command::{Revoke, Target};
 use crate::lease::{Ending, LeaseNumber, Phase};
-use crate::outcome::{Limit, Rejection};
+use crate::outcome::Rejection;
 use crate::transition::{End, Transition};
 use crate::view::LeaseView;
 
 pub(crate) fn revoke(t: &mut Transition<'_>, revoke: &Revoke) -> Result<Vec<LeaseView>, Rejection> {
-    t.limits.within(Limit::Reason, revoke.reason.len() <= t.limits.reason_bytes_max)?;
+    t.limits.check_reason(&revoke.reason)?;
     let leases = match &revoke.target {
         Target::Lock(key) => {
             t.limits.check_key(key)?;

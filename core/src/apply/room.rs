@@ -3,11 +3,12 @@
 use crate::account::Account;
 use crate::arena::Slot;
 use crate::change::Change;
-use crate::command::Acquire;
+use crate::command::{Acquire, Quota};
 use crate::footprint::{WAITER_BYTES, request_bytes};
 use crate::lease::LeaseNumber;
 use crate::limits::Limits;
 use crate::lock::Lock;
+use crate::mutant;
 use crate::namespace::{self, Namespace};
 use crate::outcome::{Exceeded, Limit, Rejection};
 use crate::owner::{self, Known};
@@ -33,12 +34,13 @@ pub(crate) struct Need<'a> {
 
 /// Makes sure that there is room for one more lease, and for its lock, its namespace and its owner if they are new.
 pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
-    let Acquire { owner, peer, quota, .. } = need.acquire;
+    let Acquire { lock, owner, peer, quota, namespace_quota, .. } = need.acquire;
     let known = t.state.owners.find(owner);
     let account = t.state.owners.account(known, owner, *peer);
     let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
     t.limits.within(Limit::PrincipalLeases, n_leases < t.limits.principal_leases_max)?;
-    check_quota(*quota, n_leases as usize + 1)?;
+    check_quota(*quota, Limit::Quota, n_leases as usize + 1)?;
+    check_quota(*namespace_quota, Limit::NamespaceQuota, n_in_namespace(t, &lock.namespace) + 1)?;
     check_lease(t.state, t.limits, need)?;
     if need.lock.is_some() {
         return check_names(t, need, known, false);
@@ -70,7 +72,9 @@ pub(crate) fn check_all(
     let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
     let n_leases_max = t.limits.principal_leases_max as usize;
     t.limits.within(Limit::PrincipalLeases, n_leases as usize + n <= n_leases_max)?;
-    check_quota(first.quota, n_leases as usize + n)?;
+    check_quota(first.quota, Limit::Quota, n_leases as usize + n)?;
+    let n_others = n_in_namespace(t, &first.lock.namespace);
+    check_quota(first.namespace_quota, Limit::NamespaceQuota, n_others + n)?;
     check_leases(t.state, t.limits, &Need { acquire: first, request, lock: None, waits }, n)?;
     let wanted: Vec<_> = each.iter().filter_map(|a| t.state.find_lock(&a.lock)).collect();
     let is_idle = |lock: &&Slot<Lock>| t.state.locks[**lock].busy().is_none();
@@ -92,14 +96,20 @@ pub(crate) fn check_all(
     Ok(())
 }
 
-/// That a principal which was given less than others has no more than that.
-fn check_quota(quota: Option<u32>, n_leases: usize) -> Result<(), Rejection> {
+/// That a principal or a namespace which was given less than others has no more than that.
+fn check_quota(quota: Option<Quota>, limit: Limit, n_leases: usize) -> Result<(), Rejection> {
     match quota {
-        Some(max) if n_leases > max as usize => {
-            Err(Rejection::Limit(Exceeded { limit: Limit::Quota, allowed: max.into() }))
+        Some(Quota { max, line }) if n_leases > max as usize => {
+            Err(Rejection::Limit(Exceeded { limit, allowed: max.into(), line: Some(line) }))
         }
         _ => Ok(()),
     }
+}
+
+/// Leases waiting or active in a namespace, whoever has them.
+fn n_in_namespace(t: &Transition<'_>, namespace: &str) -> usize {
+    let slot = t.state.namespaces.find(namespace).filter(|_| !mutant!(NamespaceQuotaIgnored));
+    slot.map_or(0, |slot| t.state.namespaces.get(slot).n_leases as usize)
 }
 
 /// The budget of names for several leases of one owner.

@@ -351,6 +351,7 @@ impl What {
             secret: secret(number),
             peer: peer(who),
             quota: None,
+            namespace_quota: None,
         }
     }
 }

@@ -245,8 +245,13 @@ impl<'a> Line<'a> {
             request_id: self.value("id").map(Box::from),
             secret,
             peer: self.number("peer")?.map(Peer),
-            quota: self.number("quota")?.map(|quota| quota as u32),
+            quota: self.quota("quota")?,
+            namespace_quota: self.quota("namespace_quota")?,
         })
+    }
+
+    fn quota(&self, name: &'a str) -> Result<Option<Quota>, String> {
+        Ok(self.number(name)?.map(|max| Quota { max: max as u32, line: 1 }))
     }
 
     /// `#3` by id, `number=3` by number, or a lock's name with an owner or a session.

@@ -80,7 +80,7 @@ fn refusal(rejection: &Rejection) -> String {
                 retry.as_millis()
             )
         }
-        Rejection::Limit(Exceeded { limit, allowed }) => format!("Limit({limit:?}, {allowed})"),
+        Rejection::Limit(Exceeded { limit, allowed, .. }) => format!("Limit({limit:?}, {allowed})"),
         Rejection::Grace { owner, expired_at, grace_until } => {
             format!("grace of {}, expired {expired_at:?}, until {grace_until:?}", name(owner))
         }

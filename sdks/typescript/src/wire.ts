@@ -446,6 +446,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/auth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which auth file is in force? */
+        get: operations["lookAtAuth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/backup": {
         parameters: {
             query?: never;
@@ -1221,6 +1238,8 @@ export interface components {
             fencing_token: number | null;
             /** @description As it came. */
             metadata: unknown;
+            /** @description The principal of whoever made it; left out if nobody vouches for it. */
+            principal?: string | null;
             resource: string;
             /** @enum {string} */
             status: "waiting" | "active" | "released" | "expired" | "revoked" | "aborted" | "withdrawn";
@@ -1325,6 +1344,8 @@ export interface components {
             lockedAt: number;
             lockedBy: string;
             message: string;
+            /** @description The principal of whoever has it; left out if nobody vouches for it. */
+            principal?: string | null;
         };
         /** @description Some of the locks. */
         "files.Locks": {
@@ -1340,6 +1361,8 @@ export interface components {
             lockedAt: number;
             lockedBy: string;
             path: string;
+            /** @description The principal of whoever has it; left out if nobody vouches for it. */
+            principal?: string | null;
         };
         /** @description The sessions of whoever asks. */
         "files.Sessions": {
@@ -1349,6 +1372,7 @@ export interface components {
         "files.SessionShown": {
             /** Format: int64 */
             expiresAt: number;
+            /** @description What whoever opened it may do with files: `read`, `write`, of some or of all. */
             permissions: string[];
             /** @description Whole only in the answer that hands it out. */
             sessionId: string;
@@ -1478,6 +1502,8 @@ export interface components {
             holder: string;
             job: string;
             message: string;
+            /** @description The principal of the holder; left out if nobody vouches for it. */
+            principal?: string | null;
             success: boolean;
         };
         /** @description The lock is nobody's any more. */
@@ -1626,6 +1652,19 @@ export interface components {
             /** @enum {unknown} */
             mode?: "exclusive" | null;
         }));
+        /** @description `GET /v1/admin/auth`: the auth file in force. */
+        "locks.AuthState": {
+            /**
+             * @description Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
+             *     nobody is asked who they are.
+             */
+            hash: string | null;
+            /**
+             * Format: uint64
+             * @description For how long the files have been unusable. Until they are good again, those from before stay in force.
+             */
+            stale_seconds: number;
+        };
         /** @description `POST /v1/admin/backup`: 201. */
         "locks.BackupTaken": {
             /**
@@ -1648,7 +1687,7 @@ export interface components {
             request_id: string;
         };
         /** @description What kind of error it is. */
-        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description One event of `GET /v1/events`. Its id is the SSE id. */
         "locks.Event": {
             /**
@@ -1803,6 +1842,8 @@ export interface components {
             fencing_token?: number | null;
             /** @description The last owner, for whom the lock is reserved, and for how long. */
             grace_owner_id?: string | null;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            grace_principal?: string | null;
             /** Format: uint64 */
             grace_remaining_ms?: number | null;
             held: boolean;
@@ -2047,6 +2088,8 @@ export interface components {
             lock_name: string;
             namespace: string;
             owner_id: string;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            principal?: string | null;
             /** @description It was waiting for the lock. */
             waiting: boolean;
         };
@@ -2055,6 +2098,8 @@ export interface components {
             /** Format: uint64 */
             fencing_token: number;
             owner_id: string;
+            /** @description The principal of that owner; left out if nobody vouches for it. */
+            principal?: string | null;
         };
         /** @description `POST {lock}/revoke`. */
         "locks.RevokeRequest": {
@@ -2156,7 +2201,7 @@ export interface components {
             owner_id: string;
         };
         /** @description What kind of error it is. */
-        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description The body of every error answer that has no shape of its own. */
         "server.Failure": {
             /** @description The kind of error, for programs. */
@@ -2275,6 +2320,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -2418,6 +2473,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -2575,6 +2640,16 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -2689,6 +2764,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -2851,6 +2936,16 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -2990,6 +3085,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -3150,6 +3255,16 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -3274,6 +3389,16 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -3385,6 +3510,37 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3443,9 +3599,40 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -3518,6 +3705,27 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3562,6 +3770,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["files.SessionShown"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
                 };
             };
             /** @description A limit was reached; the error names it and its setting. */
@@ -3638,6 +3866,27 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3703,6 +3952,27 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -3748,6 +4018,37 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
         };
     };
     docsStyle: {
@@ -3772,6 +4073,37 @@ export interface operations {
                     "text/css; charset=utf-8": string;
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
         };
     };
     docsScript: {
@@ -3794,6 +4126,37 @@ export interface operations {
                 };
                 content: {
                     "text/javascript; charset=utf-8": string;
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
                 };
             };
         };
@@ -3872,6 +4235,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4018,6 +4391,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4178,6 +4561,16 @@ export interface operations {
                     "application/json": components["schemas"]["files.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -4295,6 +4688,16 @@ export interface operations {
             401: {
                 headers: {
                     "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["files.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4475,6 +4878,16 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -4518,6 +4931,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4599,6 +5023,16 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -4642,6 +5076,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -4712,6 +5157,16 @@ export interface operations {
             };
             /** @description Nobody asks, or somebody else than the request says. */
             401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -4864,6 +5319,37 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -4918,6 +5404,26 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -5007,9 +5513,30 @@ export interface operations {
                     "application/json": components["schemas"]["lock.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
             /** @description The client does not hold the lock. */
             403: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5062,6 +5589,37 @@ export interface operations {
                     "text/html; charset=utf-8": string;
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["lock.Failure"];
+                };
+            };
             /** @description The server is busy. */
             503: {
                 headers: {
@@ -5106,6 +5664,37 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5177,6 +5766,16 @@ export interface operations {
                     "application/json": components["schemas"]["leases.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
             /** @description Whoever asks may not do this. */
             403: {
                 headers: {
@@ -5210,6 +5809,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5262,6 +5872,37 @@ export interface operations {
                     "application/openmetrics-text; version=1.0.0; charset=utf-8": string;
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
         };
     };
     contract: {
@@ -5284,6 +5925,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
                 };
             };
         };
@@ -5351,6 +6023,26 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -5433,6 +6125,61 @@ export interface operations {
             };
         };
     };
+    lookAtAuth: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A hash of it and of all files it names. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.AuthState"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+        };
+    };
     takeBackup: {
         parameters: {
             query?: never;
@@ -5455,9 +6202,40 @@ export interface operations {
                     "application/json": components["schemas"]["locks.BackupTaken"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The server has no `backup-dir`. */
             409: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5510,6 +6288,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Maintenance"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -5559,6 +6368,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -5582,6 +6411,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5639,6 +6479,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -5685,9 +6556,40 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5744,6 +6646,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -5767,6 +6689,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -5849,6 +6782,37 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -5918,6 +6882,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["claims.Faults"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
                 };
             };
             /** @description The body did not arrive in time. */
@@ -6046,6 +7030,37 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -6115,6 +7130,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["claims.Faults"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
                 };
             };
             /** @description The body did not arrive in time. */
@@ -6219,9 +7254,40 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6296,6 +7362,26 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -6339,6 +7425,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6413,6 +7510,26 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -6456,6 +7573,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6514,9 +7642,40 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6591,6 +7750,26 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -6634,6 +7813,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6708,6 +7898,26 @@ export interface operations {
                     "application/json": components["schemas"]["claims.Faults"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
@@ -6751,6 +7961,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["claims.Message"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6812,6 +8033,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
         };
     };
     checkFence: {
@@ -6850,6 +8102,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -6873,6 +8145,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6927,6 +8210,37 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -6989,6 +8303,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -7030,6 +8375,37 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7081,6 +8457,26 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -7202,6 +8598,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -7235,6 +8651,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7299,6 +8726,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -7350,6 +8808,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -7383,6 +8861,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7442,6 +8931,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -7475,6 +8984,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7534,6 +9054,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -7557,6 +9097,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7616,6 +9167,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -7649,6 +9220,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7700,6 +9282,26 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -7821,6 +9423,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -7844,6 +9466,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -7908,6 +9541,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
         };
     };
     historyIn: {
@@ -7947,6 +9611,37 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8012,6 +9707,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
             503: {
                 headers: {
@@ -8055,6 +9781,37 @@ export interface operations {
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8108,6 +9865,26 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -8231,6 +10008,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8264,6 +10061,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8330,6 +10138,37 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description A mistake of the server. */
             500: {
                 headers: {
@@ -8383,6 +10222,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8416,6 +10275,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8477,6 +10347,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8510,6 +10400,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8571,6 +10472,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8594,6 +10515,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8655,6 +10587,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8688,6 +10640,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8747,6 +10710,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8780,6 +10763,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8839,6 +10833,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8872,6 +10886,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -8928,6 +10953,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -8961,6 +11006,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9017,6 +11073,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -9050,6 +11126,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9106,6 +11193,26 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description The body did not arrive in time. */
             408: {
                 headers: {
@@ -9129,6 +11236,17 @@ export interface operations {
             /** @description The Content-Type is not application/json. */
             415: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9177,6 +11295,26 @@ export interface operations {
             };
             /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
             400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
@@ -9274,9 +11412,40 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9330,9 +11499,40 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
@@ -9388,9 +11588,40 @@ export interface operations {
                     "application/json": components["schemas"]["locks.Failure"];
                 };
             };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
             /** @description There is no such thing, or none any more. */
             404: {
                 headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["locks.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };

@@ -5,30 +5,23 @@
 
 mod caller;
 mod credential;
+mod enforce;
 mod gate;
-mod identify;
-pub(crate) mod issuer;
 mod need;
 mod permitted;
 mod policy;
 mod principal;
-mod proxy;
 mod rate;
 pub(crate) mod reload;
 mod right;
-pub(crate) mod sign_in;
 mod view;
-mod way;
 
 pub(crate) use caller::{Caller, Denied};
-pub(crate) use gate::Authority;
-pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
-pub(crate) use identify::admit;
+pub(crate) use gate::ReadAuth;
+pub use gate::{FAILURES_PER_MINUTE, Gate, RELOAD_EVERY, Reloaded};
 pub use permitted::Permitted;
 pub use policy::{Decision, NewKey, PREFIX, Policy};
-pub(crate) use policy::{hex, unhex, url};
 pub(crate) use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use right::Right;
 pub use view::View;
-pub(crate) use way::Way;

@@ -7,6 +7,7 @@ use leasehold_core::{
     OpenSession, Proof, Release, ReleaseAll, Renew, RenewAll, Revoke, Target,
 };
 
+use super::gate::ReadAuth;
 use super::{Caller, Denied, Right};
 use crate::backup::TakeBackup;
 use crate::dialect::files::{ToRead, ToWrite};
@@ -85,6 +86,7 @@ governed! {
     Maintain: |_asked, caller| caller.check_admin();
     ReadMaintenance: |_asked, caller| caller.check_admin();
     TakeBackup: |_asked, caller| caller.check_admin();
+    ReadAuth: |_asked, caller| caller.check_admin();
     ToRead: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
     ToWrite: |asked, caller| asked.govern_by(caller, caller.view(Right::FilesRead));
 }
@@ -127,9 +129,12 @@ pub(super) fn list(asked: &mut ListLocks, right: Right, caller: &Caller) -> Resu
 /// What is taken is the caller's, and counts as theirs.
 fn take(acquire: &mut Acquire, caller: &Caller) -> Result<(), Denied> {
     acquire.owner.principal = caller.principal().name().clone();
-    acquire.quota = caller
-        .authority()
-        .and_then(|authority| authority.quota(caller.principal()).and_then(|quota| quota.leases));
+    if let Some(authority) = caller.authority() {
+        let own = authority.quota(caller.principal());
+        acquire.quota = own.and_then(|quota| quota.leases);
+        let shared = authority.quota_of_namespace(&acquire.lock.namespace);
+        acquire.namespace_quota = shared.and_then(|quota| quota.leases);
+    }
     caller.check(caller.to_take(), &acquire.lock)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Gate, RELOAD_EVERY, Reloaded};
+use super::{Gate, RELOAD_EVERY, Reloaded, enforce};
 use crate::engine::EngineHandle;
 use crate::metrics::Metrics;
 
@@ -21,13 +21,22 @@ pub(crate) async fn keep_up(
     now: Arc<Notify>,
 ) {
     let mut complained: Option<Instant> = None;
+    // Whoever waited at the start was let in by files that may have changed since.
+    let (mut must_look, mut n_keys) = (true, 0);
     loop {
         let reading = gate.clone();
         let reloaded = tokio::task::spawn_blocking(move || reading.reload()).await;
         let Ok(reloaded) = reloaded else { return };
-        gate.tend(engine.now());
         let stale_ms = gate.note(&reloaded, engine.wall_ms());
         metrics.auth_stale.get_or_create(&[]).set(stale_ms / 1000);
+        // A key counts no more when it is taken out, and when its time is over.
+        let live = gate.authority().map_or(0, |now| now.live_keys(engine.wall_ms()).len());
+        must_look |= reloaded == Reloaded::New || live != n_keys;
+        n_keys = live;
+        if must_look {
+            // If the engine cannot be asked now, it is asked next time.
+            must_look = enforce::end_waits(&gate, &engine).await.is_err();
+        }
         match reloaded {
             Reloaded::Same => complained = None,
             Reloaded::New => {

@@ -1,5 +1,6 @@
 //! The operations of one dialect, and how they become part of the document.
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::operation::Operation;
@@ -23,6 +24,12 @@ impl Chapter {
     /// Adds operations.
     pub(crate) fn with(mut self, operations: impl IntoIterator<Item = Operation>) -> Self {
         self.operations.extend(operations);
+        self
+    }
+
+    /// Whoever asks any of the operations so far may have to say who they are, and may be refused in this shape.
+    pub(crate) fn guarded<T: JsonSchema>(mut self) -> Self {
+        self.operations = self.operations.into_iter().map(Operation::guarded::<T>).collect();
         self
     }
 

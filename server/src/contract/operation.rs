@@ -163,6 +163,14 @@ impl Operation {
         statuses.iter().fold(self, |this, status| this.answer::<T>(*status, meaning(*status)))
     }
 
+    /// It is for those who may: on a server that asks everybody who they are, others are refused in this shape.
+    pub(crate) fn guarded<T: JsonSchema>(self) -> Self {
+        let missing =
+            [401, 403, 429].into_iter().filter(|status| !self.answers.contains_key(status));
+        let missing: Vec<_> = missing.collect();
+        self.refuse::<T>(&missing)
+    }
+
     /// Answers with this status have this header.
     pub(crate) fn answer_header(mut self, status: u16, name: &'static str) -> Self {
         self.answers.entry(status).and_modify(|answer| answer.headers.push(name));
@@ -268,8 +276,8 @@ pub(super) fn sessions() -> Value {
     json!({
         "apiKey": {
             "type": "http", "scheme": "bearer",
-            "description": "An API key, `lh_ID_SECRET`, or a token of an issuer that the auth file names, \
-                            needed where the server has an auth file. Without it, or with a wrong \
+            "description": "An API key, `lh_ID_SECRET`, needed where the server has an auth file. \
+                            Without it, or with a wrong \
                 one, the answer is 401; without the right, 403.",
         },
         "session": {"type": "http", "scheme": "bearer", "description": "The id of a session of files."},

@@ -27,26 +27,20 @@ pub(super) fn chapter() -> Chapter {
         get("/readyz", "readyz", "Could something be made durable right now?")
             .answer::<Health>(200, "It could.")
             .answer::<Failure>(503, "It could not."),
-        get("/metrics", "metrics", "What was counted").answer_text(
-            200,
-            crate::metrics::CONTENT_TYPE,
-            "In the OpenMetrics text format.",
-        ),
-        get("/openapi.json", "contract", "This document").answer_object(200, "OpenAPI 3.1."),
-        get("/docs", "docs", "This document, for people").answer_text(
-            200,
-            super::page::HTML,
-            "A page that needs no other server.",
-        ),
-        get("/docs/docs.css", "docsStyle", "How that page looks").answer_text(
-            200,
-            super::page::CSS,
-            "Its style.",
-        ),
-        get("/docs/docs.js", "docsScript", "How that page works").answer_text(
-            200,
-            super::page::JS,
-            "Its script.",
-        ),
+        get("/metrics", "metrics", "What was counted")
+            .answer_text(200, crate::metrics::CONTENT_TYPE, "In the OpenMetrics text format.")
+            .guarded::<Failure>(),
+        get("/openapi.json", "contract", "This document")
+            .answer_object(200, "OpenAPI 3.1.")
+            .guarded::<Failure>(),
+        get("/docs", "docs", "This document, for people")
+            .answer_text(200, super::page::HTML, "A page that needs no other server.")
+            .guarded::<Failure>(),
+        get("/docs/docs.css", "docsStyle", "How that page looks")
+            .answer_text(200, super::page::CSS, "Its style.")
+            .guarded::<Failure>(),
+        get("/docs/docs.js", "docsScript", "How that page works")
+            .answer_text(200, super::page::JS, "Its script.")
+            .guarded::<Failure>(),
     ])
 }

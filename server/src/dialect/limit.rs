@@ -11,8 +11,11 @@ pub(super) enum Met {
 }
 
 pub(super) fn met(exceeded: Exceeded) -> Met {
-    let Exceeded { limit, allowed } = exceeded;
-    let setting = limit.setting();
+    let Exceeded { limit, allowed, line } = exceeded;
+    let setting = match line {
+        Some(line) => format!("{}, line {line}", limit.setting()),
+        None => limit.setting().into(),
+    };
     let request = |allowed: String| Met::Request(format!("{allowed} ({setting})"));
     let room = |what: &str, unit: &str, remedy: &str| {
         Met::Room(format!("{what}: {allowed}{unit} allowed ({setting}); {remedy}"))
@@ -35,6 +38,9 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
             room("too many leases of one principal, or anonymous from one address", "", OWN)
         }
         Limit::Quota => room("too many leases of this principal", "", OWN),
+        Limit::NamespaceQuota => {
+            room("too many leases in this namespace, of all principals together", "", OTHERS)
+        }
         Limit::PrincipalNamespaces => {
             room("too many namespaces of one principal, or anonymous from one address", "", OWN)
         }

@@ -2,9 +2,12 @@
 
 use std::net::Ipv6Addr;
 
-use axum::http::header::{HOST, TRANSFER_ENCODING};
+use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderValue, Request, Uri, Version};
+use axum::http::{HeaderName, HeaderValue, Request, Uri, Version};
+
+use super::area::Area;
+use super::browser::{SEC_FETCH_DEST, SEC_FETCH_MODE, SEC_FETCH_SITE};
 
 /// Clients whose base URL ends with a slash ask for `//v1/...`. Slashes further on may be part of a name.
 pub(super) fn drop_extra_slashes(uri: &mut Uri) {
@@ -23,6 +26,7 @@ pub(super) fn drop_extra_slashes(uri: &mut Uri) {
 /// What is wrong, in words.
 pub(super) fn check<B>(request: &Request<B>) -> Result<(), String> {
     check_host(request)?;
+    check_single(request)?;
     check_framing(request)
 }
 
@@ -34,11 +38,10 @@ fn check_host<B>(request: &Request<B>) -> Result<(), String> {
         return Err("there is more than one Host header".into());
     }
     match (host, authority) {
-        (None, None) if request.version() == Version::HTTP_10 => Ok(()),
-        (None, None) => Err("the Host header is missing".into()),
-        (None, Some(_)) if request.version() == Version::HTTP_11 => {
-            Err("the Host header is missing".into())
-        }
+        // A probe of HTTP/1.0 knows no Host, and learns nothing but whether the server is well.
+        (None, None) if is_probe(request) => Ok(()),
+        (None, None) => Err(NO_HOST.into()),
+        (None, Some(_)) if request.version() == Version::HTTP_11 => Err(NO_HOST.into()),
         (Some(host), _) if !is_host(host.as_bytes()) => {
             Err(format!("the Host header is not HOST or HOST:PORT: {}", shown(host)))
         }
@@ -57,13 +60,33 @@ fn check_host<B>(request: &Request<B>) -> Result<(), String> {
     }
 }
 
+const NO_HOST: &str = "the Host header is missing";
+
+fn is_probe<B>(request: &Request<B>) -> bool {
+    request.version() == Version::HTTP_10 && Area::of(request.uri().path()) == Area::Health
+}
+
+/// A browser says these once. Of two, one program would believe the first and another the last.
+fn check_single<B>(request: &Request<B>) -> Result<(), String> {
+    let headers = request.headers();
+    if headers.len() == headers.keys_len() {
+        // No header is there twice.
+        return Ok(());
+    }
+    let single: [HeaderName; 4] = [ORIGIN, SEC_FETCH_SITE, SEC_FETCH_MODE, SEC_FETCH_DEST];
+    match single.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
+        None => Ok(()),
+        Some(name) => Err(format!("there is more than one {name} header")),
+    }
+}
+
 fn shown(host: &HeaderValue) -> String {
     let text = String::from_utf8_lossy(host.as_bytes());
     format!("{:?}", text.chars().take(100).collect::<String>())
 }
 
 /// A name or an address, and perhaps a port. A user's name in front of it is nobody's address.
-fn is_host(text: &[u8]) -> bool {
+pub(crate) fn is_host(text: &[u8]) -> bool {
     let (host, port) = match text.iter().rposition(|byte| *byte == b':') {
         Some(at) if !text[at..].contains(&b']') => (&text[..at], &text[at + 1..]),
         _ => (text, &b""[..]),
@@ -160,8 +183,14 @@ mod tests {
             (v11, "http://b/", &[a], false),
             (v11, "http://a/", &[], false),
             (v11, "http://user@a/", &[a], false),
-            (v10, "/", &[], true),
+            (v10, "/", &[], false),
+            (v10, "/", &[a], true),
+            (v10, "/healthz", &[], true),
             (v10, "/", &[a, b], false),
+            (v11, "/", &[a, ("origin", "http://a")], true),
+            (v11, "/", &[a, ("origin", "http://a"), ("origin", "http://a")], false),
+            (v11, "/", &[a, ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")], false),
+            (v11, "/", &[a, ("sec-fetch-mode", "cors"), ("sec-fetch-mode", "navigate")], false),
             (v2, "http://a/", &[], true),
             (v2, "http://a/", &[a], true),
             (v2, "http://a/", &[b], false),

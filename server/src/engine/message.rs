@@ -38,6 +38,8 @@ pub enum Error {
     Overloaded,
     /// The journal is as long as it may be and cannot be folded. Nothing was done.
     JournalFull,
+    /// The audit file cannot be written, and nothing is to change then. Nothing was done.
+    AuditFailed,
     /// The server is stopping. Nothing was done.
     Stopping,
     /// It is not known whether it was done: repeat it with the same request id.
@@ -52,6 +54,10 @@ impl fmt::Display for Error {
             Error::JournalFull => {
                 "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
                  server's log); the request had no effect. Renewals and releases go on"
+            }
+            Error::AuditFailed => {
+                "the audit file cannot be written (see the server's log), and nothing is changed that would not be in \
+                 it (audit-failure); the request had no effect. Renewals go on"
             }
             Error::Stopping => "the server is stopping; the request had no effect",
             Error::Unknown => {

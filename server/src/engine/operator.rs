@@ -1,6 +1,6 @@
 //! What an operator looks up: what somebody has, sessions, maintenance.
 
-use leasehold_core::{SessionNumber, SessionRecord, Whose};
+use leasehold_core::{Group, LeaseRecord, SessionNumber, SessionRecord, Whose};
 
 use super::read::{LeasePage, Look, SCAN_MAX};
 use super::writer::{Batch, Writer};
@@ -35,7 +35,14 @@ impl Look for ListHoldings {
 
     fn look(self, writer: &mut Writer, _: &mut Batch) -> LeasePage {
         let (leases, next) = writer.machine.leases_of(&self.whose, self.from, SCAN_MAX);
-        let leases = leases.into_iter().filter(|lease| self.view.shows(&lease.lock)).collect();
+        // Leases that wait together end together: whoever ends one ends all.
+        let is_shown = |lease: &LeaseRecord| {
+            let group = lease.group.filter(|_| lease.phase.is_queued());
+            let others = group.into_iter().flat_map(Group::numbers);
+            let mut others = others.filter_map(|number| writer.machine.lease_record(number));
+            self.view.shows(&lease.lock) && others.all(|other| self.view.shows(&other.lock))
+        };
+        let leases = leases.into_iter().filter(is_shown).collect();
         LeasePage { leases, next }
     }
 }

@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
-use axum::http::Request;
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -68,8 +68,8 @@ where
 fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     let Some(kind) = request.headers().get(CONTENT_TYPE) else {
         // A page can have a browser send a body without saying what it is, but not one that says it is JSON.
-        let is_browser = request.headers().contains_key(ORIGIN)
-            || request.headers().contains_key("sec-fetch-site");
+        let marks = |name: &HeaderName| *name == ORIGIN || name.as_str().starts_with("sec-fetch-");
+        let is_browser = request.headers().keys().any(marks);
         return if is_browser { Err(BadBody::NotJson("nothing".into())) } else { Ok(()) };
     };
     if kind == "application/json" {
@@ -82,8 +82,7 @@ fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     if is_json { Ok(()) } else { Err(BadBody::NotJson(kind)) }
 }
 
-/// The whole body, of bounded size and in bounded time.
-pub(crate) async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
+async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
 where
     B: HttpBody<Data = Bytes>,
 {
@@ -162,6 +161,8 @@ mod tests {
     struct Question {
         owner_id: String,
         ttl_ms: u64,
+        #[serde(default)]
+        metadata: serde_json::Value,
     }
 
     #[test]
@@ -175,7 +176,7 @@ mod tests {
         assert!(why(r#"{"owner_id":"a","owner_id":"b","ttl_ms":5}"#).contains("owner_id"));
         assert_eq!(why(r#" ["a",5]"#), "the body must be a JSON object");
         assert!(why("").starts_with("the body is not JSON"));
-        let deep = format!("{{\"owner_id\":{}", "[".repeat(1_000));
+        let deep = format!("{{\"owner_id\":\"a\",\"metadata\":{}", "[".repeat(1_000));
         assert_eq!(why(&deep), "the body is nested deeper than 127 levels");
         assert!(why(r#"{"owner_id":"a","ttl_ms":5} x"#).starts_with("the body is not JSON"));
     }

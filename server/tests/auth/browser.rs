@@ -38,7 +38,8 @@ async fn a_page_of_another_origin_changes_nothing_on_a_server_that_asks_nobody()
             revoke.clone(),
         );
         let refused = sent.await.expect("an answer");
-        assert_eq!(refused.status, 403, "{foreign:?}");
+        let told = (refused.status, refused.text_of("code"));
+        assert_eq!(told, (403, "ORIGIN_NOT_ALLOWED".into()), "{foreign:?}");
     }
     assert_eq!(local.client.get("/v1/locks/x").await.body["held"], true);
     let own = format!("http://{}", local.address);
@@ -90,6 +91,10 @@ async fn a_browser_says_what_it_sends() {
         (&[][..], 200),
         (&[("origin", own.as_str())][..], 415),
         (&[("sec-fetch-site", "same-origin")][..], 415),
+        (&[("sec-fetch-mode", "cors")][..], 415),
+        (&[("sec-fetch-dest", "empty")][..], 415),
+        (&[("origin", own.as_str()), ("origin", own.as_str())][..], 400),
+        (&[("sec-fetch-site", "none"), ("sec-fetch-site", "none")][..], 400),
         (&[("origin", own.as_str()), ("content-type", "text/plain")][..], 415),
     ] {
         let path = "/v1/locks/x/acquire";

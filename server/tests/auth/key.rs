@@ -1,6 +1,6 @@
 //! API keys: shown in one way, known or not, expired or not.
 
-use leasehold_server::auth::{Bounds, Gate, NewKey};
+use leasehold_server::auth::{Gate, NewKey};
 use leasehold_testkit::Value;
 
 use crate::{RULES, Scene, acquire, write_keys};
@@ -82,6 +82,65 @@ async fn a_key_expires_by_the_wall_clock() {
     scene.stop().await;
 }
 
+/// What an auth file may say wrong, and what is told of it.
+const MISTAKES: &[(&str, &str)] = &[
+    ("", "/auth.toml:1: missing field `version`"),
+    ("version = 2\n", "/auth.toml:1: version must be 1"),
+    ("version = 1\nrules = []\n", "/auth.toml:2: unknown field `rules`"),
+    (
+        "version = 1\npublic = [\"all\"]\n",
+        "/auth.toml:2: public: unknown \"all\"; allowed: metrics, docs",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"ci\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
+        "/auth.toml:4: rule \"r\": \"ci\" is no principal; write key:NAME, anonymous or *",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
+        "/auth.toml:2: rule \"r\": names nobody",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\n",
+        "/auth.toml:2: missing field `namespaces`",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"key:\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
+        "/auth.toml:4: rule \"r\": \"key:\" is no principal; write key:NAME, anonymous or *",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nwho = [\":x\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
+        "/auth.toml:4: rule \"r\": \":x\" is no principal",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\nnamespaces = []\n",
+        "/auth.toml:2: rule \"r\": namespaces must not be empty: [\"*\"] is all",
+    ),
+    (
+        "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\nlocks = []\n",
+        "/auth.toml:2: rule \"r\": locks must not be empty: [\"*\"] is all",
+    ),
+    ("version = 1\n[[quota]]\nwho = [\"*\"]\n", "/auth.toml:2: quota: limits nothing"),
+    ("version = 1\n[[quota]]\nleases = 1\n", "/auth.toml:2: quota: who or namespaces is required"),
+    ("version = 1\n[[quota]]\nwho = []\nleases = 1\n", "/auth.toml:2: quota: who or namespaces is"),
+    (
+        "version = 1\n[[quota]]\nnamespaces = []\nleases = 1\n",
+        "/auth.toml:2: quota: who or namespaces is",
+    ),
+    (
+        "version = 1\n[[quota]]\nwho = [\"ci\"]\nleases = 1\n",
+        "/auth.toml:3: quota: \"ci\" is no principal",
+    ),
+    (
+        "version = 1\n[[quota]]\nwho = [\"*\"]\nnamespaces = [\"a\"]\nleases = 1\n",
+        "/auth.toml:2: quota: has who and namespaces",
+    ),
+    (
+        "version = 1\n[[quota]]\nnamespaces = [\"a\"]\nrequests-per-second = 1\n",
+        "/auth.toml:2: quota: requests-per-second is for who",
+    ),
+    ("version = 1\nkey-files = [\"gone.toml\"]\n", "/gone.toml: No such file"),
+];
+
 #[test]
 fn what_is_wrong_with_a_file_is_said_with_its_line() {
     use std::os::unix::fs::PermissionsExt;
@@ -89,8 +148,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     let file = folder.path().join("auth.toml");
     let told = |text: &str| {
         std::fs::write(&file, text).expect("a file");
-        let told =
-            Gate::load(&file, Bounds::DEFAULT).err().unwrap_or_else(|| panic!("accepted: {text}"));
+        let told = Gate::load(&file, 1).err().unwrap_or_else(|| panic!("accepted: {text}"));
         told.replace(&folder.path().display().to_string(), "")
     };
     let rule = |may: &str| {
@@ -103,31 +161,27 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
         "/auth.toml:6: rule \"ci shop\": unknown right \"aquire\"; allowed: read, acquire, revoke, files-read, \
          files-write, admin"
     );
-    for (text, expected) in [
-        ("", "/auth.toml:1: missing field `version`"),
-        ("version = 2\n", "/auth.toml:1: version must be 1"),
-        ("version = 1\nrules = []\n", "/auth.toml:2: unknown field `rules`"),
-        (
-            "version = 1\npublic = [\"all\"]\n",
-            "/auth.toml:2: public: unknown \"all\"; allowed: metrics, docs",
-        ),
-        (
-            "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"ci\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-            "/auth.toml:4: rule \"r\": \"ci\" is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, ",
-        ),
-        (
-            "version = 1\n[[rule]]\nname = \"r\"\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-            "/auth.toml:2: rule \"r\": names nobody",
-        ),
-        (
-            "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"*\"]\nmay = [\"read\"]\n",
-            "/auth.toml:2: missing field `namespaces`",
-        ),
-        ("version = 1\n[[quota]]\nwho = [\"*\"]\n", "/auth.toml:2: quota: limits nothing"),
-        ("version = 1\nkey-files = [\"gone.toml\"]\n", "/gone.toml: No such file"),
-    ] {
+    for (text, expected) in MISTAKES {
         let told = told(text);
-        assert!(told.starts_with(expected), "{told}\nexpected {expected}");
+        assert!(told.starts_with(*expected), "{told}\nexpected {expected}");
+    }
+    for bad in [
+        "locks.example.org",
+        "ftp://a",
+        "https://",
+        "https://a/b",
+        "https://u@a",
+        "https://a b",
+        "",
+    ] {
+        let told = told(&format!("version = 1\npublic-url = \"{bad}\"\n"));
+        let expected = format!("/auth.toml:2: public-url: {bad:?} must be https://HOST");
+        assert!(told.starts_with(&expected), "{told}");
+    }
+    for good in ["https://locks.example.org", "http://[::1]:8080", "https://a/"] {
+        let text = format!("version = 1\npublic-url = \"{good}\"\n");
+        std::fs::write(&file, text).expect("a file");
+        assert!(Gate::load(&file, 1).is_ok(), "{good}");
     }
     std::fs::write(&file, RULES.replace("keys.toml", "k.toml")).expect("a file");
     let keys = folder.path().join("k.toml");
@@ -137,14 +191,14 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
         ("", "/k.toml:1: missing field `key`"),
     ] {
         std::fs::write(&keys, text).expect("a file");
-        let told = Gate::load(&file, Bounds::DEFAULT).err().expect("a mistake");
+        let told = Gate::load(&file, 1).err().expect("a mistake");
         let told = told.replace(&folder.path().display().to_string(), "");
         assert!(told.starts_with(expected), "{told}\nexpected {expected}");
     }
     std::fs::write(&keys, "key = []\n").expect("a file");
-    assert!(Gate::load(&file, Bounds::DEFAULT).is_ok());
+    assert!(Gate::load(&file, 1).is_ok());
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o620)).expect("rights");
-    let told = Gate::load(&file, Bounds::DEFAULT).err().expect("a mistake");
+    let told = Gate::load(&file, 1).err().expect("a mistake");
     assert!(told.contains("others than its owner may write to it"), "{told}");
 }
 

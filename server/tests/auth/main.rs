@@ -2,22 +2,21 @@
 
 mod apart;
 mod browser;
-mod idp;
-mod introspection;
+mod circle;
+mod files;
 mod key;
 mod matrix;
-mod mistake;
+mod order;
 mod own;
-mod proxy;
 mod quota;
 mod reload;
-mod rotation;
-mod sign_in;
-mod token;
+mod together;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hyper::Method;
 use leasehold_server::auth::NewKey;
@@ -83,16 +82,6 @@ impl Scene {
     }
 
     async fn with(rules: &str, names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
-        Self::with_files(rules, names, &[], change).await
-    }
-
-    /// With these files beside the others.
-    async fn with_files(
-        rules: &str,
-        names: &[&str],
-        files: &[(&str, &str)],
-        change: impl FnOnce(&mut Settings),
-    ) -> Self {
         let folder = folder();
         let keys: BTreeMap<_, _> =
             names.iter().map(|name| (name.to_string(), NewKey::draw())).collect();
@@ -100,9 +89,6 @@ impl Scene {
         settings.auth_file = Some(folder.path().join("auth.toml"));
         change(&mut settings);
         write_keys(folder.path().join("keys.toml"), &keys, "");
-        for (name, text) in files {
-            std::fs::write(folder.path().join(name), text).expect("a file");
-        }
         std::fs::write(folder.path().join("auth.toml"), rules).expect("a file");
         let local = Local::start(settings).await;
         Self { local, folder, keys }
@@ -164,6 +150,40 @@ impl Scene {
         (status.unwrap_or_else(|| panic!("no status in {head:?}")), head.to_lowercase())
     }
 
+    /// What a stream tells until it has told of `word`.
+    async fn stream(&self, headers: &[(&str, &str)], line: &str, word: &str) -> String {
+        let mut request = format!("{line} HTTP/1.1\r\nhost: localhost\r\n");
+        for (name, value) in headers {
+            request += &format!("{name}: {value}\r\n");
+        }
+        let mut stream = TcpStream::connect(self.local.address).await.expect("a connection");
+        stream.write_all(format!("{request}\r\n").as_bytes()).await.expect("it is there");
+        let mut told = Vec::new();
+        let reading = async {
+            while !String::from_utf8_lossy(&told).contains(word) {
+                let n = stream.read_buf(&mut told).await.expect("more");
+                assert!(n > 0, "it ended: {}", String::from_utf8_lossy(&told));
+            }
+            // The event's data follows its name.
+            while !told.ends_with(b"\n\n") && !told.ends_with(b"\r\n") {
+                stream.read_buf(&mut told).await.expect("more");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), reading).await.expect("in time");
+        String::from_utf8_lossy(&told).into_owned()
+    }
+
+    /// Takes somebody's key out of the file.
+    fn revoke(&self, who: &str) {
+        let kept = self.keys.iter().filter(|(name, _)| *name != who);
+        let kept = kept.map(|(name, key)| {
+            let NewKey { id, text, sha256 } = key;
+            let key = NewKey { id: id.clone(), text: text.clone(), sha256: sha256.clone() };
+            (name.clone(), key)
+        });
+        write_keys(self.file("keys.toml"), &kept.collect(), "");
+    }
+
     async fn stop(self) {
         self.local.stop().await;
     }
@@ -176,7 +196,6 @@ fn write_keys(path: PathBuf, keys: &BTreeMap<String, NewKey>, more: &str) {
         format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n{more}\n")
     };
     let text: String = keys.iter().map(entry).collect();
-    let text = if text.is_empty() { "key = []\n".to_owned() } else { text };
     std::fs::write(&path, text).expect("a file");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("rights");
 }

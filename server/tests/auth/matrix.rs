@@ -56,6 +56,7 @@ fn few() -> Vec<Line> {
         ("delete /v1/sessions/{session}", Own, Value::Null),
         ("post /v1/sessions/{session}/keepalive", Own, Value::Null),
         ("post /v1/admin/backup", Admin, Value::Null),
+        ("get /v1/admin/auth", Admin, Value::Null),
         ("get /v1/admin/maintenance", Admin, Value::Null),
         ("put /v1/admin/maintenance", Admin, json!({"on": false})),
         ("get /v1/admin/sessions", Admin, Value::Null),

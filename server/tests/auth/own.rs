@@ -41,6 +41,81 @@ async fn a_principal_stands_beside_every_owner() {
 }
 
 #[tokio::test]
+async fn a_principal_stands_beside_the_owner_of_what_is_claimed_written_or_revoked() {
+    let scene = Scene::new().await;
+    let claim = json!({"resource": "c", "timeout": 60});
+    let made = scene.send("taker", "POST /v1/claims", claim.clone()).await;
+    assert_eq!(made.text_of("principal"), "key:taker", "{made:?}");
+    let waits = scene.send("other", "POST /v1/claims", claim).await;
+    assert_eq!((waits.status, waits.text_of("principal").as_str()), (202, "key:other"));
+    let listed = scene.send("reader", "GET /v1/claims", Value::Null).await.body;
+    assert_eq!(listed[0]["principal"], "key:taker");
+    let opened = scene.send("file-writer", "POST /auth/session", Value::Null).await;
+    let bearer = format!("Bearer {}", opened.text_of("sessionId"));
+    let session = [("authorization", bearer.as_str())];
+    assert_eq!(scene.status(&session, "GET /f.txt?lock=acquire", "").await, 200);
+    let other = scene.send("other", "POST /auth/session", Value::Null).await.text_of("sessionId");
+    let other = format!("Bearer {other}");
+    let other = [("authorization", other.as_str())];
+    let sent = scene.local.client.send_with(hyper::Method::PUT, "/f.txt", &other, "x").await;
+    let locked = sent.expect("an answer");
+    assert_eq!((locked.status, locked.text_of("principal").as_str()), (423, "key:file-writer"));
+    let locks = scene.send("revoker", "GET /admin/locks", Value::Null).await.body;
+    assert_eq!(locks["locks"][0]["principal"], "key:file-writer", "{locks}");
+    scene.send("taker", "POST /v1/locks/x/acquire", acquire("o")).await;
+    let revoked = scene.send("revoker", "POST /v1/locks/x/revoke", json!({"reason": "r"})).await;
+    assert_eq!(revoked.body["revoked"][0]["principal"], "key:taker", "{revoked:?}");
+    let mut kept = acquire("o");
+    (kept["ttl_ms"], kept["grace_ms"]) = (json!(1), json!(60_000));
+    scene.send("taker", "POST /v1/locks/g/acquire", kept).await;
+    scene.local.advance_ms(10);
+    let seen = scene.send("reader", "GET /v1/locks/g", Value::Null).await.body;
+    assert_eq!(
+        (&seen["grace_owner_id"], &seen["grace_principal"]),
+        (&json!("o"), &json!("key:taker"))
+    );
+    let ttl = "POST /lock?client=laptop&job=j&ttl=1s";
+    assert_eq!(scene.send("taker", ttl, Value::Null).await.status, 200);
+    scene.local.advance_ms(1500);
+    let refused = scene.send("other", "POST /lock?client=laptop&job=j", Value::Null).await;
+    assert_eq!((refused.status, refused.text_of("principal").as_str()), (409, "key:taker"));
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_from_before_goes_on_with_a_rule_for_anonymous() {
+    let data = leasehold_testkit::folder();
+    let body = |owner: &str| {
+        json!({
+            "tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": owner, "ttl_seconds": 300,
+        })
+    };
+    let before = leasehold_testkit::Local::in_folder(data.path()).await;
+    let lease = before.client.post("/leases/acquire", body("worker-7")).await.expect("an answer");
+    assert_eq!(lease.status, 201, "{lease:?}");
+    before.stop().await;
+    let rules = crate::RULES.to_owned()
+        + "[[rule]]\nname = \"before\"\nwho = [\"anonymous\"]\nmay = [\"acquire\"]\nnamespaces = [\"t\"]\n";
+    let folder = data.path().to_owned();
+    let scene = Scene::with(&rules, &crate::NAMES, |settings| settings.data = Some(folder)).await;
+    let id = lease.text_of("lease_id");
+    let renew = |owner: &str| json!({"request_id": "n", "owner_id": owner, "ttl_seconds": 300});
+    let path = format!("POST /leases/{id}/renew");
+    let other = scene.send("", &path, renew("worker-8")).await;
+    assert_eq!((other.status, other.text_of("code").as_str()), (409, "OWNER_MISMATCH"));
+    assert_eq!(scene.send("taker", &path, renew("worker-7")).await.status, 401);
+    assert_eq!(scene.send("", &path, renew("worker-7")).await.status, 200);
+    // What is new is called as the principal is.
+    let mut new = body("worker-7");
+    new["lock_key"] = json!("y");
+    assert_eq!(scene.send("", "POST /leases/acquire", new).await.status, 401);
+    let release = json!({"request_id": "m", "owner_id": "worker-7"});
+    let released = scene.send("", &format!("POST /leases/{id}/release"), release).await;
+    assert_eq!(released.status, 200, "{released:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn a_session_of_another_principal_is_not_there() {
     let scene = Scene::new().await;
     let opened = scene.send("taker", "POST /v1/sessions", acquire("o")).await;

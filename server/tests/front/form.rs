@@ -13,6 +13,8 @@ async fn a_request_says_once_and_clearly_whom_it_is_for() {
         ("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", 200),
         ("GET /healthz HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", 200),
         ("GET /healthz HTTP/1.0\r\n\r\n", 200),
+        ("GET /v1/locks/x HTTP/1.0\r\n\r\n", 400),
+        ("GET /v1/locks/x HTTP/1.0\r\nHost: a\r\n\r\n", 200),
         ("GET http://a/healthz HTTP/1.1\r\nHost: a\r\n\r\n", 200),
         ("GET /healthz HTTP/1.1\r\n\r\n", 400),
         ("GET /healthz HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),

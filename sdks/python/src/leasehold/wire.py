@@ -40,6 +40,22 @@ class Acquired(TypedDict):
     owner_id: str
 
 
+class AuthState(TypedDict):
+    """
+    `GET /v1/admin/auth`: the auth file in force.
+    """
+
+    hash: str | None
+    """
+    Of the content of the auth file and of all files it names, as they were when they came into force; `null` if
+    nobody is asked who they are.
+    """
+    stale_seconds: int
+    """
+    For how long the files have been unusable. Until they are good again, those from before stay in force.
+    """
+
+
 class BackupTaken(TypedDict):
     """
     `POST /v1/admin/backup`: 201.
@@ -78,7 +94,7 @@ class Cancelled(TypedDict):
     cancelled: bool
 
 
-Code: TypeAlias = Literal['INVALID_REQUEST', 'INVALID_JSON', 'UNSUPPORTED_MEDIA_TYPE', 'BODY_TOO_LARGE', 'UNAUTHENTICATED', 'FORBIDDEN', 'HOST_NOT_ALLOWED', 'ORIGIN_NOT_ALLOWED', 'NOT_FOUND', 'METHOD_NOT_ALLOWED', 'NO_SUCH_SESSION', 'REQUEST_ID_CONFLICT', 'REQUEST_ID_SPENT', 'LIMIT_DIFFERS', 'LIMIT_REACHED', 'BUSY', 'OVERLOADED', 'JOURNAL_FULL', 'BACKUPS_OFF', 'BACKUP_FAILED', 'SHUTTING_DOWN', 'MAINTENANCE', 'LEASE_NOT_HELD', 'TIMEOUT', 'INTERNAL', 'UNKNOWN']
+Code: TypeAlias = Literal['INVALID_REQUEST', 'INVALID_JSON', 'UNSUPPORTED_MEDIA_TYPE', 'BODY_TOO_LARGE', 'UNAUTHENTICATED', 'FORBIDDEN', 'HOST_NOT_ALLOWED', 'ORIGIN_NOT_ALLOWED', 'NOT_FOUND', 'METHOD_NOT_ALLOWED', 'NO_SUCH_SESSION', 'REQUEST_ID_CONFLICT', 'REQUEST_ID_SPENT', 'LIMIT_DIFFERS', 'LIMIT_REACHED', 'BUSY', 'OVERLOADED', 'JOURNAL_FULL', 'AUDIT_FAILED', 'BACKUPS_OFF', 'BACKUP_FAILED', 'SHUTTING_DOWN', 'MAINTENANCE', 'LEASE_NOT_HELD', 'TIMEOUT', 'INTERNAL', 'UNKNOWN']
 """
 What kind of error it is.
 """
@@ -475,6 +491,10 @@ class RevokedFrom(TypedDict):
     lock_name: str
     namespace: str
     owner_id: str
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
     waiting: bool
     """
     It was waiting for the lock.
@@ -488,6 +508,10 @@ class RevokedLease(TypedDict):
 
     fencing_token: int
     owner_id: str
+    principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
+    """
 
 
 class SessionOpened(TypedDict):
@@ -760,6 +784,10 @@ class LockState(TypedDict):
     grace_owner_id: NotRequired[str | None]
     """
     The last owner, for whom the lock is reserved, and for how long.
+    """
+    grace_principal: NotRequired[str | None]
+    """
+    The principal of that owner; left out if nobody vouches for it.
     """
     grace_remaining_ms: NotRequired[int | None]
     held: bool

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use leasehold_core::Quota as Allowed;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -12,10 +13,8 @@ use toml::Spanned;
 use toml::value::{Datetime, Offset};
 
 use super::key::{self, Key};
-use super::oidc::{self, OidcEntry};
 use super::pattern::Pattern;
-use super::proxy::{self, ProxyEntry};
-use super::quota::Quota;
+use super::quota::{self, Quota};
 use super::rule::Rule;
 use super::{Policy, Public};
 use crate::auth::Right;
@@ -25,7 +24,7 @@ const VERSION: i64 = 1;
 /// A file that is larger is none of ours.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Longest name of a principal, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 200;
+const NAME_BYTES_MAX: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -36,9 +35,6 @@ struct AuthFile {
     #[serde(default)]
     public: Vec<Spanned<String>>,
     public_url: Option<Spanned<String>>,
-    #[serde(default)]
-    oidc: Vec<Spanned<OidcEntry>>,
-    proxy: Option<Spanned<ProxyEntry>>,
     #[serde(default)]
     rule: Vec<Spanned<RuleEntry>>,
     #[serde(default)]
@@ -61,7 +57,7 @@ struct RuleEntry {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct QuotaEntry {
-    who: Option<Vec<String>>,
+    who: Option<Vec<Spanned<String>>>,
     namespaces: Option<Vec<String>>,
     requests_per_second: Option<Spanned<u32>>,
     leases: Option<u32>,
@@ -84,7 +80,7 @@ struct KeyEntry {
 }
 
 /// A file's text, and where it stands.
-pub(super) struct Source {
+struct Source {
     path: PathBuf,
     text: String,
 }
@@ -118,67 +114,16 @@ impl Source {
 
     /// `auth.toml:31`
     fn place(&self, at: usize) -> String {
-        let line = self.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-        format!("{}:{line}", self.path.display())
+        format!("{}:{}", self.path.display(), self.line(at))
     }
 
-    pub(super) fn wrong<T>(&self, value: &Spanned<T>, why: impl std::fmt::Display) -> String {
+    fn line(&self, at: usize) -> u32 {
+        let n_before = self.text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        u32::try_from(n_before + 1).unwrap_or(u32::MAX)
+    }
+
+    fn wrong<T>(&self, value: &Spanned<T>, why: impl std::fmt::Display) -> String {
         format!("{}: {why}", self.place(value.span().start))
-    }
-}
-
-/// The files beside the first, as they are read. Their content is part of what has changed or not.
-pub(super) struct Beside<'a> {
-    folder: &'a Path,
-    hasher: Sha256,
-}
-
-impl Beside<'_> {
-    fn source(&mut self, name: &str) -> Result<Source, String> {
-        let source = Source::read(&self.folder.join(name))?;
-        self.hasher.update((source.text.len() as u64).to_le_bytes());
-        self.hasher.update(&source.text);
-        Ok(source)
-    }
-
-    /// What a file says.
-    pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
-        self.source(name).map(|source| source.text)
-    }
-
-    /// The secret in a file, without the line break at its end.
-    pub(super) fn secret(&mut self, name: &str, bytes_min: usize) -> Result<Secret, String> {
-        let source = self.source(name)?;
-        let text = source.text.trim_end();
-        let shown = source.path.display();
-        if text.len() < bytes_min {
-            return Err(format!("{shown}: the secret is shorter than {bytes_min} bytes"));
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!("{shown}: the secret must be printable ASCII without spaces"));
-        }
-        Ok(Secret(text.into()))
-    }
-}
-
-/// Something nobody may see. It is not shown where other values are.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(Box<str>);
-
-impl Secret {
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Is it the same? However much of it is right, it takes as long to say.
-    pub(crate) fn is(&self, other: &[u8]) -> bool {
-        key::is_same(&Sha256::digest(self.0.as_bytes()).into(), &Sha256::digest(other).into())
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("(a secret)")
     }
 }
 
@@ -189,26 +134,26 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
     if *file.version.get_ref() != VERSION {
         return Err(source.wrong(&file.version, format!("version must be {VERSION}")));
     }
-    let hasher = Sha256::new_with_prefix(&source.text);
-    let mut beside = Beside { folder: path.parent().unwrap_or(Path::new(".")), hasher };
+    let mut hasher = Sha256::new();
+    hasher.update(&source.text);
+    let folder = path.parent().unwrap_or(Path::new("."));
     let mut keys = HashMap::new();
     for name in &file.key_files {
-        read_keys(&beside.source(name)?, &mut keys)?;
+        let source = Source::read(&folder.join(name))?;
+        hasher.update((source.text.len() as u64).to_le_bytes());
+        hasher.update(&source.text);
+        read_keys(&source, &mut keys)?;
     }
-    let public_url = file.public_url.as_ref();
-    let issuers = oidc::read(&source, &mut beside, &file.oidc, public_url)?;
-    let proxy = file.proxy.as_ref().map(|entry| proxy::read(&source, &mut beside, entry));
     let rules = file.rule.iter().map(|entry| rule(&source, entry)).collect::<Result<_, _>>()?;
-    let quotas = file.quota.iter().map(|entry| quota(&source, entry)).collect::<Result<_, _>>()?;
-    let hash: [u8; 32] = beside.hasher.finalize().into();
+    let quotas =
+        file.quota.iter().map(|entry| one_quota(&source, entry)).collect::<Result<_, _>>()?;
+    let hash: [u8; 32] = hasher.finalize().into();
     Ok(Policy {
         keys,
-        issuers,
-        proxy: proxy.transpose()?,
         rules,
         quotas,
         public: public(&source, &file.public)?,
-        public_url: file.public_url.map(Spanned::into_inner),
+        public_url: public_url(&source, file.public_url)?,
         hash: key::hex(&hash),
     })
 }
@@ -234,27 +179,20 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     if who.is_empty() && groups.is_empty() {
         return Err(wrong("names nobody: who or groups is required".into()));
     }
-    if may.is_empty() || namespaces.is_empty() {
-        return Err(wrong("may and namespaces must not be empty".into()));
+    // What names nothing grants nothing, and nobody would notice.
+    let is_empty = locks.as_ref().is_some_and(Vec::is_empty);
+    for (member, is_empty) in
+        [("may", may.is_empty()), ("namespaces", namespaces.is_empty()), ("locks", is_empty)]
+    {
+        if is_empty {
+            return Err(wrong(format!("{member} must not be empty: [\"*\"] is all")));
+        }
     }
     let may = may.iter().map(|word| {
         let parsed: Result<Right, _> = word.get_ref().parse();
         parsed.map_err(|why| source.wrong(word, format!("rule {name:?}: {why}")))
     });
-    if let Some(word) = who.iter().find(|word| !is_principal(word.get_ref())) {
-        let why = format!(
-            "rule {name:?}: {:?} is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, anonymous or *",
-            word.get_ref()
-        );
-        return Err(source.wrong(word, why));
-    }
-    if let Some(word) = groups.iter().find(|word| !word.get_ref().contains(':')) {
-        let why = format!(
-            "rule {name:?}: {:?} is no group; write OIDCNAME:GROUP or proxy:GROUP",
-            word.get_ref()
-        );
-        return Err(source.wrong(word, why));
-    }
+    check_who(source, &format!("rule {name:?}"), who)?;
     let patterns = |texts: &[Spanned<String>]| {
         texts.iter().map(|text| Pattern::parse(text.get_ref())).collect::<Vec<_>>()
     };
@@ -272,19 +210,54 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     })
 }
 
-/// A name without its kind is a mistake that would grant nothing, and not be noticed.
-fn is_principal(text: &str) -> bool {
-    text == "*" || text == "anonymous" || text.contains(':')
+fn check_who(source: &Source, what: &str, who: &[Spanned<String>]) -> Result<(), String> {
+    match who.iter().find(|word| !is_principal(word.get_ref())) {
+        None => Ok(()),
+        Some(word) => {
+            let text = word.get_ref();
+            let why = format!("{what}: {text:?} is no principal; write key:NAME, anonymous or *");
+            Err(source.wrong(word, why))
+        }
+    }
 }
 
-fn quota(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
+/// A name without its kind, or a kind without a name, is a mistake that would grant nothing, and not be noticed.
+fn is_principal(text: &str) -> bool {
+    let is_named = |(kind, name): (&str, &str)| !kind.is_empty() && !name.is_empty();
+    text == "*" || text == "anonymous" || text.split_once(':').is_some_and(is_named)
+}
+
+/// The URL people and browsers know the server by: a scheme and a host, and nothing after them.
+fn public_url(source: &Source, url: Option<Spanned<String>>) -> Result<Option<String>, String> {
+    let Some(url) = url else { return Ok(None) };
+    let text = url.get_ref();
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = host.map(|host| host.strip_suffix('/').unwrap_or(host));
+    if host.is_some_and(|host| crate::door::is_host(host.as_bytes())) {
+        return Ok(Some(text.clone()));
+    }
+    let why = format!("public-url: {text:?} must be https://HOST or https://HOST:PORT");
+    Err(source.wrong(&url, why))
+}
+
+fn one_quota(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
     let QuotaEntry { who, namespaces, requests_per_second, leases } = entry.get_ref();
     let wrong = |why: &str| Err(source.wrong(entry, format!("quota: {why}")));
-    if namespaces.is_some() {
-        return wrong("quotas of namespaces are not supported yet; write who");
-    }
-    if who.is_none() {
-        return wrong("who is required");
+    let of = match (who, namespaces) {
+        (Some(who), None) if !who.is_empty() => {
+            check_who(source, "quota", who)?;
+            let patterns = who.iter().map(|text| Pattern::parse(text.get_ref()));
+            quota::Whose::Principals(patterns.collect())
+        }
+        (None, Some(namespaces)) if !namespaces.is_empty() => {
+            let patterns = namespaces.iter().map(|text| Pattern::parse(text));
+            quota::Whose::Namespaces(patterns.collect())
+        }
+        (Some(_), Some(_)) => return wrong("has who and namespaces; write a quota for each"),
+        _ => return wrong("who or namespaces is required, and must not be empty"),
+    };
+    if namespaces.is_some() && requests_per_second.is_some() {
+        return wrong("requests-per-second is for who: requests are counted by principal");
     }
     if requests_per_second.is_none() && leases.is_none() {
         return wrong("limits nothing: requests-per-second or leases is required");
@@ -292,13 +265,12 @@ fn quota(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> 
     if requests_per_second.as_ref().is_some_and(|rate| *rate.get_ref() == 0) {
         return wrong("requests-per-second must be more than 0");
     }
-    let patterns = |texts: &Option<Vec<String>>| {
-        texts.iter().flatten().map(|text| Pattern::parse(text)).collect::<Vec<_>>()
-    };
+    let line = source.line(entry.span().start);
     Ok(Quota {
-        who: patterns(who),
+        of,
         requests_per_second: requests_per_second.as_ref().map(|rate| *rate.get_ref()),
-        leases: *leases,
+        leases: leases.map(|max| Allowed { max, line }),
+        line,
     })
 }
 

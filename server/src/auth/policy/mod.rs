@@ -2,23 +2,17 @@
 
 mod file;
 mod key;
-mod oidc;
 mod pattern;
-mod proxy;
 mod quota;
 mod rule;
-pub(crate) mod url;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use leasehold_core::LockKey;
 
-pub(crate) use file::{NAME_BYTES_MAX, Secret};
-pub(crate) use key::{Key, hex, unhex};
+pub(crate) use key::Key;
 pub use key::{NewKey, PREFIX};
-pub(crate) use oidc::{KeySource, Login, Oidc};
-pub(crate) use proxy::{From, Proxy};
 use quota::Quota;
 pub(crate) use rule::Rule;
 
@@ -28,8 +22,6 @@ use super::{Principal, Right};
 #[derive(Debug)]
 pub struct Policy {
     keys: HashMap<Box<str>, Key>,
-    issuers: Vec<Oidc>,
-    proxy: Option<Proxy>,
     rules: Vec<Rule>,
     quotas: Vec<Quota>,
     public: Public,
@@ -77,16 +69,6 @@ impl Policy {
         self.public_url.as_deref()
     }
 
-    /// Whose tokens are believed.
-    pub(crate) fn issuers(&self) -> &[Oidc] {
-        &self.issuers
-    }
-
-    /// Who is believed when it says who asks.
-    pub(crate) fn proxy(&self) -> Option<&Proxy> {
-        self.proxy.as_ref()
-    }
-
     /// Whose key this is. A wrong id and a wrong secret look the same from outside.
     pub(crate) fn by_key(&self, text: &str, wall_ms: i64) -> Option<Principal> {
         let (id, secret) = key::split(text)?;
@@ -99,6 +81,23 @@ impl Policy {
     pub(crate) fn has_key(&self, id: &str, principal: &str, wall_ms: i64) -> bool {
         let key = self.keys.get(id).filter(|key| !key.is_expired(wall_ms));
         key.is_some_and(|key| principal.strip_prefix("key:") == Some(&*key.name))
+    }
+
+    /// The names of all keys that count.
+    pub(crate) fn live_keys(&self, wall_ms: i64) -> BTreeSet<&str> {
+        self.keys.values().filter(|key| !key.is_expired(wall_ms)).map(|key| &*key.name).collect()
+    }
+
+    /// Could a principal of this name acquire this lock? Which groups it is in nobody knows who only has its name, so a
+    /// rule for groups counts for everybody who could be in one.
+    pub(crate) fn could_acquire(&self, name: &str, lock: &LockKey) -> bool {
+        let who = Principal::named(name, &[]);
+        let has_groups = !who.is_anonymous() && !name.starts_with("key:");
+        self.rules.iter().any(|rule| {
+            rule.grants(Right::Acquire)
+                && rule.covers(&lock.namespace, &lock.name)
+                && (rule.is_about(&who) || has_groups && rule.is_about_groups())
+        })
     }
 
     /// When the key with this id ends, in epoch milliseconds.
@@ -142,6 +141,11 @@ impl Policy {
         self.quotas.iter().find(|quota| quota.is_about(who))
     }
 
+    /// The first quota that is about a namespace, whoever uses it.
+    pub(crate) fn quota_of_namespace(&self, namespace: &str) -> Option<&Quota> {
+        self.quotas.iter().find(|quota| quota.is_about_namespace(namespace))
+    }
+
     /// Which rule decides, for people.
     pub fn explain(&self, who: &str, groups: &[String], right: Right, lock: &LockKey) -> Decision {
         let who = Principal::named(who, groups);
@@ -160,7 +164,15 @@ impl Policy {
     }
 }
 
+/// So much of a name is repeated to whoever sent it.
+const SHOWN_CHARS_MAX: usize = 700;
+
 /// Why somebody may not do something.
 pub(crate) fn refusal(who: &Principal, right: Right, lock: &LockKey) -> String {
-    format!("{} may not {right} {lock:?}: no rule grants it", who.name().escape_debug())
+    let mut name = format!("{lock:?}");
+    if let Some((end, _)) = name.char_indices().nth(SHOWN_CHARS_MAX) {
+        name.truncate(end);
+        name.push_str("...");
+    }
+    format!("{} may not {right} {name}: no rule grants it", who.name().escape_debug())
 }

@@ -26,6 +26,11 @@ impl Rule {
             || who.groups().iter().any(|group| self.groups.iter().any(|known| known.matches(group)))
     }
 
+    /// Is it about any group?
+    pub(crate) fn is_about_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
     pub(crate) fn grants(&self, right: Right) -> bool {
         self.may.iter().any(|own| own.implies(right))
     }

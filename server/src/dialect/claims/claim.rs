@@ -42,7 +42,7 @@ pub(super) async fn create(
         keep: true,
         metadata: metadata.clone(),
         peer,
-        ..Acquire::new(lock.clone(), wire::owner(&caller), Dialect::Claims.number(), secret)
+        ..Acquire::new(lock.clone(), wire::owner_of(&caller), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
     let (claim, undelivered) =
@@ -53,8 +53,9 @@ pub(super) async fn create(
             Enqueued::Queued(number) => {
                 // It is in the queue now, whatever else goes wrong: its client must be told its id.
                 let read = read(&app, &caller, number).await;
+                let of = (lock, wire::owner_of(&caller));
                 let claim =
-                    read.unwrap_or_else(|_| Claim::queued(number, lock, now, timeout, metadata));
+                    read.unwrap_or_else(|_| Claim::queued(number, of, now, timeout, metadata));
                 (claim, None)
             }
         };

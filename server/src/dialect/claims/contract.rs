@@ -21,7 +21,7 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     });
     let about =
         "A queue of claims for each resource. Every path works with and without its last slash";
-    Chapter::new("claims", about).with(operations).with(bare)
+    Chapter::new("claims", about).with(operations).with(bare).guarded::<Message>()
 }
 
 fn create(limits: &Limits) -> Operation {

@@ -12,14 +12,15 @@ use serde_json::value::RawValue;
 use super::date;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::dialect::owner;
 
 /// Every status a claim can have.
 pub(super) const STATUSES: [&str; 7] =
     ["waiting", "active", "released", "expired", "revoked", "aborted", "withdrawn"];
 
 /// The owner of a claim; its number completes it.
-pub(super) fn owner(caller: &Caller) -> Owner {
-    crate::dialect::owner::of(caller, "claim:")
+pub(super) fn owner_of(caller: &Caller) -> Owner {
+    owner::of(caller, "claim:")
 }
 
 pub(super) fn seconds(span: Span) -> f64 {
@@ -31,6 +32,7 @@ pub(super) fn seconds(span: Span) -> f64 {
 pub(super) struct Claim {
     pub(super) number: LeaseNumber,
     pub(super) lock: LockKey,
+    owner: Owner,
     pub(super) phase: Phase,
     token: Token,
     created_at: Timestamp,
@@ -48,6 +50,7 @@ impl From<LeaseRecord> for Claim {
         Self {
             number: record.number,
             lock: record.lock,
+            owner: record.owner,
             phase: record.phase,
             token: record.token,
             created_at: record.created_at,
@@ -67,6 +70,7 @@ impl Claim {
         Self {
             number: view.id.number,
             lock,
+            owner: view.owner,
             phase: view.phase,
             token: view.token,
             created_at: view.created_at,
@@ -82,7 +86,7 @@ impl Claim {
     /// One that was queued at `now`.
     pub(super) fn queued(
         number: LeaseNumber,
-        lock: LockKey,
+        (lock, owner): (LockKey, Owner),
         now: Timestamp,
         timeout: Span,
         metadata: Option<Arc<[u8]>>,
@@ -90,6 +94,7 @@ impl Claim {
         Self {
             number,
             lock,
+            owner,
             phase: Phase::Waiting,
             token: Token::ZERO,
             created_at: now,
@@ -167,6 +172,7 @@ impl Claim {
         ClaimBody {
             url: self.url(base),
             resource: self.lock.name.to_string(),
+            principal: owner::vouched(&self.owner),
             status: self.status(),
             created: date::rfc2822(app.engine.wall_ms_of(self.created_at)),
             timeout: seconds(self.timeout),
@@ -188,6 +194,9 @@ pub(super) struct ClaimBody<'a> {
     /// Its address.
     url: String,
     resource: String,
+    /// The principal of whoever made it; left out if nobody vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    principal: Option<&'a str>,
     #[schemars(extend("enum" = STATUSES))]
     status: &'static str,
     /// RFC 2822, UTC.

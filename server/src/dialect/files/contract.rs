@@ -22,6 +22,7 @@ pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
         .with(files("/files/{path}", ""))
         .with(files("/{path}", "AtRoot"))
         .with(files("/", "OfRoot"))
+        .guarded::<Failure>()
 }
 
 fn sessions() -> [Operation; 4] {

@@ -15,6 +15,8 @@ use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;
 
+const BAD_SESSION: &str = "Invalid session";
+
 /// An error answer of this dialect.
 #[derive(Debug)]
 pub(super) enum Refusal {
@@ -50,7 +52,12 @@ impl Refusal {
     /// Somebody asks whom nobody knows.
     pub(super) fn bad_session() -> Self {
         let message = "session not found, or ended";
-        Self::new(StatusCode::UNAUTHORIZED, "Invalid session", message)
+        Self::new(StatusCode::UNAUTHORIZED, BAD_SESSION, message)
+    }
+
+    /// Was the session one that nobody knows?
+    pub(super) fn is_bad_session(&self) -> bool {
+        matches!(self, Self::Plain { error, .. } if error == BAD_SESSION)
     }
 
     /// There is no such file or folder.
@@ -123,9 +130,8 @@ impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
         let error = match denied {
             Denied::Unauthenticated(_) => "Authentication required",
-            Denied::Forbidden(_) => "Forbidden",
+            Denied::Forbidden(_) | Denied::Origin(_) => "Forbidden",
             Denied::TooOften(..) => "Too many",
-            Denied::Unavailable(_) => "Unavailable",
         };
         Self::new(denied.status(), error, denied.to_string())
     }
@@ -143,6 +149,9 @@ impl From<engine::Error> for Refusal {
             }
             engine::Error::JournalFull => {
                 "the journal has reached journal-bytes-max; the request had no effect"
+            }
+            engine::Error::AuditFailed => {
+                "the audit file cannot be written (audit-failure); the request had no effect"
             }
             engine::Error::Stopping => "the server is stopping; the request had no effect",
         };

@@ -1,8 +1,8 @@
 //! The lock on a file while it is being written.
 
 use leasehold_core::{
-    Acquire, Extend, Grant, GrantKind, LeaseView, LockKey, LockView, Proof, Rejection, Release,
-    Renew, Secret, Span, Timestamp,
+    Acquire, Extend, Grant, GrantKind, LeaseView, LockKey, LockView, Owner, Proof, Rejection,
+    Release, Renew, Secret, Span, Timestamp,
 };
 
 use super::Files;
@@ -13,7 +13,7 @@ use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
 use crate::auth::{Caller, Permitted, Right};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, owner};
 use crate::engine::{Granted, ReadLock, Take};
 
 /// A lock must last at least this long from right before the content is published.
@@ -52,7 +52,9 @@ impl Hold {
             extend: Extend::AtLeast(PUBLISH_TIME),
             request_id: None,
         };
-        let renew = self.caller.permit_on(Right::FilesWrite, [&self.lock], renew)?;
+        // The upload may have taken long: whoever was let in then need not be any more.
+        let caller = self.caller.still(&self.files.app.engine)?;
+        let renew = caller.permit_on(Right::FilesWrite, [&self.lock], renew)?;
         match self.files.app.engine.ask(renew).await? {
             Ok(lease) => {
                 self.lease = *lease;
@@ -149,14 +151,15 @@ fn refused(app: &App, rejection: Rejection) -> Refusal {
     let locked = match rejection {
         Rejection::Held(holding) => Locked::by_holding(app, &holding),
         Rejection::Grace { owner, expired_at, grace_until } => {
-            in_grace(app, &owner.instance, expired_at, grace_until)
+            in_grace(app, &owner, expired_at, grace_until)
         }
         other => return other.into(),
     };
     Refusal::Locked(Box::new(locked))
 }
 
-fn in_grace(app: &App, owner: &str, expired_at: Timestamp, grace_until: Timestamp) -> Locked {
+fn in_grace(app: &App, owner: &Owner, expired_at: Timestamp, grace_until: Timestamp) -> Locked {
+    let owner = (&*owner.instance, owner::vouched(owner));
     let mut locked = Locked::new(app, owner, expired_at, Some(grace_until));
     locked.message = "This file is kept for the session that edited it last";
     locked

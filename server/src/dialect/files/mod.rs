@@ -188,15 +188,13 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
         .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
     let (parts, body) = request.into_parts();
     let caller = Arrival::of(&parts).caller.clone().of_files();
-    let (method, headers) = (parts.method, parts.headers);
+    let method = parts.method.clone();
     let is_read = method == Method::GET || method == Method::HEAD;
     if !is_read && (params.limit.is_some() || params.cursor.is_some()) {
         return Err(Refusal::invalid("limit and cursor are for reading a folder"));
     }
-    let session = match Session::of(&headers, &caller)? {
-        Some(session) => Some(session.known(files).await?),
-        None => None,
-    };
+    let session = Session::in_request(&parts, files, &caller).await?;
+    let headers = parts.headers;
     if let Some(operation) = &params.lock {
         if method != Method::GET && method != Method::POST {
             return Err(Refusal::invalid("lock: only with GET or POST"));

@@ -15,23 +15,17 @@ use sha2::{Digest, Sha256};
 use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
-use crate::auth::Caller;
+use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door::Arrival;
 use crate::engine::ReadSession;
+use crate::http::forwarded;
 
 const COOKIE: &str = "hengdang_session";
-/// Nobody can read without being able to write, for now.
-const PERMISSIONS: [&str; 2] = ["read", "write"];
 /// The bytes of an id that others may see, and those that prove it.
 const SHOWN_BYTES: usize = 10;
 const SECRET_BYTES: usize = 32;
-
-/// The longest a session lasts that was opened with an API key or by somebody who is signed in.
-const WITH_KEY: Span = Span::from_secs(7 * 24 * 3600);
-/// And with a token, or by a proxy's word.
-const WITH_TOKEN: Span = Span::from_secs(12 * 3600);
 
 type Answer = Result<Response, Refusal>;
 
@@ -98,13 +92,37 @@ impl Session {
     }
 }
 
+impl Session {
+    /// The session a request comes with, if it is one. An id that is nobody's may be a guess, and guesses are limited.
+    pub(super) async fn in_request(
+        parts: &Parts,
+        files: &Files,
+        caller: &Caller,
+    ) -> Result<Option<Self>, Refusal> {
+        let session = match Self::of(&parts.headers, caller) {
+            Ok(None) => return Ok(None),
+            Ok(Some(session)) => session.known(files).await,
+            Err(refusal) => Err(refusal),
+        };
+        session.map(Some).map_err(|refusal| {
+            let Arrival { peer, received, .. } = *Arrival::of(parts);
+            let trusted = &files.app.http.trusted_proxies;
+            let from = forwarded::client(&parts.headers, peer, trusted);
+            match refusal.is_bad_session().then(|| files.app.auth.take_failure(from, received)) {
+                Some(Err(too_many)) => too_many.into(),
+                _ => refusal,
+            }
+        })
+    }
+}
+
 impl FromRequestParts<Files> for Session {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, files: &Files) -> Result<Self, Refusal> {
         let caller = Arrival::of(parts).caller.clone().of_files();
-        let session = Self::of(&parts.headers, &caller)?.ok_or_else(Refusal::no_session)?;
-        session.known(files).await
+        let session = Self::in_request(parts, files, &caller).await?;
+        session.ok_or_else(Refusal::no_session)
     }
 }
 
@@ -145,7 +163,7 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
     };
     let deadline = files.app.engine.ask(caller.permit(open)?).await??.deadline;
     let cookie = set_cookie(&id, deadline.since(now).as_millis() / 1000);
-    let body = shown(&files, id, deadline);
+    let body = shown(&files, &caller, id, deadline);
     let answer = wire::answer(StatusCode::CREATED, body);
     Ok(([(header::SET_COOKIE, cookie)], answer).into_response())
 }
@@ -153,13 +171,16 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
 /// The id is not told again: whoever can make a browser ask this must not learn it.
 pub(super) async fn look(State(files): State<Files>, session: Session) -> Answer {
     let record = session.look(&files).await?;
-    Ok(wire::answer(StatusCode::OK, shown(&files, session.short(), record.deadline)))
+    Ok(wire::answer(
+        StatusCode::OK,
+        shown(&files, &session.caller, session.short(), record.deadline),
+    ))
 }
 
 /// Without authentication nobody is known to have another session than the one they came with.
 pub(super) async fn list(State(files): State<Files>, session: Session) -> Answer {
     let record = session.look(&files).await?;
-    let sessions = vec![shown(&files, session.short(), record.deadline)];
+    let sessions = vec![shown(&files, &session.caller, session.short(), record.deadline)];
     Ok(wire::answer(StatusCode::OK, Sessions { sessions }))
 }
 
@@ -174,29 +195,27 @@ pub(super) async fn close(State(files): State<Files>, session: Session) -> Answe
 
 /// What the session is opened with. It ends with it, however often it is used.
 fn credential(files: &Files, caller: &Caller) -> Option<Arc<Credential>> {
-    let principal = caller.principal();
-    let id = principal.credential();
-    let key_expires_ms = caller.authority()?.key_expiry(id);
-    if principal.is_anonymous() {
+    let id = caller.principal().credential();
+    let expires_ms = caller.authority()?.key_expiry(id);
+    if caller.principal().is_anonymous() {
         return None;
     }
     let engine = &files.app.engine;
     let now = engine.now();
     let left = |at: i64| at.saturating_sub(engine.wall_ms_of(now)).max(0) as u64;
-    // A token that is gone in minutes opens sessions for hours, because nobody could use files otherwise.
-    let is_key = !id.contains(':') && principal.name().starts_with("key:");
-    let is_signed_in = id.starts_with("console:");
-    let longest = if is_key || is_signed_in { WITH_KEY } else { WITH_TOKEN };
-    let ends_ms = key_expires_ms.or(principal.ends_ms().filter(|_| is_signed_in));
-    let not_after = ends_ms.map_or(Timestamp::NEVER, |at| now + Span::from_millis(left(at)));
-    let not_after = not_after.min(now + longest);
-    let groups = principal.groups().to_vec();
+    let not_after = expires_ms.map_or(Timestamp::NEVER, |at| now + Span::from_millis(left(at)));
+    let groups = caller.principal().groups().to_vec();
     Some(Arc::new(Credential { id: id.clone(), groups, not_after }))
 }
 
-fn shown(files: &Files, session_id: String, deadline: Timestamp) -> SessionShown {
+fn shown(files: &Files, caller: &Caller, session_id: String, deadline: Timestamp) -> SessionShown {
     let expires_at = files.app.engine.wall_ms_of(deadline);
-    SessionShown { session_id, permissions: PERMISSIONS, expires_at }
+    let namespace = &*files.app.dialect.files.namespace;
+    let may = |right| caller.check_somewhere(right, Some(namespace)).is_ok();
+    let permissions = [(Right::FilesRead, "read"), (Right::FilesWrite, "write")];
+    let permissions = permissions.into_iter().filter(|(right, _)| may(*right));
+    let permissions = permissions.map(|(_, word)| word).collect();
+    SessionShown { session_id, permissions, expires_at }
 }
 
 fn new_id() -> String {

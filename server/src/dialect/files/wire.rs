@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, owner};
 
 /// What is said of locks and sessions is true for a moment: nobody may keep it.
 pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
@@ -22,6 +22,9 @@ pub(super) struct Locked {
     pub(super) error: &'static str,
     pub(super) message: &'static str,
     pub(super) locked_by: String,
+    /// The principal of whoever has it; left out if nobody vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) principal: Option<String>,
     pub(super) locked_at: i64,
     /// `null` if it never expires: not every dialect's leases do.
     pub(super) expires_at: Option<i64>,
@@ -30,7 +33,7 @@ pub(super) struct Locked {
 impl Locked {
     pub(super) fn new(
         app: &App,
-        owner: &str,
+        (owner, principal): (&str, Option<&str>),
         since: Timestamp,
         deadline: Option<Timestamp>,
     ) -> Self {
@@ -38,13 +41,16 @@ impl Locked {
             error: "File is locked",
             message: "This file is currently being edited by another session",
             locked_by: owner.into(),
+            principal: principal.map(Into::into),
             locked_at: app.engine.wall_ms_of(since),
             expires_at: deadline.map(|deadline| app.engine.wall_ms_of(deadline)),
         }
     }
 
     pub(super) fn by(app: &App, lease: &LeaseView) -> Self {
-        Self::new(app, &shown(&lease.owner, lease.dialect), lease.granted_at, lease.deadline)
+        let owner = shown(&lease.owner, lease.dialect);
+        let owner = (owner.as_str(), owner::vouched(&lease.owner));
+        Self::new(app, owner, lease.granted_at, lease.deadline)
     }
 
     pub(super) fn by_holding(app: &App, holding: &Holding) -> Self {
@@ -55,7 +61,8 @@ impl Locked {
             // Nobody has it, but somebody waits for it and is next.
             (None, _) => "the next in the queue".into(),
         };
-        Self::new(app, &owner, holding.granted_at, holding.deadline)
+        let principal = holding.owner.as_ref().and_then(owner::vouched);
+        Self::new(app, (&owner, principal), holding.granted_at, holding.deadline)
     }
 }
 
@@ -97,14 +104,17 @@ pub(super) struct Status {
 pub(super) struct LockShown {
     pub(super) path: String,
     pub(super) locked_by: String,
+    /// The principal of whoever has it; left out if nobody vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) principal: Option<String>,
     pub(super) locked_at: i64,
     pub(super) expires_at: Option<i64>,
 }
 
 impl LockShown {
     pub(super) fn new(app: &App, path: &str, lease: &LeaseView) -> Self {
-        let Locked { locked_by, locked_at, expires_at, .. } = Locked::by(app, lease);
-        Self { path: path.into(), locked_by, locked_at, expires_at }
+        let Locked { locked_by, principal, locked_at, expires_at, .. } = Locked::by(app, lease);
+        Self { path: path.into(), locked_by, principal, locked_at, expires_at }
     }
 }
 
@@ -123,7 +133,8 @@ pub(super) struct Locks {
 pub(super) struct SessionShown {
     /// Whole only in the answer that hands it out.
     pub(super) session_id: String,
-    pub(super) permissions: [&'static str; 2],
+    /// What whoever opened it may do with files: `read`, `write`, of some or of all.
+    pub(super) permissions: Vec<&'static str>,
     pub(super) expires_at: i64,
 }
 

@@ -19,7 +19,8 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let chapter = Chapter::new("leases", "LS-SPEC-001: leases of a tenant's locks");
     let health = Operation::new("get", "/health", "health", "Is the server well?")
         .answer::<Health>(200, "The server is well.");
-    bounded(chapter, app).with(leases()).with(locks(app)).with([health])
+    let chapter = bounded(chapter, app).with(leases()).with(locks(app));
+    chapter.guarded::<Failure>().with([health])
 }
 
 fn leases() -> Vec<Operation> {

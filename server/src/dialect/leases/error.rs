@@ -158,9 +158,8 @@ impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
         let code = match denied {
             Denied::Unauthenticated(_) => Code::OwnerTokenRequired,
-            Denied::Forbidden(_) => Code::Forbidden,
+            Denied::Forbidden(_) | Denied::Origin(_) => Code::Forbidden,
             Denied::TooOften(..) => Code::LimitReached,
-            Denied::Unavailable(_) => Code::Unavailable,
         };
         Self::new(denied.status(), code, denied.to_string())
     }

@@ -74,6 +74,13 @@ impl Claimed {
         Err(Refusal::new(StatusCode::UNAUTHORIZED, Code::OwnerTokenMismatch, why))
     }
 
+    /// The same for what is there already. What was acquired while nobody was asked who they are belongs to whoever is
+    /// not asked now either, by any name: who has its id, and may be anonymous, goes on with it.
+    pub(super) fn must_be_holder(&self, owner_id: &str) -> Result<(), Refusal> {
+        let is_of_before = self.caller.is_asked() && self.caller.principal().is_anonymous();
+        if is_of_before { Ok(()) } else { self.must_be(owner_id) }
+    }
+
     /// A principal speaks for itself, and for what it calls its own.
     fn must_be_of(&self, owner_id: &str) -> Result<(), Refusal> {
         let subject = self.caller.principal().subject();

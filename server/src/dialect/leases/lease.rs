@@ -57,7 +57,7 @@ pub(super) async fn renew(
 ) -> Answer {
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
-    claimed.must_be(&request.owner_id)?;
+    claimed.must_be_holder(&request.owner_id)?;
     let (proof, origin) = proof(&app, &caller, &id, &request.owner_id).await?;
     let renew = Renew {
         proof,
@@ -77,7 +77,7 @@ pub(super) async fn release(
     Body(request): Body<ReleaseRequest>,
 ) -> Answer {
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
-    claimed.must_be(&request.owner_id)?;
+    claimed.must_be_holder(&request.owner_id)?;
     let (proof, origin) = proof(&app, &caller, &id, &request.owner_id).await?;
     let release = Release {
         proof,

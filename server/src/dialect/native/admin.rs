@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use leasehold_api::{BackupTaken, Code};
+use leasehold_api::{AuthState, BackupTaken, Code};
 
 use super::error::Refusal;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, ReadAuth};
 use crate::backup::{Error, TakeBackup};
 
 /// Takes a backup. Where it goes is a setting: no request can name a path.
@@ -36,6 +36,15 @@ pub(super) async fn backup(
         }
         Err(_) => Err(failed("it broke off".into())),
     }
+}
+
+/// Which auth file is in force: whoever changes it can wait until it is.
+pub(super) async fn auth(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<AuthState>, Refusal> {
+    let ReadAuth = caller.permit(ReadAuth)?.into_inner();
+    Ok(Json(AuthState { hash: app.auth.hash(), stale_seconds: app.auth.stale_ms() / 1000 }))
 }
 
 fn failed(why: String) -> Refusal {

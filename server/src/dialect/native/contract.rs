@@ -1,12 +1,12 @@
 //! What this dialect answers, for the contract.
 
 use leasehold_api::{
-    AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, BackupTaken, CancelRequest,
-    Cancelled, Event, Failure, FenceCheck, FenceVerdict, Gap, History, KeptAlive, LeaseEnd,
-    LockList, LockState, Maintenance, MaintenanceRequest, NotAcquired, NotReleased, NotRenewed,
-    NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released, ReleasedAll,
-    RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked, RevokedAll,
-    SessionList, SessionOpened, WatchLeaseRequest, WatchedLease,
+    AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, AuthState, BackupTaken,
+    CancelRequest, Cancelled, Event, Failure, FenceCheck, FenceVerdict, Gap, History, KeptAlive,
+    LeaseEnd, LockList, LockState, Maintenance, MaintenanceRequest, NotAcquired, NotReleased,
+    NotRenewed, NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released,
+    ReleasedAll, RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked,
+    RevokedAll, SessionList, SessionOpened, WatchLeaseRequest, WatchedLease,
 };
 use leasehold_core::Limits;
 use serde_json::{Value, json};
@@ -34,7 +34,8 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
         .with(in_namespaces(vec![events(), history()], limits))
         .with(sessions())
         .with(operator())
-        .with([fence(), backup()])
+        .with([fence(), backup(), auth()])
+        .guarded::<Failure>()
 }
 
 fn locks(limits: &Limits) -> Vec<Operation> {
@@ -189,6 +190,11 @@ fn backup() -> Operation {
         .answer::<BackupTaken>(201, "It was taken, and checked.")
         .answer::<Failure>(409, "The server has no `backup-dir`.")
         .refuse::<Failure>(&[500, 503])
+}
+
+fn auth() -> Operation {
+    Operation::new("get", "/v1/admin/auth", "lookAtAuth", "Which auth file is in force?")
+        .answer::<AuthState>(200, "A hash of it and of all files it names.")
 }
 
 fn sessions() -> Vec<Operation> {

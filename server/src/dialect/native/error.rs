@@ -73,8 +73,8 @@ impl From<Denied> for Refusal {
         let code = match denied {
             Denied::Unauthenticated(_) => Code::Unauthenticated,
             Denied::Forbidden(_) => Code::Forbidden,
+            Denied::Origin(_) => Code::OriginNotAllowed,
             Denied::TooOften(..) => Code::LimitReached,
-            Denied::Unavailable(_) => Code::Busy,
         };
         Self::new(denied.status(), code, denied.to_string())
     }
@@ -92,6 +92,7 @@ impl From<engine::Error> for Refusal {
             engine::Error::Busy => Code::Busy,
             engine::Error::Overloaded => Code::Overloaded,
             engine::Error::JournalFull => Code::JournalFull,
+            engine::Error::AuditFailed => Code::AuditFailed,
             engine::Error::Stopping => Code::ShuttingDown,
             engine::Error::Unknown => Code::Unknown,
         };

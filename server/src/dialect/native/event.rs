@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Event, EventKind, Gap};
-use leasehold_core::{Ending, LockKey, Note, What};
+use leasehold_core::{Ending, LockKey, Note, What, trimmed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, Sleep, sleep};
@@ -121,13 +121,21 @@ impl Frames {
         !self.caller.is_asked() || self.caller.by_now().check(Right::Read, lock).is_ok()
     }
 
+    /// What is the same for all is made once. A suspicion of deadlock is not: it speaks of other locks too.
+    fn frame(&self, event: &engine::Event) -> Bytes {
+        let generation = self.generation;
+        if self.caller.is_asked() && is_suspicion(event.fact.what) {
+            return render(generation, event, |lock| self.is_seen(lock));
+        }
+        event.frame(|event| render(generation, event, |_| true))
+    }
+
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Bytes> {
         loop {
             match std::task::ready!(self.reader.poll_next(context)) {
                 Next::Event(event) if !self.is_seen(&event.fact.lock) => {}
                 Next::Event(event) if event.fact.lock.name.starts_with(&self.prefix) => {
-                    let generation = self.generation;
-                    return Poll::Ready(event.frame(|event| render(generation, event)));
+                    return Poll::Ready(self.frame(&event));
                 }
                 Next::Event(_) => {}
                 Next::Gap(reason) => return Poll::Ready(frame("gap", None, &Gap { reason })),
@@ -136,14 +144,24 @@ impl Frames {
     }
 }
 
-fn render(generation: u64, event: &engine::Event) -> Bytes {
-    let (_, name) = kind(event.fact.what);
-    frame(name, Some(Cursor { generation, id: event.id }), &wire(event))
+fn is_suspicion(what: What) -> bool {
+    what == What::Noted(Note::DeadlockSuspected)
 }
 
-/// An event on the wire.
-pub(super) fn wire(event: &engine::Event) -> Event {
+fn render(generation: u64, event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> Bytes {
+    let (_, name) = kind(event.fact.what);
+    frame(name, Some(Cursor { generation, id: event.id }), &wire(event, shows))
+}
+
+/// An event on the wire, for a reader who may see these locks.
+pub(super) fn wire(event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
     let fact = &event.fact;
+    let reason = fact.reason.as_deref();
+    let shows = |name: &str| shows(&LockKey::new(fact.lock.namespace.clone(), name));
+    let reason = match is_suspicion(fact.what) {
+        true => reason.and_then(|circle| trimmed(circle, shows)),
+        false => reason.map(Into::into),
+    };
     Event {
         kind: kind(fact.what).0,
         namespace: fact.lock.namespace.to_string(),
@@ -154,7 +172,7 @@ pub(super) fn wire(event: &engine::Event) -> Event {
         at_ms: event.at_ms,
         waited_ms: fact.waited.as_millis(),
         held_ms: fact.held.as_millis(),
-        reason: fact.reason.as_deref().map(Into::into),
+        reason,
     }
 }
 
@@ -168,7 +186,7 @@ pub(crate) fn note(generation: u64, event: &engine::Event) -> Vec<u8> {
     }
     let id = Cursor { generation, id: event.id }.to_string();
     // Texts and numbers can always be written.
-    serde_json::to_vec(&Note { id, event: wire(event) }).unwrap_or_default()
+    serde_json::to_vec(&Note { id, event: wire(event, |_| true) }).unwrap_or_default()
 }
 
 /// One Server-Sent Event. JSON has no line breaks but escaped ones.

@@ -20,6 +20,7 @@ pub(super) async fn check(
     let namespace =
         request.namespace.map_or_else(|| app.dialect.native.namespace.clone(), Into::into);
     let key = LockKey { namespace, name: request.lock_name.into() };
+    app.limits.check_key(&key)?;
     let read = caller.permit(ReadLock { key, n_queue_max: 0 })?;
     let view = app.engine.ask(read).await??;
     // While a lease is active no later grant can conflict with it: active is not stale.

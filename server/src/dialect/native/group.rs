@@ -12,12 +12,13 @@ use leasehold_api::{
 };
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
-    ReleaseAll, RenewAll, Secret, Span, Timestamp,
+    ReleaseAll, RenewAll, Secret, Span, Timestamp, Wait,
 };
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, Namespace, Received};
 use super::lock;
+use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
@@ -28,6 +29,7 @@ use crate::engine::{self, WaitForAll, WaitedAll};
 use crate::http::json;
 
 type Answer = Result<Response, Refusal>;
+type Answered = Result<Result<WaitedAll, Rejection>, engine::Error>;
 
 pub(super) async fn acquire(
     State(app): State<App>,
@@ -37,18 +39,23 @@ pub(super) async fn acquire(
     caller: Caller,
     Body(request): Body<AcquireAllRequest>,
 ) -> Result<door::Answer, Refusal> {
-    let acquire = to_acquire(&app, &namespace, counted, &caller, &request)?;
+    let mut acquire = to_acquire(&app, &namespace, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     // `n` is a place in the request.
     let key = |n: usize| LockKey::new(namespace.clone(), request.locks[n].lock_name.as_str());
+    if caller.is_asked() {
+        // What makes no sense is told so before anybody asks whether it is allowed.
+        acquire.first.wait = Wait::Connected(wait);
+        app.limits.check_acquire(&acquire.first)?;
+        (1..request.locks.len()).try_for_each(|n| app.limits.check_key(&key(n)))?;
+    }
+    let waiting = Waiting::by(&acquire.first);
     let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait })?);
-    let check = |now: &Caller| {
+    let may = |now: &Caller| {
         (0..request.locks.len()).try_for_each(|n| now.check(Right::Acquire, &key(n)))
     };
-    let answer = tokio::select! {
-        answer = call => answer,
-        denied = caller.denied(&app.engine, check) => return Err(denied.into()),
-    };
+    let is_over = |answer: &Answered| matches!(answer, Ok(Ok(WaitedAll::Over { .. })));
+    let answer = waiting.answer(&app, &caller, call, is_over, may).await?;
     match answer {
         Ok(Ok(WaitedAll::Granted { grants, undelivered })) => {
             Ok(door::Answer::new(acquired(&app, now, &request, &grants), undelivered))
@@ -150,6 +157,7 @@ pub(super) async fn renew(
     // Whoever has no right is told so, whatever they send.
     for lease in request.leases.iter().filter(|_| caller.is_asked()) {
         let key = LockKey::new(namespace.clone(), lease.lock_name.as_str());
+        app.limits.check_key(&key)?;
         caller.check(Right::Acquire, &key)?;
     }
     if let Some(n) = proofs.iter().position(Option::is_none) {

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{History, PastEvent};
+use leasehold_core::LockKey;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -77,9 +78,12 @@ async fn answer(
         ..Asked::default()
     };
     let asked = caller.permit(asked)?;
+    let view = asked.view.clone();
     let (events, before) = find(&app, asked, cursor.map(|cursor| cursor.id), limit).await?;
     let name = |id: EventId| Cursor { generation, id }.to_string();
-    let events = events.iter().map(|event| PastEvent { id: name(event.id), event: wire(event) });
+    let shows = |lock: &LockKey| view.shows(lock);
+    let events =
+        events.iter().map(|event| PastEvent { id: name(event.id), event: wire(event, shows) });
     Ok(Json(History { events: events.collect(), next_cursor: before.map(name) }).into_response())
 }
 

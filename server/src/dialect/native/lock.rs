@@ -11,11 +11,12 @@ use leasehold_api::{
 };
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
-    Rejection, Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token,
+    Rejection, Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token, Wait,
 };
 
 use super::error::Refusal;
 use super::extract::{Body, Lock, Received};
+use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
@@ -31,6 +32,7 @@ const QUEUE_SHOWN: usize = 100;
 const BUSY_RETRY_MS: u64 = 50;
 
 type Answer = Result<Response, Refusal>;
+type Answered = Result<Result<Waited, Rejection>, engine::Error>;
 
 pub(super) async fn acquire(
     State(app): State<App>,
@@ -40,19 +42,24 @@ pub(super) async fn acquire(
     caller: Caller,
     Body(request): Body<AcquireRequest>,
 ) -> Result<door::Answer, Refusal> {
-    let acquire = to_acquire(&app, &key, counted, &caller, &request)?;
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
-    let call = app.engine.ask(caller.permit(WaitFor { acquire, wait })?);
-    let answer = if caller.is_asked() && wait > Span::ZERO {
-        // Whoever loses the right to have it leaves the queue.
-        tokio::select! {
-            answer = call => answer,
-            denied = caller.denied(&app.engine, |now| now.check(Right::Acquire, &key)) => {
-                return Err(denied.into());
-            }
-        }
+    let mut acquire = to_acquire(&app, &key, counted, &caller, &request)?;
+    let waiting = if caller.is_asked() {
+        // What makes no sense is told so before anybody asks whether it is allowed.
+        acquire.wait = Wait::Connected(wait);
+        app.limits.check_acquire(&acquire)?;
+        (wait > Span::ZERO).then(|| Waiting::by(&acquire))
     } else {
-        call.await
+        None
+    };
+    let call = app.engine.ask(caller.permit(WaitFor { acquire, wait })?);
+    let answer = match waiting {
+        Some(waiting) => {
+            let may = |now: &Caller| now.check(Right::Acquire, &key);
+            let is_over = |answer: &Answered| matches!(answer, Ok(Ok(Waited::Over(_))));
+            waiting.answer(&app, &caller, call, is_over, may).await?
+        }
+        None => call.await,
     };
     match answer {
         Ok(Ok(Waited::Granted(Granted { grant, undelivered }))) => {
@@ -196,6 +203,7 @@ pub(super) async fn renew(
     if request.extend_by_ms == 0 {
         return Err(Refusal::invalid("extend_by_ms must be more than 0"));
     }
+    app.limits.check_key(&key)?;
     // Before the proof: whoever has no right is told so, whatever they send.
     caller.check(Right::Acquire, &key)?;
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
@@ -306,6 +314,7 @@ pub(super) fn proof(
 }
 
 pub(super) async fn look(State(app): State<App>, Lock(key): Lock, caller: Caller) -> Answer {
+    app.limits.check_key(&key)?;
     let read = ReadLock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
     let view = app.engine.ask(caller.permit(read)?).await??;
     Ok(json(StatusCode::OK, &wire::lock_state(&app, &key, &view, app.engine.now())))
@@ -320,6 +329,8 @@ pub(super) async fn revoke(
     if request.reason.is_empty() {
         return Err(Refusal::invalid("reason must not be empty"));
     }
+    app.limits.check_key(&key)?;
+    app.limits.check_reason(&request.reason)?;
     let reason = request.reason.as_str().into();
     let revoke = Revoke { target: Target::Lock(key.clone()), reason };
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
@@ -327,6 +338,7 @@ pub(super) async fn revoke(
     tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
     let revoked = leases.iter().map(|lease| RevokedLease {
         owner_id: lease.owner.instance.to_string(),
+        principal: wire::principal(&lease.owner),
         fencing_token: lease.token.get(),
     });
     let body = Revoked { lock_name: key.name.into(), revoked: revoked.collect() };

@@ -14,6 +14,7 @@ mod list;
 mod lock;
 mod operator;
 mod session;
+mod waiting;
 mod watch;
 mod wire;
 
@@ -75,6 +76,7 @@ pub(super) fn routes(_: &App) -> Router<App> {
         .route("/v1/sessions/{session}", get(session::look).delete(session::close))
         .route("/v1/sessions/{session}/keepalive", post(session::keep))
         .route("/v1/admin/backup", post(admin::backup))
+        .route("/v1/admin/auth", get(admin::auth))
         .route("/v1/fence/check", post(fence::check))
         .route("/v1/events", get(event::watch))
         .route("/v1/namespaces/{namespace}/events", get(event::watch))

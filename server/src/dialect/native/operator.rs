@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::error::Refusal;
 use super::extract::{Body, Number, Params};
+use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right, View};
 use crate::dialect;
@@ -83,6 +84,7 @@ fn shown(lease: &LeaseRecord) -> RevokedFrom {
         namespace: lease.lock.namespace.to_string(),
         lock_name: lease.lock.name.to_string(),
         owner_id: lease.owner.instance.to_string(),
+        principal: wire::principal(&lease.owner),
         fencing_token: lease.token.get(),
         waiting: lease.phase.is_queued(),
     }

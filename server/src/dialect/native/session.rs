@@ -35,6 +35,7 @@ pub(super) async fn open(
         peer,
         credential: None,
     };
+    app.limits.check_session(&open)?;
     let deadline = app.engine.ask(caller.permit(open)?).await??.deadline;
     let body = shown(session_id, request.owner_id, &app.engine.expiry(deadline, now));
     Ok((StatusCode::CREATED, Json(body)).into_response())

@@ -84,6 +84,7 @@ pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timesta
         n_waiting: view.n_waiting,
         metadata: latest.and_then(shown_metadata),
         grace_owner_id: grace.map(|lapse| lapse.owner.instance.to_string()),
+        grace_principal: grace.and_then(|lapse| principal(&lapse.owner)),
         grace_remaining_ms: grace.map(|lapse| lapse.grace_until.since(now).as_millis()),
     }
 }

@@ -46,4 +46,5 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
             .answer_text(200, page::HTML, "A page that brings itself up to date.")
             .answer::<Failure>(503, "The server is busy."),
     ])
+    .guarded::<Failure>()
 }

@@ -25,7 +25,10 @@ pub(super) async fn acquire(
 ) -> Result<door::Answer, Refusal> {
     let now = app.engine.now();
     let job = params.lock.name.clone();
-    match app.engine.ask(caller.permit(take(&app, counted, params))?).await? {
+    let take = take(&app, counted, params);
+    // What makes no sense is told so before anybody asks whether it is allowed.
+    app.limits.check_acquire(&take.0)?;
+    match app.engine.ask(caller.permit(take)?).await? {
         Ok(Granted { grant, undelivered }) => {
             Ok(door::Answer::new(acquired(&app, now, &job, &grant), undelivered))
         }
@@ -87,6 +90,7 @@ fn not_acquired(app: &App, job: &str, rejection: Rejection) -> Answer {
                 success: false,
                 job,
                 holder: &owner.instance,
+                principal: owner::vouched(&owner),
                 grace_until: wire::shown(app, grace_until),
             };
             Ok(wire::answer(StatusCode::CONFLICT, body))
@@ -111,6 +115,7 @@ pub(super) async fn release(
 pub(super) async fn look(State(app): State<App>, caller: Caller, params: LookParams) -> Answer {
     let now = app.engine.now();
     let key = params.lock;
+    app.limits.check_key(&key)?;
     let read = caller.permit(ReadLock { key: key.clone(), n_queue_max: 0 })?;
     let view = app.engine.ask(read).await??;
     Ok(wire::answer(StatusCode::OK, wire::status(&app, &key.name, &view, now)))

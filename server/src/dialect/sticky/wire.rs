@@ -52,6 +52,9 @@ pub(super) struct InGrace<'a> {
     pub(super) success: bool,
     pub(super) job: &'a str,
     pub(super) holder: &'a str,
+    /// The principal of the holder; left out if nobody vouches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) principal: Option<&'a str>,
     pub(super) grace_until: String,
 }
 

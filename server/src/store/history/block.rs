@@ -131,6 +131,7 @@ fn read(r: &mut Reader<'_>, texts: &[Arc<str>], seq_before: u64) -> Result<Event
         waited: Span::from_nanos(r.number()?),
         held: Span::from_nanos(r.number()?),
         reason: r.option(name)?,
+        asker: None,
     };
     Ok(Event::new(id, fact, at_ms))
 }

@@ -1,0 +1,101 @@
+//! Files: an upload under way, guessed sessions, and what a session may.
+
+use leasehold_testkit::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::{NAMES, RULES, Scene};
+
+async fn session(scene: &Scene, who: &str) -> String {
+    let opened = scene.send(who, "POST /auth/session", Value::Null).await;
+    format!("Bearer {}", opened.text_of("sessionId"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_under_way_is_not_published_without_the_right_to() {
+    for (is_key_gone, expected) in [(true, "401"), (false, "403")] {
+        let scene = Scene::new().await;
+        let bearer = session(&scene, "file-writer").await;
+        let mut stream = TcpStream::connect(scene.local.address).await.expect("a connection");
+        let head = format!(
+            "PUT /f.txt HTTP/1.1\r\nhost: localhost\r\nauthorization: {bearer}\r\n\
+             content-length: 4\r\nconnection: close\r\n\r\nab"
+        );
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        let locks = "GET /admin/locks";
+        scene
+            .local
+            .until("the upload has begun", async |_| {
+                scene.send("revoker", locks, Value::Null).await.text.contains("/f.txt")
+            })
+            .await;
+        if is_key_gone {
+            scene.revoke("file-writer");
+        } else {
+            let rules = RULES.replace("may = [\"files-write\"]", "may = [\"files-read\"]");
+            std::fs::write(scene.file("auth.toml"), rules).expect("a file");
+        }
+        scene.local.server.reload();
+        let writes = [("authorization", bearer.as_str())];
+        scene
+            .local
+            .until("the right is gone", async |_| {
+                let status = scene.status(&writes, "PUT /g.txt", "x").await;
+                status.to_string() == expected
+            })
+            .await;
+        stream.write_all(b"cd").await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {expected} ")), "{answer}");
+        assert_eq!(scene.send("admin", "GET /f.txt", Value::Null).await.status, 404);
+        scene
+            .local
+            .until("its lock is given back", async |_| {
+                !scene.send("revoker", locks, Value::Null).await.text.contains("/f.txt")
+            })
+            .await;
+        scene.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn guesses_of_sessions_are_limited_and_the_right_one_is_not() {
+    let scene = Scene::with(RULES, &NAMES, |settings| settings.auth_failures_per_minute = 3).await;
+    let good = session(&scene, "file-reader").await;
+    let guess = format!("Bearer {}", "0".repeat(84));
+    let cookie = format!("hengdang_session={}", "1".repeat(84));
+    for n in 0..8 {
+        let header = match n % 2 {
+            0 => ("authorization", guess.as_str()),
+            _ => ("cookie", cookie.as_str()),
+        };
+        let line = if n % 4 < 2 { "GET /f.txt" } else { "GET /auth/session" };
+        let (status, head) = scene.head(&[header], line, "").await;
+        assert_eq!(status, if n < 3 { 401 } else { 429 }, "{n}");
+        assert_eq!(head.contains("retry-after: "), n >= 3, "{head}");
+    }
+    assert_eq!(scene.status(&[("authorization", &good)], "GET /auth/session", "").await, 200);
+    scene.local.advance_ms(20_000);
+    assert_eq!(scene.status(&[("authorization", &guess)], "GET /f.txt", "").await, 401);
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_says_what_whoever_opened_it_may() {
+    let scene = Scene::new().await;
+    for (who, expected) in [
+        ("file-reader", json!(["read"])),
+        ("file-writer", json!(["read", "write"])),
+        ("admin", json!(["read", "write"])),
+    ] {
+        let opened = scene.send(who, "POST /auth/session", Value::Null).await;
+        assert_eq!(opened.body["permissions"], expected, "{who}");
+        let bearer = format!("Bearer {}", opened.text_of("sessionId"));
+        let headers = [("authorization", bearer.as_str())];
+        let sent =
+            scene.local.client.send_with(hyper::Method::GET, "/auth/session", &headers, "").await;
+        assert_eq!(sent.expect("an answer").body["permissions"], expected, "{who}");
+    }
+    scene.stop().await;
+}
