@@ -40,7 +40,7 @@ pub(crate) const STATUSES: [(&str, &str); 13] = [
         "1",
         "The lock is held by another (\\-E of run sets another status), or an error without a status of its own.",
     ),
-    ("64", "A mistake on the command line."),
+    ("64", "A mistake on the command line, also one that only the server can see."),
     ("68", "The server cannot be reached, or cannot answer now."),
     ("69", "The command of run cannot be started."),
     ("70", "load saw a promise broken."),

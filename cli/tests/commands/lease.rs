@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
-use leasehold_testkit::json;
+use leasehold_testkit::{Method, json};
 
 use crate::{BINARY, Ended, World, command, fake, until};
 
@@ -29,6 +29,37 @@ fn a_lock_is_had_refused_renewed_given_back_and_not_given_back_twice() {
         let late = world.leasehold(&[&[verb, "--json"], &proof[..]].concat());
         assert_eq!((late.code, &late.json()[done]), (75, &json!(false)), "{late:?}");
     }
+}
+
+#[test]
+fn a_value_that_cannot_be_is_a_mistake_on_the_command_line() {
+    let world = World::new();
+    let refused = |args: &[&str]| {
+        let ended = world.leasehold(&[&["acquire", "db"], args].concat());
+        assert_eq!(ended.code, 64, "{ended:?}");
+        ended.err
+    };
+    assert!(refused(&["--ttl", "0"]).contains("--ttl <TTL>': must be more than 0"));
+    assert!(refused(&["--ttl", "soon"]).contains("not a duration; write 30s"));
+    let long = refused(&["--ttl", "1000d"]);
+    assert!(long.contains("--ttl: must be at most 86400000 ms (ttl-max)"), "{long}");
+}
+
+#[test]
+fn maintenance_is_an_answer_and_not_waited_for() {
+    let world = World::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (client, kind) = (&world.server.client, Some("application/json"));
+    let on = client.send(Method::PUT, "/v1/admin/maintenance", kind, r#"{"on":true}"#);
+    assert_eq!(runtime.block_on(on).unwrap().status, 200);
+    for args in [&["acquire", "db"][..], &["run", "-n", "db", "true"]] {
+        let ended = world.leasehold(args);
+        assert_eq!(ended.code, 68, "{ended:?}");
+        assert!(ended.err.contains("the server is in maintenance"), "{ended:?}");
+    }
+    let metrics = runtime.block_on(client.get("/metrics"));
+    let counted = "lock_acquire_total{result=\"fail\"} 2";
+    assert!(metrics.text.contains(counted), "asked more than once each: {}", metrics.text);
 }
 
 #[test]
@@ -156,7 +187,7 @@ fn each_way_to_fail_has_its_status() {
     assert_eq!(status_of(&["acquire", "db", "--metadata", "{"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--url", "ftp://x"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--api-key-file", "/nowhere"]), 64);
-    assert_eq!(status_of(&["acquire", "db", "--ttl", "1000d"]), 76);
+    assert_eq!(status_of(&["acquire", "db", "--ttl", "1000d"]), 64);
     let nowhere = ["ls", "--json", "--url", "http://127.0.0.1:1"];
     let unreachable = world.leasehold(&nowhere);
     assert_eq!((unreachable.code, &unreachable.json()["retryable"]), (68, &json!(true)));
