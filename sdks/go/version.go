@@ -1,4 +1,4 @@
 package leasehold
 
 // Version of this package: that of the server it was made for.
-const Version = "0.1.0"
+const Version = "0.2.0"
