@@ -245,7 +245,7 @@ impl Args {
                 ..self.connections.options()
             },
             auth_file: self.auth.auth_file.clone(),
-            auth_failures_per_minute: self.auth.auth_failures_per_minute,
+            auth: self.auth.bounds(),
             retry: RetryHint {
                 min: self.engine.retry_min.span(),
                 max: self.engine.retry_max.span(),

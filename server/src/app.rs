@@ -16,6 +16,7 @@ use leasehold_core::{Limits, RetryHint};
 
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
+use crate::console;
 use crate::contract::{self, Health};
 use crate::dialect::files::{self, content};
 use crate::dialect::{self, Dialect};
@@ -138,7 +139,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/metrics", get(metrics));
     // Naming one twice is naming it.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
-    router = router.merge(contract::routes(&app, &dialects));
+    router = router.merge(contract::routes(&app, &dialects)).merge(console::routes());
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }

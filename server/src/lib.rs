@@ -4,6 +4,7 @@ pub mod app;
 pub mod auth;
 pub mod backup;
 pub mod clock;
+mod console;
 mod contract;
 pub mod dialect;
 pub mod door;

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::auth::{Gate, reload};
+use crate::auth::{self, Gate, reload};
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
@@ -54,8 +54,8 @@ pub struct Settings {
     pub webhook: Option<webhook::Options>,
     /// Who may do what; `None`: nobody is asked who they are.
     pub auth_file: Option<PathBuf>,
-    /// How many wrong credentials one address may send in a minute.
-    pub auth_failures_per_minute: u32,
+    /// How much may be asked of whom, and how much is remembered.
+    pub auth: auth::Bounds,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -249,7 +249,7 @@ fn hook(
 /// Whom to ask who they are, if anybody.
 fn gate(settings: &Settings) -> Result<Arc<Gate>, Error> {
     match &settings.auth_file {
-        Some(file) => Gate::load(file, settings.auth_failures_per_minute).map_err(Error::Auth),
+        Some(file) => Gate::load(file, settings.auth).map_err(Error::Auth),
         None => Ok(Gate::off()),
     }
 }

@@ -47,7 +47,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         dialect: dialect::Options { files, ..dialect::Options::default() },
         webhook: None,
         auth_file: None,
-        auth_failures_per_minute: auth::FAILURES_PER_MINUTE,
+        auth: auth::Bounds::default(),
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -13,9 +13,22 @@ pub(super) struct AuthArgs {
     #[arg(long, env = "LEASEHOLD_AUTH_FILE")]
     pub(super) auth_file: Option<PathBuf>,
     /// How many wrong credentials one address may send in a minute before it is told to wait.
-    #[arg(long, env = "LEASEHOLD_AUTH_FAILURES_PER_MINUTE", default_value_t = auth::FAILURES_PER_MINUTE,
+    #[arg(long, env = "LEASEHOLD_AUTH_FAILURES_PER_MINUTE", default_value_t = BOUNDS.failures_per_minute,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) auth_failures_per_minute: u32,
+    /// How many questions to issuers of tokens one address may cause in a minute: new signing keys, opaque tokens,
+    /// sign-ins.
+    #[arg(long, env = "LEASEHOLD_AUTH_LOOKUPS_PER_MINUTE", default_value_t = BOUNDS.lookups_per_minute,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) auth_lookups_per_minute: u32,
+    /// Most tokens that are remembered, of each issuer and kind; further ones are checked each time.
+    #[arg(long, env = "LEASEHOLD_AUTH_TOKENS_MAX", default_value_t = BOUNDS.tokens_max as u32,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) auth_tokens_max: u32,
+    /// Most browsers that are signed in.
+    #[arg(long, env = "LEASEHOLD_AUTH_SIGN_INS_MAX", default_value_t = BOUNDS.sign_ins_max as u32,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) auth_sign_ins_max: u32,
     /// Serve other machines although nobody is asked who they are. Whoever reaches the port may do anything.
     #[arg(long, env = "LEASEHOLD_INSECURE_NO_AUTH", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
@@ -28,6 +41,9 @@ pub(super) struct AuthArgs {
     pub(super) cors_origins: Vec<String>,
 }
 
+/// If nobody says otherwise.
+const BOUNDS: auth::Bounds = auth::Bounds::DEFAULT;
+
 fn origin(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_origin = rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'));
@@ -37,6 +53,15 @@ fn origin(text: &str) -> Result<String, String> {
 }
 
 impl AuthArgs {
+    pub(super) fn bounds(&self) -> auth::Bounds {
+        auth::Bounds {
+            failures_per_minute: self.auth_failures_per_minute,
+            lookups_per_minute: self.auth_lookups_per_minute,
+            tokens_max: self.auth_tokens_max as usize,
+            sign_ins_max: self.auth_sign_ins_max as usize,
+        }
+    }
+
     /// Says what would let strangers in.
     pub(super) fn check(&self, listen: SocketAddr) -> Result<(), String> {
         if let Some(file) = &self.auth_file {

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use leasehold_core::{LockKey, SessionRecord};
 
-use super::credential::{self, Credential, UNKNOWN_KEY};
 use super::gate::Authority;
 use super::need::{self, Governed, Own};
 use super::policy::refusal;
@@ -46,22 +45,20 @@ impl Caller {
         Self { principal, authority: None, realm, is_foreign: false }
     }
 
-    /// Whoever the headers prove it to be.
-    pub(crate) fn identify(
-        authority: Arc<Authority>,
-        headers: &HeaderMap,
-        wall_ms: i64,
-    ) -> Result<Self, Denied> {
-        let bad = |why: &str| Denied::Unauthenticated(why.into());
-        let shown = credential::of(headers).map_err(bad)?;
-        let is_foreign = shown == Credential::Other;
-        let principal = match shown {
-            Credential::Nothing | Credential::Other => Principal::anonymous(),
-            Credential::Key(key) => {
-                authority.by_key(&key, wall_ms).ok_or_else(|| bad(UNKNOWN_KEY))?
-            }
-        };
-        Ok(Self { principal, authority: Some(authority), realm: Realm::Locks, is_foreign })
+    /// Somebody whose credential is wrong: no more than whoever shows none.
+    pub(crate) fn stranger(authority: Arc<Authority>) -> Self {
+        Self::known(authority, Principal::anonymous())
+    }
+
+    /// Somebody who is known.
+    pub(super) fn known(authority: Arc<Authority>, principal: Principal) -> Self {
+        Self { principal, authority: Some(authority), realm: Realm::Locks, is_foreign: false }
+    }
+
+    /// Somebody who shows what only a dialect can tell the meaning of.
+    pub(super) fn foreign(authority: Arc<Authority>, beside: Option<Principal>) -> Self {
+        let principal = beside.unwrap_or_else(Principal::anonymous);
+        Self { is_foreign: true, ..Self::known(authority, principal) }
     }
 
     /// Whoever opened this session, if what it was opened with still counts.
@@ -70,13 +67,13 @@ impl Caller {
         let name = session.owner.principal.clone();
         let principal = match &session.credential {
             Some(credential) => {
-                let id = &credential.id;
-                authority.has_key(id, &name, wall_ms).then_some(())?;
-                Principal::known(name, credential.groups.clone(), id.clone())
+                let id = credential.id.clone();
+                Principal::known(name, credential.groups.clone(), id)
             }
             None if Principal::anonymous().name() == &name => Principal::anonymous(),
             None => return None,
         };
+        authority.vouches(&principal, wall_ms).then_some(())?;
         // Whoever shows two credentials must be the same by both.
         let is_other = !self.principal.is_anonymous() && self.principal.name() != principal.name();
         (!is_other).then(|| Self { principal, is_foreign: false, ..self.clone() })
@@ -242,12 +239,10 @@ impl Caller {
     /// The same, if what they showed still counts.
     pub(crate) fn still(&self, engine: &EngineHandle) -> Result<Self, Denied> {
         let now = self.by_now();
-        let is_valid = now.authority.as_ref().is_none_or(|authority| {
-            let id = self.principal.credential();
-            self.principal.is_anonymous()
-                || authority.has_key(id, self.principal.name(), engine.wall_ms())
-        });
-        is_valid.then_some(now).ok_or_else(|| Denied::Unauthenticated(UNKNOWN_KEY.into()))
+        let authority = now.authority.as_ref();
+        let is_valid =
+            authority.is_none_or(|authority| authority.vouches(&self.principal, engine.wall_ms()));
+        is_valid.then_some(now).ok_or_else(|| Denied::Unauthenticated(NO_LONGER.into()))
     }
 
     fn denied_unless(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Denied> {
@@ -272,7 +267,7 @@ impl Caller {
         };
         loop {
             let Some(authority) = gate.authority() else { return std::future::pending().await };
-            let expires = authority.key_expiry(self.principal.credential()).is_some();
+            let expires = authority.is_passing(&self.principal);
             if let Err(denied) = self.still(engine).and_then(|now| check(&now)) {
                 return denied;
             }
@@ -297,6 +292,8 @@ impl Caller {
 const NO_CREDENTIAL: &str =
     "no credential was sent: Authorization: Bearer API-KEY is needed (LEASEHOLD_API_KEY)";
 
+const NO_LONGER: &str = "the credential is not valid any more: it was revoked or has expired";
+
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 
@@ -316,6 +313,8 @@ pub(crate) enum Denied {
     Origin(String),
     /// They ask too often (429): this long until they may again.
     TooOften(String, Duration),
+    /// Nobody can tell now who asks (503).
+    Unavailable(String),
 }
 
 impl Denied {
@@ -324,6 +323,7 @@ impl Denied {
             Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
             Denied::Forbidden(_) | Denied::Origin(_) => StatusCode::FORBIDDEN,
             Denied::TooOften(..) => StatusCode::TOO_MANY_REQUESTS,
+            Denied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }
@@ -334,7 +334,8 @@ impl fmt::Display for Denied {
             Denied::Unauthenticated(why)
             | Denied::Forbidden(why)
             | Denied::Origin(why)
-            | Denied::TooOften(why, _) => f.write_str(why),
+            | Denied::TooOften(why, _)
+            | Denied::Unavailable(why) => f.write_str(why),
         }
     }
 }

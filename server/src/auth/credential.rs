@@ -9,6 +9,9 @@ use super::policy::PREFIX;
 /// Longer ones are not looked at.
 const BYTES_MAX: usize = 8 * 1024;
 
+/// How long the id of a session of files is.
+const SESSION_CHARS: usize = 84;
+
 /// What a request shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Credential {
@@ -16,6 +19,10 @@ pub(super) enum Credential {
     Nothing,
     /// An API key.
     Key(String),
+    /// A token of somebody who is trusted to issue them.
+    Token(String),
+    /// A name and a password of somebody else's: a proxy's, most likely.
+    Basic,
     /// Something that only a dialect can know: the id of one of its sessions.
     Other,
 }
@@ -42,8 +49,12 @@ fn parse(value: &HeaderValue) -> Result<Credential, Bad> {
         text.split_once(' ').ok_or("the Authorization header has no credential")?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") {
-        let is_key = rest.starts_with(PREFIX);
-        return Ok(if is_key { Credential::Key(rest.into()) } else { Credential::Other });
+        return Ok(match rest {
+            key if key.starts_with(PREFIX) => Credential::Key(key.into()),
+            // It proves more than an issuer should learn.
+            id if is_session(id) => Credential::Other,
+            token => Credential::Token(token.into()),
+        });
     }
     if scheme.eq_ignore_ascii_case("basic") {
         let decoded = STANDARD.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -51,9 +62,14 @@ fn parse(value: &HeaderValue) -> Result<Credential, Bad> {
         let (_, password) =
             decoded.split_once(':').ok_or("the Basic credential has no password")?;
         let is_key = password.starts_with(PREFIX);
-        return is_key.then(|| Credential::Key(password.into())).ok_or(UNKNOWN_KEY);
+        return Ok(if is_key { Credential::Key(password.into()) } else { Credential::Basic });
     }
     Err("the Authorization header must be Bearer, or Basic with an API key as the password")
+}
+
+/// Does it look like the id of a session of files?
+fn is_session(text: &str) -> bool {
+    text.len() == SESSION_CHARS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// A wrong id and a wrong secret look the same.
@@ -78,7 +94,10 @@ mod tests {
         assert_eq!(shown(&["Bearer lh_a_b"]), key());
         assert_eq!(shown(&["bEARER  lh_a_b "]), key());
         assert_eq!(shown(&["Basic dTpsaF9hX2I="]), key());
-        assert_eq!(shown(&["Bearer 0123"]), Ok(Credential::Other));
+        assert_eq!(shown(&["Bearer 0123"]), Ok(Credential::Token("0123".into())));
+        let session = format!("Bearer {}", "0a".repeat(42));
+        assert_eq!(shown(&[&session]), Ok(Credential::Other));
+        assert_eq!(shown(&["Basic dTpzZWNyZXQ="]), Ok(Credential::Basic));
     }
 
     #[test]
@@ -88,7 +107,6 @@ mod tests {
             &["Bearer lh_a_b", "Bearer lh_a_b"][..],
             &["Bearer lh_a_b", "Basic dTpsaF9hX2I="],
             &[&huge],
-            &["Basic dTpzZWNyZXQ="],
             &["Basic !!"],
             &["Basic dQ=="],
             &["Digest x"],

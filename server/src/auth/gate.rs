@@ -10,18 +10,46 @@ use std::time::Duration;
 use leasehold_core::Timestamp;
 use tokio::sync::watch;
 
-use super::policy::Policy;
+use super::issuer::{Doubt, Issuer};
+use super::policy::{Oidc, Policy};
 use super::rate::Rates;
-use super::{Denied, Principal};
+use super::sign_in::SignIns;
+use super::{Denied, Principal, proxy};
 
 /// How often the files are looked at. Watching them would miss the way mounted secrets are swapped.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
 
-/// How many wrong credentials one address may send in a minute, if nobody says otherwise.
-pub const FAILURES_PER_MINUTE: u32 = 60;
+/// How much may be asked, and how much is remembered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// How many wrong credentials one address may send in a minute.
+    pub failures_per_minute: u32,
+    /// How many questions to issuers of tokens one address may cause in a minute.
+    pub lookups_per_minute: u32,
+    /// Most tokens that are remembered, of each issuer and kind.
+    pub tokens_max: usize,
+    /// Most people who are signed in.
+    pub sign_ins_max: usize,
+}
+
+impl Bounds {
+    /// If nobody says otherwise.
+    pub const DEFAULT: Self = Self {
+        failures_per_minute: 60,
+        lookups_per_minute: 600,
+        tokens_max: 10_000,
+        sign_ins_max: 10_000,
+    };
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// Whether anybody is asked who they are, and by which policy.
-pub struct Gate(Option<On>, u32);
+pub struct Gate(Option<On>, Bounds);
 
 struct On {
     file: PathBuf,
@@ -34,6 +62,8 @@ struct On {
     stale_ms: AtomicI64,
     rates: Rates<Asking>,
     failures: Rates<IpAddr>,
+    lookups: Rates<IpAddr>,
+    sign_ins: SignIns,
 }
 
 /// Who is counted by how often they ask.
@@ -47,6 +77,7 @@ enum Asking {
 /// A policy, as long as somebody goes by it.
 pub(crate) struct Authority {
     policy: Policy,
+    issuers: Vec<Arc<Issuer>>,
     gate: Weak<Gate>,
 }
 
@@ -65,8 +96,46 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
+    /// What was known of those whose tokens are believed stays known, as long as the file says the same of them.
+    fn new(policy: Policy, gate: Weak<Gate>, before: &[Arc<Issuer>], bounds: Bounds) -> Arc<Self> {
+        let issuer = |config: &Oidc| {
+            let same = before.iter().find(|before| before.config() == config);
+            let new = || Arc::new(Issuer::new(config.clone(), bounds.tokens_max));
+            same.cloned().unwrap_or_else(new)
+        };
+        let issuers = policy.issuers().iter().map(issuer).collect();
+        Arc::new(Self { policy, issuers, gate })
+    }
+
     pub(super) fn gate(&self) -> Option<Arc<Gate>> {
         self.gate.upgrade()
+    }
+
+    /// Those whose tokens are believed.
+    pub(crate) fn issuers(&self) -> &[Arc<Issuer>] {
+        &self.issuers
+    }
+
+    /// Does what somebody was let in by still count?
+    pub(super) fn vouches(&self, who: &Principal, wall_ms: i64) -> bool {
+        let (name, credential) = (&**who.name(), &**who.credential());
+        if who.is_anonymous() {
+            return true;
+        }
+        if who.is_over(wall_ms) {
+            return false;
+        }
+        match credential.split_once(':').map_or((credential, ""), |(kind, rest)| (kind, rest)) {
+            ("oidc", _) => self.issuers.iter().any(|issuer| issuer.vouches(name, credential)),
+            (proxy::NAME, "") => self.policy.proxy().is_some() && is_of_proxy(name),
+            ("console", id) => self.gate().is_some_and(|gate| gate.is_signed_in(id, self, wall_ms)),
+            _ => self.policy.has_key(credential, name, wall_ms),
+        }
+    }
+
+    /// Does it end by itself, or by something else than another policy?
+    pub(super) fn is_passing(&self, who: &Principal) -> bool {
+        who.ends_ms().is_some() || self.policy.key_expiry(who.credential()).is_some()
     }
 }
 
@@ -88,14 +157,14 @@ pub enum Reloaded {
 impl Gate {
     /// Nobody is asked.
     pub fn off() -> Arc<Self> {
-        Arc::new(Self(None, FAILURES_PER_MINUTE))
+        Arc::new(Self(None, Bounds::default()))
     }
 
     /// Everybody is asked, by what this file says.
-    pub fn load(file: &Path, failures_per_minute: u32) -> Result<Arc<Self>, String> {
+    pub fn load(file: &Path, bounds: Bounds) -> Result<Arc<Self>, String> {
         let policy = Policy::load(file)?;
         Ok(Arc::new_cyclic(|gate| {
-            let authority = Arc::new(Authority { policy, gate: gate.clone() });
+            let authority = Authority::new(policy, gate.clone(), &[], bounds);
             Self(
                 Some(On {
                     file: file.into(),
@@ -105,8 +174,10 @@ impl Gate {
                     stale_ms: AtomicI64::new(0),
                     rates: Rates::default(),
                     failures: Rates::default(),
+                    lookups: Rates::default(),
+                    sign_ins: SignIns::new(bounds.sign_ins_max),
                 }),
-                failures_per_minute,
+                bounds,
             )
         }))
     }
@@ -131,6 +202,29 @@ impl Gate {
         self.0.as_ref().map(|on| on.version.subscribe())
     }
 
+    /// Those who are signed in. `None`: nobody can be.
+    pub(crate) fn sign_ins(&self) -> Option<&SignIns> {
+        self.0.as_ref().map(|on| &on.sign_ins)
+    }
+
+    fn is_signed_in(&self, id: &str, authority: &Authority, wall_ms: i64) -> bool {
+        let sign_ins = self.sign_ins();
+        sign_ins.is_some_and(|sign_ins| sign_ins.is_there(id, authority, wall_ms))
+    }
+
+    /// Has whoever waits look again whether they still may.
+    pub(crate) fn ring(&self) {
+        if let Some(on) = &self.0 {
+            on.version.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// Has the keys of issuers fetched that are due.
+    pub(crate) fn tend(&self, now: Timestamp) {
+        let authority = self.authority();
+        authority.iter().flat_map(|on| on.issuers()).for_each(|issuer| issuer.tend(now));
+    }
+
     /// Looks at the files again. All of them are good, or nothing changes. This blocks.
     pub fn reload(self: &Arc<Self>) -> Reloaded {
         let Some(on) = &self.0 else { return Reloaded::Same };
@@ -141,7 +235,9 @@ impl Gate {
         if self.hash().as_deref() == Some(policy.hash()) {
             return Reloaded::Same;
         }
-        let authority = Arc::new(Authority { policy, gate: Arc::downgrade(self) });
+        let before = self.authority();
+        let before = before.as_ref().map_or(&[][..], |before| &before.issuers);
+        let authority = Authority::new(policy, Arc::downgrade(self), before, self.1);
         *on.authority.write().unwrap_or_else(PoisonError::into_inner) = authority;
         on.version.send_modify(|version| *version += 1);
         Reloaded::New
@@ -199,7 +295,7 @@ impl Gate {
     /// One more credential from there that was no good. Too many are told so instead of why.
     pub(crate) fn take_failure(&self, from: IpAddr, now: Timestamp) -> Result<(), Denied> {
         let Some(on) = &self.0 else { return Ok(()) };
-        let n = self.failures_per_minute();
+        let n = self.1.failures_per_minute;
         let taken = on.failures.take(peer(from), now, n, Duration::from_secs(60));
         taken.map_err(|wait| {
             let why = format!(
@@ -209,9 +305,22 @@ impl Gate {
         })
     }
 
-    fn failures_per_minute(&self) -> u32 {
-        self.1
+    /// One more question to an issuer, for somebody there.
+    pub(super) fn take_lookup(&self, from: IpAddr, now: Timestamp) -> Result<(), Doubt> {
+        let Some(on) = &self.0 else { return Ok(()) };
+        let n = self.1.lookups_per_minute;
+        let taken = on.lookups.take(peer(from), now, n, Duration::from_secs(60));
+        taken.map_err(|wait| {
+            let why = format!(
+                "too many tokens from this address had to be asked for: {n} a minute allowed (auth-lookups-per-minute)"
+            );
+            Doubt::TooOften(why, wait)
+        })
     }
+}
+
+fn is_of_proxy(principal: &str) -> bool {
+    principal.strip_prefix(proxy::NAME).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Whoever has an IPv6 network of 64 bits can choose the rest.

@@ -16,6 +16,8 @@ struct Identity {
     name: Arc<str>,
     groups: Vec<Arc<str>>,
     credential: Arc<str>,
+    /// When what they showed ends, in epoch milliseconds.
+    ends_ms: Option<i64>,
 }
 
 impl Principal {
@@ -37,7 +39,27 @@ impl Principal {
 
     /// Somebody who was let in before.
     pub(super) fn known(name: Arc<str>, groups: Vec<Arc<str>>, credential: Arc<str>) -> Self {
-        Self(Arc::new(Identity { name, groups, credential }))
+        Self::until(name, groups, credential, None)
+    }
+
+    /// The same, until then.
+    pub(super) fn until(
+        name: Arc<str>,
+        groups: Vec<Arc<str>>,
+        credential: Arc<str>,
+        ends_ms: Option<i64>,
+    ) -> Self {
+        Self(Arc::new(Identity { name, groups, credential, ends_ms }))
+    }
+
+    /// When what they showed ends by itself, in epoch milliseconds; API keys are looked up instead.
+    pub(crate) fn ends_ms(&self) -> Option<i64> {
+        self.0.ends_ms
+    }
+
+    /// Has it ended?
+    pub(super) fn is_over(&self, wall_ms: i64) -> bool {
+        self.0.ends_ms.is_some_and(|ends| wall_ms >= ends)
     }
 
     /// What they are called as an owner, in rules and in logs: `key:ci`.

@@ -27,6 +27,7 @@ pub(crate) async fn keep_up(
         let reading = gate.clone();
         let reloaded = tokio::task::spawn_blocking(move || reading.reload()).await;
         let Ok(reloaded) = reloaded else { return };
+        gate.tend(engine.now());
         let stale_ms = gate.note(&reloaded, engine.wall_ms());
         metrics.auth_stale.get_or_create(&[]).set(stale_ms / 1000);
         // A key counts no more when it is taken out, and when its time is over.

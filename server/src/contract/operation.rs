@@ -276,8 +276,8 @@ pub(super) fn sessions() -> Value {
     json!({
         "apiKey": {
             "type": "http", "scheme": "bearer",
-            "description": "An API key, `lh_ID_SECRET`, needed where the server has an auth file. \
-                            Without it, or with a wrong \
+            "description": "An API key, `lh_ID_SECRET`, or a token of an issuer that the auth file names, \
+                            needed where the server has an auth file. Without it, or with a wrong \
                 one, the answer is 401; without the right, 403.",
         },
         "session": {"type": "http", "scheme": "bearer", "description": "The id of a session of files."},

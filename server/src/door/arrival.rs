@@ -45,6 +45,8 @@ pub(crate) struct Arrival {
     /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
     pub(crate) received: Timestamp,
     pub(crate) caller: Caller,
+    /// Nobody on the way could read or change it: TLS, this machine, or a trusted proxy that says so.
+    pub(crate) is_private: bool,
     pub(super) request_id: RequestId,
 }
 
@@ -62,12 +64,13 @@ impl Arrival {
         app: &App,
         ids: &Ids,
         peer: Peer,
+        is_private: bool,
         caller: Caller,
         request: &Request<B>,
     ) -> Self {
         let given = request.headers().get(X_REQUEST_ID).cloned();
         let request_id = given.map_or_else(|| RequestId::Made(ids.next()), RequestId::Given);
-        Self { peer, received: app.engine.now(), caller, request_id }
+        Self { peer, received: app.engine.now(), caller, is_private, request_id }
     }
 
     /// As the door noted it.

@@ -16,6 +16,7 @@ mod record;
 mod vital;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::MatchedPath;
@@ -27,7 +28,7 @@ use leasehold_api::Code;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied};
+use crate::auth::{Caller, Denied, Way};
 use crate::dialect::{self, Dialect, native};
 use crate::http::forwarded;
 
@@ -72,9 +73,13 @@ impl Door {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
-        let identified = self.0.identify(&request);
-        let caller = identified.as_ref().unwrap_or(anonymous).clone();
-        let arrival = Arrival::new(app, ids, visitor.peer, caller, &request);
+        let is_private = self.0.is_private(visitor, &request);
+        let identified = self.0.identify(visitor, is_private, &request).await;
+        let caller = match &identified {
+            Ok(caller) => caller.clone(),
+            Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
+        };
+        let arrival = Arrival::new(app, ids, visitor.peer, is_private, caller, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
@@ -94,10 +99,51 @@ impl Door {
 
 impl Inner {
     /// Who asks, or why nobody is believed.
-    fn identify<B>(&self, request: &Request<B>) -> Result<Caller, Denied> {
+    async fn identify<B>(
+        &self,
+        visitor: Visitor,
+        is_private: bool,
+        request: &Request<B>,
+    ) -> Result<Caller, Denied> {
         let Some(authority) = self.app.auth.authority() else { return Ok(self.anonymous.clone()) };
         let engine = &self.app.engine;
-        Caller::identify(authority, request.headers(), engine.wall_ms())
+        let way =
+            Way { address: visitor.peer.0, unix_path: None, certificate_names: &[], is_private };
+        let inquiry = match Caller::identify(authority, request.headers(), &way, engine.wall_ms())?
+        {
+            Ok(caller) => return Ok(caller),
+            Err(inquiry) => inquiry,
+        };
+        // Nobody is asked about what is refused anyway.
+        let is_refused = form::check(request).is_err() || self.check_browser(request).is_err();
+        if is_refused || Area::of(request.uri().path()) == Area::Health {
+            return Err(Denied::Unauthenticated("unknown credential".into()));
+        }
+        let now = engine.now();
+        // It takes room, and few requests come here.
+        Box::pin(inquiry.settle(now, engine.wall_ms_of(now))).await
+    }
+
+    /// Could nobody on the way read or change this?
+    fn is_private<B>(&self, visitor: Visitor, request: &Request<B>) -> bool {
+        // Only cookies and those who want one need to know.
+        let has_cookie = request.headers().contains_key(header::COOKIE);
+        let is_asked = has_cookie || Area::of(request.uri().path()) == Area::Console;
+        if !self.app.auth.is_on() || !is_asked {
+            return false;
+        }
+        let proxies = &self.app.http.trusted_proxies;
+        forwarded::is_private(request.headers(), request.uri(), visitor.peer, proxies)
+    }
+
+    fn check_browser<B>(&self, request: &Request<B>) -> Result<(), Foreign> {
+        let (http, authority) = (&self.app.http, self.app.auth.authority());
+        let known = browser::Known {
+            hosts: &http.hosts,
+            public_url: authority.as_ref().and_then(|authority| authority.public_url()),
+            origins: &http.cors_origins,
+        };
+        browser::check(request, &known)
     }
 
     /// Says no to what comes from a page of somebody else, and to those who may do nothing; before their body is read.
@@ -114,15 +160,12 @@ impl Inner {
         if area == Area::Health {
             return Ok(());
         }
-        // Whoever shows a wrong credential is told so by every name of the server.
-        let authority = app.auth.authority();
-        let known = browser::Known {
-            hosts: &app.http.hosts,
-            public_url: authority.as_ref().and_then(|authority| authority.public_url()),
-            origins: &app.http.cors_origins,
-        };
         let refuse = |denied: Denied| {
-            let wait = if let Denied::TooOften(_, wait) = &denied { Some(*wait) } else { None };
+            let wait = match &denied {
+                Denied::TooOften(_, wait) => Some(*wait),
+                Denied::Unavailable(_) => Some(Duration::from_secs(1)),
+                Denied::Unauthenticated(_) | Denied::Forbidden(_) | Denied::Origin(_) => None,
+            };
             let mut response = dialect::of_path(path).refuse(app, denied);
             if let Some(wait) = wait {
                 // Rounded up: whoever comes back then is not told the same again.
@@ -131,7 +174,7 @@ impl Inner {
             }
             Box::new(response)
         };
-        browser::check(request, &known).map_err(|foreign| match foreign {
+        self.check_browser(request).map_err(|foreign| match foreign {
             Foreign::Host(why) => {
                 Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
             }
@@ -139,9 +182,17 @@ impl Inner {
         })?;
         let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
         let wrong = |denied: Denied| {
+            // Whoever asks has done nothing wrong, or was told so already.
+            if !matches!(denied, Denied::Unauthenticated(_)) {
+                return denied;
+            }
             app.auth.take_failure(from(), arrival.received).err().unwrap_or(denied)
         };
-        let caller = identified.map_err(|denied| refuse(wrong(denied)))?;
+        let caller = match identified {
+            // Who does not count any more comes to sign in again.
+            Err(_) if area == Area::Console => return Ok(()),
+            identified => identified.map_err(|denied| refuse(wrong(denied)))?,
+        };
         app.auth.take_request(caller.principal(), from, arrival.received).map_err(refuse)?;
         let entered = area.check(&caller, dialect::of_path(path), request.headers());
         entered.map_err(|denied| match denied {

@@ -82,7 +82,8 @@ fn check_type<B>(request: &Request<B>) -> Result<(), BadBody> {
     if is_json { Ok(()) } else { Err(BadBody::NotJson(kind)) }
 }
 
-async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
+/// The whole body, of bounded size and in bounded time.
+pub(crate) async fn read<B>(body: B, bytes_max: usize, timeout: Duration) -> Result<Bytes, BadBody>
 where
     B: HttpBody<Data = Bytes>,
 {

@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::header::{FORWARDED, HOST};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Uri};
 use ipnet::IpNet;
 
+use crate::auth::url;
 use crate::door::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -30,23 +31,37 @@ pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
 
 /// `https://host:port` as the client knows us; empty if nobody said.
 pub(crate) fn base(parts: &Parts, peer: Peer, trusted: &[IpNet]) -> String {
-    let named = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let Reached { scheme, host } = reached(&parts.headers, &parts.uri, peer, trusted);
+    host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
+}
+
+/// Could nobody on the way listen? Either a trusted proxy says that it was reached over TLS, or it came from this
+/// machine
+/// to an address of this machine, and by no proxy.
+pub(crate) fn is_private(headers: &HeaderMap, uri: &Uri, peer: Peer, trusted: &[IpNet]) -> bool {
+    let Reached { scheme, host } = reached(headers, uri, peer, trusted);
+    let is_proxied = [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO]
+        .iter()
+        .any(|name| headers.contains_key(name));
+    let is_here = host.is_some_and(|host| url::is_this_machine(host.host()));
+    scheme == "https" || (is_here && !is_proxied && peer.0.to_canonical().is_loopback())
+}
+
+fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, trusted: &[IpNet]) -> Reached {
+    let named = headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 names it in the request itself.
-    let host =
-        named.and_then(authority).or_else(|| parts.uri.authority().cloned().filter(is_plain));
+    let host = named.and_then(authority).or_else(|| uri.authority().cloned().filter(is_plain));
     let seen = Reached { scheme: "http", host };
     let peer = Some(peer.0);
-    let said = [forwarded(&parts.headers), x_forwarded(&parts.headers)];
+    let said = [forwarded(headers), x_forwarded(headers)];
     let mut said = said.into_iter().filter(|hops| !hops.is_empty());
     let mut believed = || Some(seen.clone().through(said.next()?, peer, trusted));
-    let reached = match (believed(), believed()) {
+    match (believed(), believed()) {
         (Some(one), Some(other)) if one == other => one,
         // A proxy writes one kind and may let the other through as the client made it up. Which, we cannot know.
         (Some(_), Some(_)) => seen,
         (one, _) => one.unwrap_or(seen),
-    };
-    let Reached { scheme, host } = reached;
-    host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
+    }
 }
 
 /// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them

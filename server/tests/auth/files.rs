@@ -61,7 +61,7 @@ async fn an_upload_under_way_is_not_published_without_the_right_to() {
 
 #[tokio::test]
 async fn guesses_of_sessions_are_limited_and_the_right_one_is_not() {
-    let scene = Scene::with(RULES, &NAMES, |settings| settings.auth_failures_per_minute = 3).await;
+    let scene = Scene::with(RULES, &NAMES, |settings| settings.auth.failures_per_minute = 3).await;
     let good = session(&scene, "file-reader").await;
     let guess = format!("Bearer {}", "0".repeat(84));
     let cookie = format!("hengdang_session={}", "1".repeat(84));

@@ -1,6 +1,6 @@
 //! API keys: shown in one way, known or not, expired or not.
 
-use leasehold_server::auth::{Gate, NewKey};
+use leasehold_server::auth::{Bounds, Gate, NewKey};
 use leasehold_testkit::Value;
 
 use crate::{RULES, Scene, acquire, write_keys};
@@ -93,7 +93,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"ci\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:4: rule \"r\": \"ci\" is no principal; write key:NAME, anonymous or *",
+        "/auth.toml:4: rule \"r\": \"ci\" is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, ",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
@@ -105,7 +105,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\"key:\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
-        "/auth.toml:4: rule \"r\": \"key:\" is no principal; write key:NAME, anonymous or *",
+        "/auth.toml:4: rule \"r\": \"key:\" is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, ",
     ),
     (
         "version = 1\n[[rule]]\nname = \"r\"\nwho = [\":x\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n",
@@ -148,7 +148,8 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     let file = folder.path().join("auth.toml");
     let told = |text: &str| {
         std::fs::write(&file, text).expect("a file");
-        let told = Gate::load(&file, 1).err().unwrap_or_else(|| panic!("accepted: {text}"));
+        let told =
+            Gate::load(&file, Bounds::DEFAULT).err().unwrap_or_else(|| panic!("accepted: {text}"));
         told.replace(&folder.path().display().to_string(), "")
     };
     let rule = |may: &str| {
@@ -181,7 +182,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     for good in ["https://locks.example.org", "http://[::1]:8080", "https://a/"] {
         let text = format!("version = 1\npublic-url = \"{good}\"\n");
         std::fs::write(&file, text).expect("a file");
-        assert!(Gate::load(&file, 1).is_ok(), "{good}");
+        assert!(Gate::load(&file, Bounds::DEFAULT).is_ok(), "{good}");
     }
     std::fs::write(&file, RULES.replace("keys.toml", "k.toml")).expect("a file");
     let keys = folder.path().join("k.toml");
@@ -191,14 +192,14 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
         ("", "/k.toml:1: missing field `key`"),
     ] {
         std::fs::write(&keys, text).expect("a file");
-        let told = Gate::load(&file, 1).err().expect("a mistake");
+        let told = Gate::load(&file, Bounds::DEFAULT).err().expect("a mistake");
         let told = told.replace(&folder.path().display().to_string(), "");
         assert!(told.starts_with(expected), "{told}\nexpected {expected}");
     }
     std::fs::write(&keys, "key = []\n").expect("a file");
-    assert!(Gate::load(&file, 1).is_ok());
+    assert!(Gate::load(&file, Bounds::DEFAULT).is_ok());
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o620)).expect("rights");
-    let told = Gate::load(&file, 1).err().expect("a mistake");
+    let told = Gate::load(&file, Bounds::DEFAULT).err().expect("a mistake");
     assert!(told.contains("others than its owner may write to it"), "{told}");
 }
 

@@ -4,13 +4,20 @@ mod apart;
 mod browser;
 mod circle;
 mod files;
+mod idp;
+mod introspection;
 mod key;
 mod matrix;
+mod mistake;
 mod order;
 mod own;
+mod proxy;
 mod quota;
 mod reload;
+mod rotation;
+mod sign_in;
 mod together;
+mod token;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -82,6 +89,16 @@ impl Scene {
     }
 
     async fn with(rules: &str, names: &[&str], change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with_files(rules, names, &[], change).await
+    }
+
+    /// With these files beside the others.
+    async fn with_files(
+        rules: &str,
+        names: &[&str],
+        files: &[(&str, &str)],
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let folder = folder();
         let keys: BTreeMap<_, _> =
             names.iter().map(|name| (name.to_string(), NewKey::draw())).collect();
@@ -89,6 +106,9 @@ impl Scene {
         settings.auth_file = Some(folder.path().join("auth.toml"));
         change(&mut settings);
         write_keys(folder.path().join("keys.toml"), &keys, "");
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).expect("a file");
+        }
         std::fs::write(folder.path().join("auth.toml"), rules).expect("a file");
         let local = Local::start(settings).await;
         Self { local, folder, keys }
@@ -196,6 +216,7 @@ fn write_keys(path: PathBuf, keys: &BTreeMap<String, NewKey>, more: &str) {
         format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n{more}\n")
     };
     let text: String = keys.iter().map(entry).collect();
+    let text = if text.is_empty() { "key = []\n".to_owned() } else { text };
     std::fs::write(&path, text).expect("a file");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("rights");
 }

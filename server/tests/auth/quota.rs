@@ -101,7 +101,7 @@ async fn wrong_credentials_are_limited_and_right_ones_are_not() {
 }
 
 async fn limited(wrong: [(&str, &str); 1]) {
-    let scene = Scene::with(RULES, &NAMES, |settings| settings.auth_failures_per_minute = 3).await;
+    let scene = Scene::with(RULES, &NAMES, |settings| settings.auth.failures_per_minute = 3).await;
     for n in 0..6 {
         let (status, head) = scene.head(&wrong, "GET /v1/locks/x", "").await;
         assert_eq!(status, if n < 3 { 401 } else { 429 });

@@ -13,7 +13,9 @@ use toml::Spanned;
 use toml::value::{Datetime, Offset};
 
 use super::key::{self, Key};
+use super::oidc::{self, OidcEntry};
 use super::pattern::Pattern;
+use super::proxy::{self, ProxyEntry};
 use super::quota::{self, Quota};
 use super::rule::Rule;
 use super::{Policy, Public};
@@ -24,7 +26,7 @@ const VERSION: i64 = 1;
 /// A file that is larger is none of ours.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Longest name of a principal, in bytes.
-const NAME_BYTES_MAX: usize = 200;
+pub(crate) const NAME_BYTES_MAX: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -35,6 +37,9 @@ struct AuthFile {
     #[serde(default)]
     public: Vec<Spanned<String>>,
     public_url: Option<Spanned<String>>,
+    #[serde(default)]
+    oidc: Vec<Spanned<OidcEntry>>,
+    proxy: Option<Spanned<ProxyEntry>>,
     #[serde(default)]
     rule: Vec<Spanned<RuleEntry>>,
     #[serde(default)]
@@ -80,7 +85,7 @@ struct KeyEntry {
 }
 
 /// A file's text, and where it stands.
-struct Source {
+pub(super) struct Source {
     path: PathBuf,
     text: String,
 }
@@ -122,8 +127,63 @@ impl Source {
         u32::try_from(n_before + 1).unwrap_or(u32::MAX)
     }
 
-    fn wrong<T>(&self, value: &Spanned<T>, why: impl std::fmt::Display) -> String {
+    pub(super) fn wrong<T>(&self, value: &Spanned<T>, why: impl std::fmt::Display) -> String {
         format!("{}: {why}", self.place(value.span().start))
+    }
+}
+
+/// The files beside the first, as they are read. Their content is part of what has changed or not.
+pub(super) struct Beside<'a> {
+    folder: &'a Path,
+    hasher: Sha256,
+}
+
+impl Beside<'_> {
+    fn source(&mut self, name: &str) -> Result<Source, String> {
+        let source = Source::read(&self.folder.join(name))?;
+        self.hasher.update((source.text.len() as u64).to_le_bytes());
+        self.hasher.update(&source.text);
+        Ok(source)
+    }
+
+    /// What a file says.
+    pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
+        self.source(name).map(|source| source.text)
+    }
+
+    /// The secret in a file, without the line break at its end.
+    pub(super) fn secret(&mut self, name: &str, bytes_min: usize) -> Result<Secret, String> {
+        let source = self.source(name)?;
+        let text = source.text.trim_end();
+        let shown = source.path.display();
+        if text.len() < bytes_min {
+            return Err(format!("{shown}: the secret is shorter than {bytes_min} bytes"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("{shown}: the secret must be printable ASCII without spaces"));
+        }
+        Ok(Secret(text.into()))
+    }
+}
+
+/// Something nobody may see. It is not shown where other values are.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(Box<str>);
+
+impl Secret {
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Is it the same? However much of it is right, it takes as long to say.
+    pub(crate) fn is(&self, other: &[u8]) -> bool {
+        key::is_same(&Sha256::digest(self.0.as_bytes()).into(), &Sha256::digest(other).into())
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(a secret)")
     }
 }
 
@@ -134,22 +194,23 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
     if *file.version.get_ref() != VERSION {
         return Err(source.wrong(&file.version, format!("version must be {VERSION}")));
     }
-    let mut hasher = Sha256::new();
-    hasher.update(&source.text);
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let hasher = Sha256::new_with_prefix(&source.text);
+    let mut beside = Beside { folder: path.parent().unwrap_or(Path::new(".")), hasher };
     let mut keys = HashMap::new();
     for name in &file.key_files {
-        let source = Source::read(&folder.join(name))?;
-        hasher.update((source.text.len() as u64).to_le_bytes());
-        hasher.update(&source.text);
-        read_keys(&source, &mut keys)?;
+        read_keys(&beside.source(name)?, &mut keys)?;
     }
+    let known_by = file.public_url.as_ref();
+    let issuers = oidc::read(&source, &mut beside, &file.oidc, known_by)?;
+    let proxy = file.proxy.as_ref().map(|entry| proxy::read(&source, &mut beside, entry));
     let rules = file.rule.iter().map(|entry| rule(&source, entry)).collect::<Result<_, _>>()?;
     let quotas =
         file.quota.iter().map(|entry| one_quota(&source, entry)).collect::<Result<_, _>>()?;
-    let hash: [u8; 32] = hasher.finalize().into();
+    let hash: [u8; 32] = beside.hasher.finalize().into();
     Ok(Policy {
         keys,
+        issuers,
+        proxy: proxy.transpose()?,
         rules,
         quotas,
         public: public(&source, &file.public)?,
@@ -193,6 +254,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
         parsed.map_err(|why| source.wrong(word, format!("rule {name:?}: {why}")))
     });
     check_who(source, &format!("rule {name:?}"), who)?;
+    check_groups(source, name, groups)?;
     let patterns = |texts: &[Spanned<String>]| {
         texts.iter().map(|text| Pattern::parse(text.get_ref())).collect::<Vec<_>>()
     };
@@ -215,7 +277,22 @@ fn check_who(source: &Source, what: &str, who: &[Spanned<String>]) -> Result<(),
         None => Ok(()),
         Some(word) => {
             let text = word.get_ref();
-            let why = format!("{what}: {text:?} is no principal; write key:NAME, anonymous or *");
+            let why = format!(
+                "{what}: {text:?} is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, anonymous or *"
+            );
+            Err(source.wrong(word, why))
+        }
+    }
+}
+
+fn check_groups(source: &Source, rule: &str, groups: &[Spanned<String>]) -> Result<(), String> {
+    let is_group = |text: &str| text.split_once(':').is_some_and(|(_, group)| !group.is_empty());
+    match groups.iter().find(|word| !is_group(word.get_ref())) {
+        None => Ok(()),
+        Some(word) => {
+            let text = word.get_ref();
+            let why =
+                format!("rule {rule:?}: {text:?} is no group; write OIDCNAME:GROUP or proxy:GROUP");
             Err(source.wrong(word, why))
         }
     }

@@ -19,9 +19,7 @@ pub(crate) struct Key {
 impl Key {
     /// Is this its secret? However much of it is right, it takes as long to say.
     pub(super) fn has_secret(&self, secret: &str) -> bool {
-        let digest = digest(secret);
-        let differences = digest.iter().zip(&self.sha256).fold(0, |all, (a, b)| all | (a ^ b));
-        std::hint::black_box(differences) == 0
+        is_same(&digest(secret), &self.sha256)
     }
 
     pub(super) fn is_expired(&self, wall_ms: i64) -> bool {
@@ -55,15 +53,21 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix(PREFIX)?.split_once('_')
 }
 
+/// However much of them is the same, it takes as long to say.
+pub(super) fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    std::hint::black_box(differences) == 0
+}
+
 fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     if text.len() != 64 || !text.is_ascii() {
         return None;

@@ -2,17 +2,23 @@
 
 mod file;
 mod key;
+mod oidc;
 mod pattern;
+mod proxy;
 mod quota;
 mod rule;
+pub(crate) mod url;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use leasehold_core::LockKey;
 
-pub(crate) use key::Key;
+pub(crate) use file::{NAME_BYTES_MAX, Secret};
+pub(crate) use key::{Key, hex, unhex};
 pub use key::{NewKey, PREFIX};
+pub(crate) use oidc::{KeySource, Login, Oidc};
+pub(crate) use proxy::{From, Proxy};
 use quota::Quota;
 pub(crate) use rule::Rule;
 
@@ -22,6 +28,8 @@ use super::{Principal, Right};
 #[derive(Debug)]
 pub struct Policy {
     keys: HashMap<Box<str>, Key>,
+    issuers: Vec<Oidc>,
+    proxy: Option<Proxy>,
     rules: Vec<Rule>,
     quotas: Vec<Quota>,
     public: Public,
@@ -67,6 +75,16 @@ impl Policy {
 
     pub(crate) fn public_url(&self) -> Option<&str> {
         self.public_url.as_deref()
+    }
+
+    /// Whose tokens are believed.
+    pub(crate) fn issuers(&self) -> &[Oidc] {
+        &self.issuers
+    }
+
+    /// Who is believed when it says who asks.
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     /// Whose key this is. A wrong id and a wrong secret look the same from outside.

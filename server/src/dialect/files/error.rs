@@ -132,6 +132,7 @@ impl From<Denied> for Refusal {
             Denied::Unauthenticated(_) => "Authentication required",
             Denied::Forbidden(_) | Denied::Origin(_) => "Forbidden",
             Denied::TooOften(..) => "Too many",
+            Denied::Unavailable(_) => "Unavailable",
         };
         Self::new(denied.status(), error, denied.to_string())
     }

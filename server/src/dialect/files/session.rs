@@ -27,6 +27,11 @@ const COOKIE: &str = "hengdang_session";
 const SHOWN_BYTES: usize = 10;
 const SECRET_BYTES: usize = 32;
 
+/// The longest a session lasts that was opened with an API key or by somebody who is signed in.
+const WITH_KEY: Span = Span::from_secs(7 * 24 * 3600);
+/// And with a token, or by a proxy's word.
+const WITH_TOKEN: Span = Span::from_secs(12 * 3600);
+
 type Answer = Result<Response, Refusal>;
 
 /// The session a request comes with. Whether it is still there, the engine knows.
@@ -195,16 +200,23 @@ pub(super) async fn close(State(files): State<Files>, session: Session) -> Answe
 
 /// What the session is opened with. It ends with it, however often it is used.
 fn credential(files: &Files, caller: &Caller) -> Option<Arc<Credential>> {
-    let id = caller.principal().credential();
-    let expires_ms = caller.authority()?.key_expiry(id);
-    if caller.principal().is_anonymous() {
+    let principal = caller.principal();
+    let id = principal.credential();
+    let key_expires_ms = caller.authority()?.key_expiry(id);
+    if principal.is_anonymous() {
         return None;
     }
     let engine = &files.app.engine;
     let now = engine.now();
     let left = |at: i64| at.saturating_sub(engine.wall_ms_of(now)).max(0) as u64;
-    let not_after = expires_ms.map_or(Timestamp::NEVER, |at| now + Span::from_millis(left(at)));
-    let groups = caller.principal().groups().to_vec();
+    // A token that is gone in minutes opens sessions for hours, because nobody could use files otherwise.
+    let is_key = !id.contains(':') && principal.name().starts_with("key:");
+    let is_signed_in = id.starts_with("console:");
+    let longest = if is_key || is_signed_in { WITH_KEY } else { WITH_TOKEN };
+    let ends_ms = key_expires_ms.or(principal.ends_ms().filter(|_| is_signed_in));
+    let not_after = ends_ms.map_or(Timestamp::NEVER, |at| now + Span::from_millis(left(at)));
+    let not_after = not_after.min(now + longest);
+    let groups = principal.groups().to_vec();
     Some(Arc::new(Credential { id: id.clone(), groups, not_after }))
 }
 

@@ -160,6 +160,7 @@ impl From<Denied> for Refusal {
             Denied::Unauthenticated(_) => Code::OwnerTokenRequired,
             Denied::Forbidden(_) | Denied::Origin(_) => Code::Forbidden,
             Denied::TooOften(..) => Code::LimitReached,
+            Denied::Unavailable(_) => Code::Unavailable,
         };
         Self::new(denied.status(), code, denied.to_string())
     }

@@ -75,6 +75,7 @@ impl From<Denied> for Refusal {
             Denied::Forbidden(_) => Code::Forbidden,
             Denied::Origin(_) => Code::OriginNotAllowed,
             Denied::TooOften(..) => Code::LimitReached,
+            Denied::Unavailable(_) => Code::Busy,
         };
         Self::new(denied.status(), code, denied.to_string())
     }

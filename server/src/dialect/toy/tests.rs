@@ -30,7 +30,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         retry: RetryHint::default(),
         webhook: None,
         auth_file: None,
-        auth_failures_per_minute: 1,
+        auth: Default::default(),
         shutdown_timeout: Duration::from_secs(10),
     }
 }

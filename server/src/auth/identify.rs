@@ -1,0 +1,132 @@
+//! Who asks: all that a request shows is looked at, and everything has to name the same.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use leasehold_core::Timestamp;
+
+use super::credential::{self, Credential};
+use super::gate::Authority;
+use super::issuer::{self, Asked, Code, Digest, Doubt, Issuer};
+use super::policy::Login;
+use super::{Caller, Denied, Principal, Way, proxy};
+
+/// A token nobody knows yet: its issuer may have to be asked.
+pub(crate) struct Inquiry {
+    authority: Arc<Authority>,
+    token: String,
+    digest: Digest,
+    /// Who asks by what was shown beside it.
+    beside: Option<Principal>,
+    from: IpAddr,
+}
+
+impl Caller {
+    /// Whoever the headers prove it to be, or what there is to find out first.
+    pub(crate) fn identify(
+        authority: Arc<Authority>,
+        headers: &HeaderMap,
+        way: &Way<'_>,
+        wall_ms: i64,
+    ) -> Result<Result<Self, Inquiry>, Denied> {
+        let bad = |why: &str| Denied::Unauthenticated(why.into());
+        let proxied = match authority.proxy() {
+            Some(proxy) => proxy::user(proxy, headers, way).map_err(bad)?,
+            None => None,
+        };
+        let gate = authority.gate();
+        let signed_in = match gate.as_ref().and_then(|gate| gate.sign_ins()) {
+            Some(sign_ins) => sign_ins.of(headers, &authority, way, wall_ms).map_err(bad)?,
+            None => None,
+        };
+        let is_proxied = proxied.is_some();
+        let beside = same(proxied, signed_in)?;
+        let shown = match credential::of(headers).map_err(bad)? {
+            Credential::Nothing => None,
+            // What somebody typed for the proxy, which has looked at it.
+            Credential::Basic if is_proxied => None,
+            Credential::Basic => return Err(bad(credential::UNKNOWN_KEY)),
+            Credential::Other => return Ok(Ok(Self::foreign(authority, beside))),
+            Credential::Key(key) => {
+                let known = authority.by_key(&key, wall_ms);
+                Some(known.ok_or_else(|| bad(credential::UNKNOWN_KEY))?)
+            }
+            Credential::Token(_) if authority.issuers().is_empty() => {
+                return Ok(Ok(Self::foreign(authority, beside)));
+            }
+            Credential::Token(token) => {
+                let digest = issuer::digest(&token);
+                let known = |issuer: &Arc<Issuer>| issuer.known(&digest, wall_ms);
+                let Some(known) = authority.issuers().iter().find_map(known) else {
+                    let from = way.address;
+                    return Ok(Err(Inquiry { authority, token, digest, beside, from }));
+                };
+                Some(known)
+            }
+        };
+        Self::one(authority, shown, beside).map(Ok)
+    }
+
+    fn one(
+        authority: Arc<Authority>,
+        shown: Option<Principal>,
+        beside: Option<Principal>,
+    ) -> Result<Self, Denied> {
+        let principal = same(shown, beside)?.unwrap_or_else(Principal::anonymous);
+        Ok(Self::known(authority, principal))
+    }
+}
+
+/// Two credentials are one if they name the same. The first of them counts.
+fn same(one: Option<Principal>, other: Option<Principal>) -> Result<Option<Principal>, Denied> {
+    match (one, other) {
+        (Some(one), Some(other)) if one.name() != other.name() => {
+            let (one, other) = (one.name().escape_debug(), other.name().escape_debug());
+            Err(Denied::Unauthenticated(format!(
+                "two credentials were sent, of {one} and of {other}; send one"
+            )))
+        }
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+impl Inquiry {
+    /// Finds out who asks.
+    pub(crate) async fn settle(self, now: Timestamp, wall_ms: i64) -> Result<Caller, Denied> {
+        let Self { authority, token, digest, beside, from } = self;
+        let may_look_up = || may_look_up(&authority, from, now);
+        let asked = Asked { now, wall_ms, may_look_up: &may_look_up };
+        let found = issuer::identify(authority.issuers(), &token, &digest, &asked).await;
+        let found = found.map_err(Denied::from)?;
+        Caller::one(authority, Some(found), beside)
+    }
+}
+
+/// Whoever comes back from an issuer with this code.
+pub(crate) async fn admit(
+    authority: &Arc<Authority>,
+    issuer: &Arc<Issuer>,
+    login: &Login,
+    code: &Code<'_>,
+    from: IpAddr,
+    (now, wall_ms): (Timestamp, i64),
+) -> Result<Principal, Denied> {
+    may_look_up(authority, from, now)?;
+    let asked = Asked { now, wall_ms, may_look_up: &|| Ok(()) };
+    Ok(issuer.admit(login, code, &asked).await?)
+}
+
+fn may_look_up(authority: &Authority, from: IpAddr, now: Timestamp) -> Result<(), Doubt> {
+    authority.gate().map_or(Ok(()), |gate| gate.take_lookup(from, now))
+}
+
+impl From<Doubt> for Denied {
+    fn from(doubt: Doubt) -> Self {
+        match doubt {
+            Doubt::Bad(why) => Denied::Unauthenticated(why),
+            Doubt::Unknown(why) => Denied::Unavailable(why),
+            Doubt::TooOften(why, wait) => Denied::TooOften(why, wait),
+        }
+    }
+}

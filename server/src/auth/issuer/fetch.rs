@@ -1,0 +1,126 @@
+//! Asking an issuer something: one request, an answer of bounded length in bounded time, and nobody is sent elsewhere.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use axum::http::{Request, StatusCode, Uri};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::auth::policy::Secret;
+
+/// Longest answer that is read.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Longest time an issuer may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+const AGENT: &str = concat!("leasehold/", env!("CARGO_PKG_VERSION"));
+/// As forms are sent.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// What came back.
+pub(crate) struct Fetched {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+/// `GET`, of what must be there.
+pub(super) async fn get(url: &Uri) -> Result<Bytes, String> {
+    let request = Request::get(url).header(ACCEPT, "application/json");
+    let fetched = send(url, request, Bytes::new()).await?;
+    match fetched.status {
+        StatusCode::OK => Ok(fetched.body),
+        status => Err(format!("{} answered {status}", shown(url))),
+    }
+}
+
+/// `POST` of a form, by a client that proves who it is if it has a secret.
+pub(crate) async fn post(
+    url: &Uri,
+    client: (&str, Option<&Secret>),
+    form: &[(&str, &str)],
+) -> Result<Fetched, String> {
+    let mut request = Request::post(url)
+        .header(ACCEPT, "application/json")
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+    let (id, secret) = client;
+    let mut body = encode(form);
+    match secret {
+        Some(secret) => {
+            let pair = format!("{}:{}", escape(id), escape(secret.reveal()));
+            request = request.header(AUTHORIZATION, format!("Basic {}", STANDARD.encode(pair)));
+        }
+        None => body += &format!("&client_id={}", escape(id)),
+    }
+    send(url, request, body.into()).await
+}
+
+/// Names and values as a form or a query has them.
+pub(crate) fn encode(form: &[(&str, &str)]) -> String {
+    let pairs = form.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn escape(text: &str) -> String {
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+async fn send(
+    url: &Uri,
+    request: axum::http::request::Builder,
+    body: Bytes,
+) -> Result<Fetched, String> {
+    let why = |error: &dyn std::fmt::Display| format!("cannot ask {}: {error}", shown(url));
+    let request = request.header(USER_AGENT, AGENT).body(Full::new(body));
+    let request = request.map_err(|error| why(&error))?;
+    let asking = async {
+        // What follows a redirection is for whoever is told of it to decide, not for whoever sends it.
+        let response = client()?.request(request).await.map_err(|error| why(&error))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| why(&error))?.to_bytes();
+        Ok(Fetched { status, body })
+    };
+    match tokio::time::timeout(TIMEOUT, asking).await {
+        Ok(answered) => answered,
+        Err(_) => Err(why(&"no answer within 5 seconds")),
+    }
+}
+
+/// Without what may be a secret in it.
+fn shown(url: &Uri) -> String {
+    format!(
+        "{}://{}{}",
+        url.scheme_str().unwrap_or_default(),
+        url.authority().map_or("", |it| it.as_str()),
+        url.path()
+    )
+}
+
+type Connector = HttpsConnector<HttpConnector>;
+
+/// One for all, which keeps no connections: each would belong to one worker's thread.
+fn client() -> Result<&'static Client<Connector, Full<Bytes>>, String> {
+    static CLIENT: OnceLock<Result<Client<Connector, Full<Bytes>>, String>> = OnceLock::new();
+    CLIENT.get_or_init(connect).as_ref().map_err(Clone::clone)
+}
+
+fn connect() -> Result<Client<Connector, Full<Bytes>>, String> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let tls = rustls::ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .try_with_platform_verifier()
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth();
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Ok(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
+}

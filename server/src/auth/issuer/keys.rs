@@ -1,0 +1,206 @@
+//! The keys of an issuer: fetched when they are first needed, from time to time, and when a token names a new one.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::http::Uri;
+use leasehold_core::Timestamp;
+use serde_json::Value;
+
+use super::key::KeyRing;
+use super::{Asked, Doubt, Issuer, fetch};
+use crate::auth::policy::{KeySource, Oidc, url};
+
+/// Keys are fetched again after this time, so that one that was withdrawn is noticed.
+const FRESH_FOR: Duration = Duration::from_secs(300);
+/// Whatever anybody asks, no sooner than this after the last time.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// What is known of them.
+pub(super) struct Keys {
+    ring: RwLock<Arc<KeyRing>>,
+    document: RwLock<Option<Arc<Document>>>,
+    tried: Mutex<Tried>,
+    /// One fetch at a time; the others wait for it.
+    turn: tokio::sync::Mutex<()>,
+    is_fixed: bool,
+}
+
+#[derive(Default)]
+struct Tried {
+    last: Option<Timestamp>,
+    succeeded: Option<Timestamp>,
+    /// Why the last time failed.
+    why: Option<String>,
+}
+
+/// What an issuer says of itself.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Document {
+    pub(super) jwks: Uri,
+    pub(super) authorization: Option<Uri>,
+    pub(super) token: Option<Uri>,
+    /// It names itself when it sends somebody back (RFC 9207).
+    pub(super) names_itself: bool,
+}
+
+impl Keys {
+    pub(super) fn new(config: &Oidc) -> Self {
+        let ring = match &config.keys {
+            KeySource::File(ring) => ring.clone(),
+            KeySource::Discovery | KeySource::At(_) => KeyRing::default(),
+        };
+        Self {
+            ring: RwLock::new(Arc::new(ring)),
+            document: RwLock::default(),
+            tried: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            is_fixed: matches!(config.keys, KeySource::File(_)),
+        }
+    }
+
+    pub(super) fn ring(&self) -> Arc<KeyRing> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Those there are, with the one of this name if it can be had.
+    pub(super) async fn with(
+        &self,
+        issuer: &Arc<Issuer>,
+        id: Option<&str>,
+        asked: &Asked<'_>,
+    ) -> Result<Arc<KeyRing>, Doubt> {
+        let ring = self.ring();
+        if ring.knows(id) {
+            return Ok(ring);
+        }
+        let unknown = || Doubt::Bad("the token is signed with a key that is not known".into());
+        if self.is_fixed {
+            return Err(unknown());
+        }
+        if self.may_try(asked.now) {
+            (asked.may_look_up)()?;
+            // By itself, so that a client that leaves does not stop what others wait for.
+            let fetching = tokio::spawn(issuer.clone().refresh(asked.now));
+            let _ = fetching.await;
+        } else {
+            // Perhaps somebody else is just fetching them.
+            drop(self.turn.lock().await);
+        }
+        let ring = self.ring();
+        if ring.knows(id) {
+            return Ok(ring);
+        }
+        let why = self.tried.lock().unwrap_or_else(PoisonError::into_inner).why.clone();
+        match why {
+            Some(why) => {
+                tracing::warn!(issuer = issuer.config().issuer, why, "a token cannot be checked");
+                Err(Doubt::Unknown(
+                    "the token cannot be checked now: its issuer does not answer".into(),
+                ))
+            }
+            None => Err(unknown()),
+        }
+    }
+
+    /// Is it time to fetch them without being asked?
+    pub(super) fn are_due(&self, now: Timestamp) -> bool {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = tried.succeeded.is_some_and(|at| since(at, now) < FRESH_FOR);
+        !self.is_fixed && !is_fresh && tried.last.is_none_or(|at| since(at, now) >= PAUSE)
+    }
+
+    fn may_try(&self, now: Timestamp) -> bool {
+        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        tried.last.is_none_or(|at| since(at, now) >= PAUSE)
+    }
+
+    /// Fetches them, unless somebody just did. What is there stays if that fails.
+    pub(super) async fn refresh(&self, issuer: &Issuer, now: Timestamp) -> Result<(), String> {
+        let _turn = self.turn.lock().await;
+        if !self.may_try(now) {
+            return Ok(());
+        }
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner).last = Some(now);
+        let fetched = self.fetch(&issuer.config).await;
+        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        match fetched {
+            Ok(ring) => {
+                tried.succeeded = Some(now);
+                tried.why = None;
+                let had = std::mem::replace(
+                    &mut *self.ring.write().unwrap_or_else(PoisonError::into_inner),
+                    Arc::new(ring),
+                );
+                if !had.is_within(&self.ring()) {
+                    issuer.tokens.clear();
+                }
+                Ok(())
+            }
+            Err(why) => {
+                tracing::warn!(
+                    issuer = issuer.config.issuer,
+                    why,
+                    "the keys of an issuer cannot be fetched"
+                );
+                tried.why = Some(why.clone());
+                Err(why)
+            }
+        }
+    }
+
+    async fn fetch(&self, config: &Oidc) -> Result<KeyRing, String> {
+        let at = match &config.keys {
+            KeySource::At(at) => at.clone(),
+            KeySource::Discovery | KeySource::File(_) => self.discover(config).await?.jwks.clone(),
+        };
+        let ring = KeyRing::parse(&fetch::get(&at).await?);
+        ring.map_err(|why| format!("{at} {why}"))
+    }
+
+    /// What the issuer says of itself, as it was last.
+    pub(super) async fn document(&self, config: &Oidc) -> Result<Arc<Document>, String> {
+        let known = self.document.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match known {
+            Some(document) => Ok(document),
+            None => self.discover(config).await,
+        }
+    }
+
+    async fn discover(&self, config: &Oidc) -> Result<Arc<Document>, String> {
+        let at =
+            format!("{}/.well-known/openid-configuration", config.issuer.trim_end_matches('/'));
+        let at = url::parse(&at)?;
+        let body = fetch::get(&at).await?;
+        let document = Document::parse(&body, config).map_err(|why| format!("{at}: {why}"))?;
+        let document = Arc::new(document);
+        *self.document.write().unwrap_or_else(PoisonError::into_inner) = Some(document.clone());
+        Ok(document)
+    }
+}
+
+impl Document {
+    fn parse(body: &[u8], config: &Oidc) -> Result<Self, String> {
+        let document: Value = serde_json::from_slice(body).map_err(|_| "is not JSON".to_owned())?;
+        // Otherwise one issuer could answer for another.
+        if document["issuer"].as_str() != Some(&config.issuer) {
+            return Err(format!("is of another issuer than {:?}", config.issuer));
+        }
+        let at = |name: &str| match &document[name] {
+            Value::String(text) => {
+                url::parse(text).map(Some).map_err(|why| format!("{name}: {why}"))
+            }
+            _ => Ok(None),
+        };
+        Ok(Self {
+            jwks: at("jwks_uri")?.ok_or("does not say where its keys are (jwks_uri)")?,
+            authorization: at("authorization_endpoint")?,
+            token: at("token_endpoint")?,
+            names_itself: document["authorization_response_iss_parameter_supported"] == true,
+        })
+    }
+}
+
+fn since(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_nanos(now.since(at).as_nanos())
+}

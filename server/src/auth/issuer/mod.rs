@@ -1,0 +1,174 @@
+//! Those whose tokens are believed: OpenID providers, and anybody else who signs tokens (JWT) or vouches for them.
+//!
+//! What a token proves is found out once and remembered by its hash until it expires. The keys of an issuer are kept
+//! for as long as it does not answer.
+
+mod cache;
+mod claims;
+mod fetch;
+mod introspection;
+mod json;
+mod key;
+mod keys;
+mod sign_in;
+mod token;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_core::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
+
+use cache::Cache;
+pub(crate) use cache::Digest;
+use claims::Claims;
+pub(crate) use fetch::encode;
+use introspection::Looked;
+pub(crate) use key::{Algorithm, KeyRing};
+use keys::Keys;
+pub(crate) use sign_in::Code;
+use token::Token;
+
+use super::Principal;
+use super::policy::Oidc;
+
+/// Most questions to one issuer at once; further ones wait.
+const QUESTIONS_MAX: usize = 32;
+
+/// Somebody whose tokens are believed, and what is known of them.
+pub(crate) struct Issuer {
+    config: Oidc,
+    /// What its credentials are called, so that those of another issuer with the same name are not taken for them.
+    mark: String,
+    keys: Keys,
+    /// Signed tokens that were good.
+    tokens: Cache<Principal>,
+    /// What opaque tokens stand for.
+    looked: Cache<Looked>,
+    questions: Semaphore,
+}
+
+/// Why a token proves nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Doubt {
+    /// It is wrong.
+    Bad(String),
+    /// Nobody can tell now.
+    Unknown(String),
+    /// Too much was asked for whoever asks; this long until they may again.
+    TooOften(String, Duration),
+}
+
+impl Issuer {
+    /// Remembers at most `tokens_max` tokens of each kind.
+    pub(super) fn new(config: Oidc, tokens_max: usize) -> Self {
+        let mark = super::policy::hex(&Sha256::digest(&config.issuer)[..4]);
+        let keys = Keys::new(&config);
+        let (tokens, looked) = (Cache::new(tokens_max), Cache::new(tokens_max));
+        Self { config, mark, keys, tokens, looked, questions: Semaphore::new(QUESTIONS_MAX) }
+    }
+
+    pub(crate) fn config(&self) -> &Oidc {
+        &self.config
+    }
+
+    /// Is this principal one of its own, let in by a token of its own?
+    pub(super) fn vouches(&self, principal: &str, credential: &str) -> bool {
+        let name = principal.split_once(':').map(|(name, _)| name);
+        let mark = credential.strip_prefix("oidc:").and_then(|rest| rest.split(':').next());
+        name == Some(&self.config.name) && mark == Some(&self.mark)
+    }
+
+    /// The name of a credential in logs and sessions.
+    fn credential(&self, digest: &Digest) -> Arc<str> {
+        format!("oidc:{}:{}", self.mark, super::policy::hex(&digest[..8])).into()
+    }
+
+    /// Who this was found to be before.
+    pub(super) fn known(&self, digest: &Digest, wall_ms: i64) -> Option<Principal> {
+        let is_good = |known: &Principal| !known.is_over(wall_ms);
+        self.tokens.get(digest).filter(is_good).or_else(|| match self.looked.get(digest)? {
+            Looked::Active(principal, until_ms) if wall_ms < until_ms => {
+                Some(principal).filter(is_good)
+            }
+            Looked::Active(..) | Looked::Inactive(_) => None,
+        })
+    }
+
+    /// Who a signed token proves to ask.
+    async fn verify(
+        self: &Arc<Self>,
+        token: &Token<'_>,
+        digest: &Digest,
+        asked: &Asked<'_>,
+    ) -> Result<Principal, Doubt> {
+        let bad = |why: &str| Doubt::Bad(why.into());
+        if !self.config.algorithms.contains(&token.algorithm) {
+            return Err(bad("the token's algorithm is not allowed (algorithms)"));
+        }
+        let claims = Claims { members: &token.claims, config: &self.config };
+        // Before its keys are asked for: what is of no use anyway costs nobody anything.
+        let ends = claims.check(&self.config.audiences, asked.wall_ms).map_err(bad)?;
+        claims.refuse_id_token().map_err(bad)?;
+        let principal = claims.principal(self.credential(digest), Some(ends)).map_err(bad)?;
+        let ring = self.keys.with(self, token.key_id.as_deref(), asked).await?;
+        let Token { algorithm, key_id, message, signature, .. } = token;
+        if !ring.verify(key_id.as_deref(), *algorithm, message, signature) {
+            return Err(bad("the token's signature is wrong"));
+        }
+        self.tokens.insert(*digest, principal.clone());
+        // Its keys have changed meanwhile: what was signed with one that is gone must not be remembered.
+        if !Arc::ptr_eq(&ring, &self.keys.ring()) {
+            self.tokens.clear();
+        }
+        Ok(principal)
+    }
+
+    /// Has its keys fetched if that is due.
+    pub(super) fn tend(self: &Arc<Self>, now: Timestamp) {
+        if self.keys.are_due(now) {
+            tokio::spawn(self.clone().refresh(now));
+        }
+    }
+
+    async fn refresh(self: Arc<Self>, now: Timestamp) -> Result<(), String> {
+        self.keys.refresh(&self, now).await
+    }
+}
+
+/// Somebody asks, and this is what it takes to find out who.
+pub(super) struct Asked<'a> {
+    pub(super) now: Timestamp,
+    pub(super) wall_ms: i64,
+    /// May one more question be put to an issuer for whoever asks?
+    pub(super) may_look_up: &'a (dyn Fn() -> Result<(), Doubt> + Sync),
+}
+
+/// The hash by which a token is remembered.
+pub(super) fn digest(token: &str) -> Digest {
+    Sha256::digest(token).into()
+}
+
+/// Who this token proves to ask, by whichever of these it is from.
+pub(super) async fn identify(
+    issuers: &[Arc<Issuer>],
+    text: &str,
+    digest: &Digest,
+    asked: &Asked<'_>,
+) -> Result<Principal, Doubt> {
+    if !token::is_signed(text) {
+        let introspects = |issuer: &&Arc<Issuer>| issuer.config.introspection.is_some();
+        return match issuers.iter().find(introspects) {
+            Some(issuer) => issuer.look_up(text, digest, asked).await,
+            None => Err(Doubt::Bad("unknown credential".into())),
+        };
+    }
+    let token = Token::parse(text).map_err(|why| Doubt::Bad(why.into()))?;
+    let issuer = token.issuer();
+    let issuer = issuers.iter().find(|known| Some(known.config.issuer.as_str()) == issuer);
+    let Some(issuer) = issuer else {
+        return Err(Doubt::Bad("the token is from an issuer that is not known here".into()));
+    };
+    issuer.verify(&token, digest, asked).await
+}

@@ -1,0 +1,67 @@
+//! A signed token (JWS, RFC 7515) as it came: what it says of itself before anybody believes it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::json;
+use super::key::Algorithm;
+
+/// What a token's header may not have: each of them would let the token say how it is to be checked.
+const FORBIDDEN: [&str; 10] =
+    ["crit", "jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256", "cty", "zip", "b64"];
+
+/// A token whose signature nobody has checked yet.
+pub(super) struct Token<'a> {
+    /// What is signed.
+    pub(super) message: &'a [u8],
+    pub(super) signature: Vec<u8>,
+    pub(super) algorithm: Algorithm,
+    pub(super) key_id: Option<String>,
+    pub(super) claims: Map<String, Value>,
+}
+
+/// Does it have the form of a signed token? Whatever has not is opaque.
+pub(super) fn is_signed(text: &str) -> bool {
+    text.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+impl<'a> Token<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, &'static str> {
+        let mut parts = text.split('.');
+        let (Some(header), Some(claims), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err("the token is not a signed token: it has not three parts");
+        };
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+        let object = |part: &str| decode(part).and_then(|bytes| json::object(&bytes));
+        let head = object(header).ok_or("the token's header is not a JSON object")?;
+        if FORBIDDEN.iter().any(|name| head.contains_key(*name)) {
+            return Err("the token's header says how it is to be checked, which is not its to say");
+        }
+        let kind = head.get("typ").map(|kind| kind.as_str().unwrap_or("?").to_ascii_lowercase());
+        if !matches!(kind.as_deref(), None | Some("jwt" | "at+jwt" | "application/at+jwt")) {
+            return Err("the token is of another kind: its typ must be JWT or at+jwt");
+        }
+        let algorithm = head.get("alg").and_then(Value::as_str).and_then(Algorithm::parse);
+        let key_id = match head.get("kid") {
+            None => None,
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(_) => return Err("the token's kid is not a string"),
+        };
+        Ok(Self {
+            message: &text.as_bytes()[..header.len() + 1 + claims.len()],
+            signature: decode(signature).ok_or("the token's signature is not base64url")?,
+            algorithm: algorithm.ok_or("the token's algorithm is not allowed")?,
+            key_id,
+            claims: object(claims)
+                .ok_or("the token's claims are not a JSON object, or a claim stands twice")?,
+        })
+    }
+
+    /// Who says to have signed it.
+    pub(super) fn issuer(&self) -> Option<&str> {
+        self.claims.get("iss").and_then(Value::as_str)
+    }
+}

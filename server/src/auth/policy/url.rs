@@ -1,0 +1,60 @@
+//! Where the server asks others: over TLS, or on this machine.
+
+use std::net::IpAddr;
+
+use axum::http::Uri;
+
+/// The URL in `text`, if a secret may be sent there.
+pub(crate) fn parse(text: &str) -> Result<Uri, String> {
+    let wrong = |why: &str| Err(format!("{:?} {why}", text.chars().take(200).collect::<String>()));
+    let Ok(uri) = text.parse::<Uri>() else { return wrong("is not a URL") };
+    let Some(authority) = uri.authority() else {
+        return wrong("must begin with https:// and a host");
+    };
+    if authority.as_str().contains('@') {
+        return wrong("must not have a user or a password");
+    }
+    match uri.scheme_str() {
+        Some("https") => Ok(uri),
+        Some("http") if is_this_machine(authority.host()) => Ok(uri),
+        Some("http") => wrong("must be https; plain http is for this machine only"),
+        _ => wrong("must begin with https://"),
+    }
+}
+
+/// Is this the name or an address of this machine, from within?
+pub(crate) fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_go_over_tls_or_nowhere() {
+        for good in [
+            "https://id.example.org/realms/a",
+            "http://127.0.0.1:8081/x",
+            "http://localhost:1",
+            "http://[::1]:1/",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "id.example.org",
+            "/path",
+            "ftp://x/",
+            "http://id.example.org/",
+            "http://localhost.evil.example/",
+            "http://127.0.0.1.evil.example/",
+            "https://u:p@x/",
+            "http://127.0.0.1@evil.example/",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

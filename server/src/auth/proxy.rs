@@ -1,0 +1,67 @@
+//! Who asks, as a proxy says that was told of.
+//!
+//! It is believed by where it comes from and by its secret, never by the header. The same headers from anybody else
+//! are only headers.
+
+use axum::http::{HeaderMap, HeaderName};
+
+use super::Principal;
+use super::credential::Bad;
+use super::policy::{From, NAME_BYTES_MAX, Proxy};
+use super::way::Way;
+
+/// What the principals and groups of the proxy begin with, and what their credential is called.
+pub(super) const NAME: &str = "proxy";
+/// What proxies write if they have nothing to write.
+const NOTHING: [&str; 3] = ["", "-", "(null)"];
+
+/// Whom the proxy names; nobody if this is not the proxy, or if it names nobody.
+pub(super) fn user(
+    proxy: &Proxy,
+    headers: &HeaderMap,
+    way: &Way<'_>,
+) -> Result<Option<Principal>, Bad> {
+    if !is_from(proxy, way) {
+        return Ok(None);
+    }
+    if let Some((name, secret)) = &proxy.secret {
+        match only(headers, name)? {
+            Some(shown) if secret.is(shown.as_bytes()) => {}
+            Some(_) => return Err("the secret of the proxy is wrong (secret-header)"),
+            // Somebody else on that machine, or the proxy for a page that is for everybody.
+            None => return Ok(None),
+        }
+    }
+    let Some(user) = only(headers, &proxy.user_header)? else { return Ok(None) };
+    if NOTHING.contains(&user) || user.len() > NAME_BYTES_MAX || user.contains(char::is_control) {
+        return Err("the proxy names nobody (user-header)");
+    }
+    let groups = match &proxy.groups_header {
+        Some(name) => only(headers, name)?.unwrap_or_default(),
+        None => "",
+    };
+    let groups = groups.split(proxy.groups_separator.as_str()).map(str::trim);
+    let groups = groups.filter(|group| !NOTHING.contains(group));
+    let groups = groups.map(|group| format!("{NAME}:{group}").into()).collect();
+    Ok(Some(Principal::known(format!("{NAME}:{user}").into(), groups, NAME.into())))
+}
+
+fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
+    proxy.from.iter().any(|from| match from {
+        From::Network(network) => !way.is_unix() && network.contains(&way.address.to_canonical()),
+        From::Unix(path) => way.unix_path == Some(path.as_ref()),
+        From::Mtls(name) => way.certificate_names.iter().any(|own| own == name),
+    })
+}
+
+/// The only value of a header. Two of them are one too many: the proxy wrote one, and whoever asks the other.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Bad> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => str::from_utf8(value.as_bytes())
+            .map(|value| Some(value.trim()))
+            .map_err(|_| "a header of the proxy is not text"),
+        (Some(_), Some(_)) => Err("a header of the proxy is there twice"),
+    }
+}

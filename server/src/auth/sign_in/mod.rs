@@ -1,0 +1,143 @@
+//! People who signed in with a browser: what their cookie stands for.
+//!
+//! All of it is in memory. Whoever was signed in when the server ends signs in again.
+
+pub(crate) mod attempt;
+pub(crate) mod cookie;
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use axum::http::HeaderMap;
+use sha2::{Digest as _, Sha256};
+
+use super::credential::Bad;
+use super::gate::Authority;
+use super::issuer::Digest;
+use super::policy::{hex, unhex};
+use super::{Principal, Way};
+use attempt::Attempts;
+
+/// Most browsers one principal is signed in with. One more, and the first of them is signed out.
+const PER_PRINCIPAL_MAX: usize = 20;
+
+/// Everybody who is signed in.
+pub(crate) struct SignIns {
+    sessions: RwLock<HashMap<Digest, Session>>,
+    n_max: usize,
+    attempts: Attempts,
+}
+
+struct Session {
+    /// Who it is by what they signed in with.
+    by: Principal,
+    /// The same by their cookie.
+    shown: Principal,
+    began_ms: i64,
+}
+
+impl SignIns {
+    pub(super) fn new(n_max: usize) -> Self {
+        Self { sessions: RwLock::default(), n_max, attempts: Attempts::new() }
+    }
+
+    /// Those who are about to.
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    /// Who the cookie of this request stands for.
+    pub(super) fn of(
+        &self,
+        headers: &HeaderMap,
+        authority: &Authority,
+        way: &Way<'_>,
+        wall_ms: i64,
+    ) -> Result<Option<Principal>, Bad> {
+        let Some(secret) = cookie::only(headers, cookie::SESSION)? else { return Ok(None) };
+        if !way.is_private {
+            return Err(
+                "a sign-in counts only over TLS, on this machine, or by a trusted proxy that says https",
+            );
+        }
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.get(&digest(secret)).filter(|session| {
+            !session.shown.is_over(wall_ms) && authority.vouches(&session.by, wall_ms)
+        });
+        session
+            .map(|session| Some(session.shown.clone()))
+            .ok_or("you are not signed in any more; sign in again at /console/sign-in")
+    }
+
+    /// Is the session of this id still there?
+    pub(super) fn is_there(&self, id: &str, authority: &Authority, wall_ms: i64) -> bool {
+        let Some(digest) = unhex(id) else { return false };
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(&digest).is_some_and(|session| {
+            !session.shown.is_over(wall_ms) && authority.vouches(&session.by, wall_ms)
+        })
+    }
+
+    /// Somebody signs in until then. Gives what their cookie is to say; `None` if there are too many.
+    pub(crate) fn begin(&self, by: Principal, ends_ms: i64, wall_ms: i64) -> Option<String> {
+        let secret = hex(&crate::random::bytes::<32>());
+        let digest = digest(&secret);
+        let shown = Principal::until(
+            by.name().clone(),
+            by.groups().to_vec(),
+            format!("console:{}", hex(&digest)).into(),
+            Some(ends_ms),
+        );
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, session| !session.shown.is_over(wall_ms));
+        let own = sessions.iter().filter(|(_, session)| session.by.name() == by.name());
+        let first = own.clone().min_by_key(|(_, session)| session.began_ms).map(|(id, _)| *id);
+        if own.count() >= PER_PRINCIPAL_MAX {
+            first.and_then(|first| sessions.remove(&first));
+        }
+        if sessions.len() >= self.n_max {
+            return None;
+        }
+        sessions.insert(digest, Session { by, shown, began_ms: wall_ms });
+        Some(secret)
+    }
+
+    /// Ends the session a cookie stands for.
+    pub(crate) fn end(&self, secret: &str) {
+        self.end_of(&digest(secret));
+    }
+
+    pub(crate) fn end_of(&self, digest: &Digest) {
+        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(digest);
+    }
+}
+
+/// By which a session is known. It proves nothing.
+pub(crate) fn digest(secret: &str) -> Digest {
+    Sha256::digest(secret).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_so_many_are_signed_in() {
+        let sign_ins = SignIns::new(25);
+        let begin = |name: &str, at| {
+            let by = Principal::known(format!("key:{name}").into(), Vec::new(), "k".into());
+            sign_ins.begin(by, at + 1000, at)
+        };
+        let n = || sign_ins.sessions.read().expect("nobody panicked").len();
+        for at in 0..50 {
+            assert!(begin("a", at).is_some());
+        }
+        assert_eq!(n(), PER_PRINCIPAL_MAX, "one's own first is signed out");
+        for name in ["b", "c", "d", "e", "f"] {
+            assert!(begin(name, 50).is_some(), "{name}");
+        }
+        assert_eq!(begin("g", 50), None, "nobody else is signed out for a new one");
+        assert!(begin("g", 1050).is_some(), "what has ended makes room");
+        assert_eq!(n(), 1);
+    }
+}

@@ -1,0 +1,22 @@
+//! How a request came, as far as that says something of who asks.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+/// How a request came.
+pub(crate) struct Way<'a> {
+    /// From where; for a Unix socket, this machine.
+    pub(crate) address: IpAddr,
+    /// The path of the Unix socket it came by.
+    pub(crate) unix_path: Option<&'a Path>,
+    /// The names in the certificate of the other end, if it showed one that is trusted.
+    pub(crate) certificate_names: &'a [String],
+    /// Nobody on the way could read or change it: TLS, this machine, or a trusted proxy that says so.
+    pub(crate) is_private: bool,
+}
+
+impl Way<'_> {
+    pub(super) fn is_unix(&self) -> bool {
+        self.unix_path.is_some()
+    }
+}
