@@ -7,7 +7,7 @@ use leasehold_server::store::sqlite;
 use serde_json::json;
 
 use crate::ask::{ask, told};
-use crate::connection::ServerArgs;
+use crate::connection::{ServerArgs, TrustArgs};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::output::{OutputArgs, plain, print, print_json};
 use crate::rights;
@@ -26,6 +26,8 @@ pub(crate) struct BackupArgs {
     /// A file with the API key for --url (default: LEASEHOLD_API_KEY).
     #[arg(long, env = "LEASEHOLD_API_KEY_FILE")]
     api_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: TrustArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -68,7 +70,7 @@ fn backup_here(args: &BackupArgs, target: &Path) -> Result<(), Failure> {
 }
 
 fn backup_there(url: &str, args: &BackupArgs) -> Result<(), Failure> {
-    let server = ServerArgs::at(url, args.api_key_file.clone());
+    let server = ServerArgs::at(url, args.api_key_file.clone(), args.trust.clone());
     ask(args.output, async {
         let taken = server.reach().await?.take_backup().await?;
         if args.output.json {

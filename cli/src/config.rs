@@ -11,16 +11,17 @@ mod explain;
 mod file;
 mod files;
 mod limits;
+mod transport;
 mod values;
 mod webhook;
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use leasehold_core::RetryHint;
 use leasehold_server::dialect::{self, Dialect};
+use leasehold_server::http::Listen;
 use leasehold_server::serve::Settings;
 use leasehold_server::store::history::Bounds;
 use leasehold_server::{engine, http};
@@ -34,6 +35,7 @@ pub(crate) use explain::{explain, located};
 use file::Setting;
 use files::FilesArgs;
 use limits::LimitArgs;
+use transport::TransportArgs;
 pub(crate) use values::values;
 use webhook::WebhookArgs;
 
@@ -44,10 +46,11 @@ pub(crate) struct Args {
     /// A TOML file with settings.
     #[arg(long, env = "LEASEHOLD_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen; port 0 takes any that is free.
-    #[arg(long, env = "LEASEHOLD_LISTEN", default_value = "127.0.0.1:8080", value_parser = address)]
-    pub(crate) listen: SocketAddr,
-    /// Write the port to this file once listening.
+    /// Where to listen: http://ADDRESS:PORT, https://ADDRESS:PORT or unix:PATH. May be given several times. A bare
+    /// address is http; port 0 takes any that is free.
+    #[arg(long, env = "LEASEHOLD_LISTEN", default_value = "127.0.0.1:8080", value_delimiter = ',')]
+    pub(crate) listen: Vec<Listen>,
+    /// Write the port of the first listener with one to this file once listening.
     #[arg(long, env = "LEASEHOLD_PORT_FILE")]
     pub(crate) port_file: Option<PathBuf>,
     /// Where to keep the data.
@@ -101,6 +104,8 @@ pub(crate) struct Args {
     /// What to log: error, warn, info, debug, trace, or a filter.
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
     pub(crate) log: String,
+    #[command(flatten)]
+    transport: TransportArgs,
     #[command(flatten)]
     auth: AuthArgs,
     #[command(flatten)]
@@ -170,7 +175,8 @@ impl Args {
             ));
         }
         self.check_none_is_0()?;
-        self.auth.check(self.listen)?;
+        self.auth.check(&self.listen)?;
+        self.transport.check(&self.listen)?;
         self.backup.check(self.ephemeral)?;
         self.webhook.check()?;
         self.connections.check()?;
@@ -223,7 +229,9 @@ impl Args {
 
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            listen: self.listen,
+            listen: self.listen.clone(),
+            metrics_listen: self.transport.metrics_listen.clone(),
+            tls: self.transport.files(),
             data: (!self.ephemeral).then(|| self.data.clone()),
             files: self.files.files_folder.clone(),
             backup: self.backup.options(),
@@ -242,7 +250,7 @@ impl Args {
             http: http::Options {
                 hosts: self.auth.hosts.as_slice().into(),
                 cors_origins: self.auth.cors_origins.as_slice().into(),
-                ..self.connections.options()
+                ..self.transport.options(self.connections.options())
             },
             auth_file: self.auth.auth_file.clone(),
             auth: self.auth.bounds(),
@@ -272,7 +280,7 @@ impl Args {
                     lock_ttl: self.files.lock_ttl(&self.limits.limits()),
                     session_ttl: self.files.session_ttl(&self.limits.limits()),
                     bytes_max: self.files.files_bytes_max,
-                    is_public: self.files.is_public(self.listen),
+                    is_public: self.files.is_public(&self.listen),
                     quota: self.files.files_quota,
                     free_space_min: self.files.free_space_min,
                 },
@@ -281,13 +289,6 @@ impl Args {
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }
-}
-
-/// `host:port`, or `:port` for every address, as Go programs write it.
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let text = text.strip_prefix(':').map_or(text.into(), |port| format!("0.0.0.0:{port}"));
-    let localhost = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    localhost.unwrap_or(text).parse().map_err(|_| "is not an address and port".into())
 }
 
 /// The command line, with what a file and the old names of variables say put in before what was typed.
@@ -311,8 +312,8 @@ impl Given {
         let mut added = Vec::new();
         if let Some(file) = config_file(&given.typed[2..]) {
             for Setting { name, flag, place } in file::read(&file)? {
-                // A variable wins over the file.
-                if std::env::var_os(variable(&name)).is_none() {
+                // A flag and a variable win over the file, also where several values would be taken together.
+                if std::env::var_os(variable(&name)).is_none() && !given.is_flag(&name) {
                     added.push(flag);
                     given.sources.insert(name, place);
                 }
@@ -322,6 +323,7 @@ impl Given {
             // Our own variables win over those.
             if let Some(value) = std::env::var_os(theirs)
                 && std::env::var_os(variable(name)).is_none()
+                && !given.is_flag(name)
             {
                 added.push(joined(&format!("--{name}="), &value));
                 given.sources.insert(name.into(), theirs.into());

@@ -21,7 +21,7 @@ const GREET_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// Where the server is.
+    /// Where the server is: http://HOST:PORT, https://HOST:PORT or unix:PATH.
     #[arg(long, env = "LEASEHOLD_URL", default_value = URL_DEFAULT)]
     pub(crate) url: String,
     /// The namespace of the lock; the server's default if left out.
@@ -34,6 +34,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LEASEHOLD_INSECURE", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     insecure: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// How long to try to reach the server before the first answer.
     #[arg(long, env = "LEASEHOLD_CONNECT_TIMEOUT", value_name = "TIME", default_value_t = CONNECT_TIMEOUT)]
     pub(crate) connect_timeout: DurationArg,
@@ -41,9 +43,15 @@ pub(crate) struct ServerArgs {
 
 impl ServerArgs {
     /// For a command with flags of its own for this.
-    pub(crate) fn at(url: &str, api_key_file: Option<PathBuf>) -> Self {
-        let connect_timeout = CONNECT_TIMEOUT;
-        Self { url: url.into(), namespace: None, api_key_file, insecure: false, connect_timeout }
+    pub(crate) fn at(url: &str, api_key_file: Option<PathBuf>, trust: TrustArgs) -> Self {
+        Self {
+            url: url.into(),
+            namespace: None,
+            api_key_file,
+            insecure: false,
+            trust,
+            connect_timeout: CONNECT_TIMEOUT,
+        }
     }
 
     /// A client of that server. Nothing is sent yet.
@@ -63,6 +71,7 @@ impl ServerArgs {
         if let Some(namespace) = &self.namespace {
             builder = builder.namespace(namespace);
         }
+        builder = self.trust.apply(builder);
         if let Some(key) = self.api_key()? {
             builder = builder.api_key(key).insecure(self.insecure);
         }
@@ -98,6 +107,7 @@ impl ServerArgs {
     #[cfg(target_os = "linux")]
     pub(crate) fn hand_on(&self, command: &mut std::process::Command, passes_api_key: bool) {
         command.env("LEASEHOLD_URL", &self.url);
+        self.trust.hand_on(command, passes_api_key);
         match &self.namespace {
             Some(namespace) => command.env("LEASEHOLD_NAMESPACE", namespace),
             None => command.env_remove("LEASEHOLD_NAMESPACE"),
@@ -105,8 +115,7 @@ impl ServerArgs {
         if !passes_api_key {
             command.env_remove("LEASEHOLD_API_KEY").env_remove("LEASEHOLD_API_KEY_FILE");
         } else if let Some(file) = &self.api_key_file {
-            command
-                .env("LEASEHOLD_API_KEY_FILE", std::path::absolute(file).unwrap_or(file.clone()));
+            command.env("LEASEHOLD_API_KEY_FILE", absolute(file));
         }
     }
 
@@ -119,6 +128,56 @@ impl ServerArgs {
         let key = std::fs::read_to_string(file).map_err(why)?;
         Ok(Some(key.trim().into()))
     }
+}
+
+/// Whom to believe over TLS, and what to show.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TrustArgs {
+    /// The CAs, in PEM, that may sign the server's certificate (default: those the system trusts).
+    #[arg(long, env = "LEASEHOLD_CA_FILE")]
+    ca_file: Option<PathBuf>,
+    /// The certificate, in PEM, to show to the server.
+    #[arg(long, env = "LEASEHOLD_CLIENT_CERT_FILE", requires = "client_key_file")]
+    client_cert_file: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[arg(long, env = "LEASEHOLD_CLIENT_KEY_FILE", requires = "client_cert_file")]
+    client_key_file: Option<PathBuf>,
+}
+
+impl TrustArgs {
+    fn apply(&self, mut builder: ClientBuilder) -> ClientBuilder {
+        if let Some(file) = &self.ca_file {
+            builder = builder.ca_file(file);
+        }
+        if let (Some(certificate), Some(key)) = (&self.client_cert_file, &self.client_key_file) {
+            builder = builder.client_certificate(certificate, key);
+        }
+        builder
+    }
+
+    /// A client certificate is a credential like a key.
+    #[cfg(target_os = "linux")]
+    fn hand_on(&self, command: &mut std::process::Command, passes_credentials: bool) {
+        if let Some(file) = &self.ca_file {
+            command.env("LEASEHOLD_CA_FILE", absolute(file));
+        }
+        let credentials = [
+            ("LEASEHOLD_CLIENT_CERT_FILE", &self.client_cert_file),
+            ("LEASEHOLD_CLIENT_KEY_FILE", &self.client_key_file),
+        ];
+        for (name, file) in credentials {
+            match file {
+                Some(file) if passes_credentials => command.env(name, absolute(file)),
+                _ => command.env_remove(name),
+            };
+        }
+    }
+}
+
+/// The same file, whatever folder the command changes to.
+#[cfg(target_os = "linux")]
+fn absolute(file: &std::path::Path) -> PathBuf {
+    std::path::absolute(file).unwrap_or(file.into())
 }
 
 /// The same for a command that holds locks itself, as an owner that nobody else is.

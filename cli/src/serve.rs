@@ -108,9 +108,10 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
     let reload = Arc::new(Notify::new());
     let ended = signals::heed(settings, reload.clone()).map_err(|error| error.to_string())?;
     let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
-    banner(&args, server.address);
+    banner(&args, &server);
     if let Some(file) = &args.port_file {
-        write_port(file, server.address.port())?;
+        // Whoever waits for the file waits for the server, also if it has no port.
+        write_port(file, server.address().map_or(0, |address| address.port()))?;
     }
     let told = server.reloader();
     let reloading = tokio::spawn(async move {
@@ -124,13 +125,18 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
     done
 }
 
-fn banner(args: &Args, address: std::net::SocketAddr) {
+fn banner(args: &Args, server: &Server) {
     let version = env!("CARGO_PKG_VERSION");
     let data =
         if args.ephemeral { "in memory only".into() } else { args.data.display().to_string() };
     let dialects: Vec<_> = args.dialects.iter().map(ToString::to_string).collect();
     say(&format!("leasehold {version}"));
-    say(&format!("  listening  http://{address}"));
+    for listener in server.listeners() {
+        say(&format!("  listening  {listener}"));
+    }
+    if let Some(listener) = server.metrics_listener() {
+        say(&format!("  metrics    {listener}"));
+    }
     say(&format!("  data       {data}"));
     say(&format!("  dialects   {}", dialects.join(", ")));
     say(&format!("  auth       {}", args.authentication()));

@@ -240,7 +240,7 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_default() {
     let config = ["--config", file.to_str().unwrap()];
     let listens = |args: &[&str], env: &[(&str, &str)], address: &str, source: &str| {
         let said = check_config(args, env);
-        assert!(said.contains(&format!("listen = \"{address}\"  # {source}\n")), "{said}");
+        assert!(said.contains(&format!("listen = [\"{address}\"]  # {source}\n")), "{said}");
     };
     let in_file = format!("{}:1", config[1]);
     let variable = ("LEASEHOLD_LISTEN", "127.0.0.1:2222");
@@ -249,6 +249,9 @@ fn flags_beat_the_environment_which_beats_the_file_which_beats_the_default() {
     listens(&config, &[variable], "127.0.0.1:2222", "LEASEHOLD_LISTEN");
     let flags = [&config[..], &["--listen", "127.0.0.1:3333"]].concat();
     listens(&flags, &[variable], "127.0.0.1:3333", "--listen");
+    listens(&flags, &[], "127.0.0.1:3333", "--listen");
+    let several = [&flags[..], &["--listen=unix:/run/a.sock,[::1]:1"]].concat();
+    listens(&several, &[], "127.0.0.1:3333\", \"unix:/run/a.sock\", \"[::1]:1", "--listen");
     listens(&[], &[("LEASEHOLD_CONFIG", config[1])], "127.0.0.1:1111", &in_file);
     let theirs = ("LOCKSERVER_ADDR", ":4444");
     listens(&["--insecure-no-auth"], &[theirs], ":4444", "LOCKSERVER_ADDR");

@@ -1,27 +1,52 @@
 //! Where the server is: one URL or several, of which one is asked until it does not answer.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use hyper::Uri;
 
 use crate::Error;
+use crate::socket::url_of_socket;
 
 /// The URLs of one server, or of several that are one to their clients.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// At least one, each without a slash at its end.
-    bases: Vec<String>,
+    /// At least one.
+    bases: Vec<Base>,
+    /// Those of them that are Unix sockets.
+    unix_paths: Arc<[PathBuf]>,
     /// Counts on, also beyond their number.
     chosen: AtomicUsize,
 }
 
+/// One of them.
+#[derive(Clone, Debug)]
+struct Base {
+    /// As it was given, without a slash at its end.
+    given: String,
+    /// What paths are put behind.
+    url: String,
+}
+
 impl Addresses {
     pub(crate) fn new(urls: &[String]) -> Result<Self, Error> {
-        let bases = urls.iter().map(|url| base(url)).collect::<Result<Vec<_>, _>>()?;
+        let mut unix_paths = Vec::new();
+        let bases = urls.iter().map(|url| base(url, &mut unix_paths));
+        let bases = bases.collect::<Result<Vec<_>, _>>()?;
         if bases.is_empty() {
             return Err(Error::Invalid("a client needs a URL".into()));
         }
-        Ok(Self { bases, chosen: AtomicUsize::new(0) })
+        Ok(Self { bases, unix_paths: unix_paths.into(), chosen: AtomicUsize::new(0) })
+    }
+
+    /// Is any of them encrypted?
+    pub(crate) fn has_tls(&self) -> bool {
+        self.bases.iter().any(|base| base.url.starts_with("https:"))
+    }
+
+    pub(crate) fn unix_paths(&self) -> &Arc<[PathBuf]> {
+        &self.unix_paths
     }
 
     /// One request's turn, at the address that answered last.
@@ -33,7 +58,8 @@ impl Addresses {
 
 impl Clone for Addresses {
     fn clone(&self) -> Self {
-        Self { bases: self.bases.clone(), chosen: AtomicUsize::new(self.chosen.load(Relaxed)) }
+        let (bases, unix_paths) = (self.bases.clone(), self.unix_paths.clone());
+        Self { bases, unix_paths, chosen: AtomicUsize::new(self.chosen.load(Relaxed)) }
     }
 }
 
@@ -48,7 +74,17 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    pub(crate) fn base(&self) -> &str {
+    /// What a path is put behind.
+    pub(crate) fn url(&self) -> &str {
+        &self.base().url
+    }
+
+    /// The URL as it was given, for people.
+    pub(crate) fn given(&self) -> &str {
+        &self.base().given
+    }
+
+    fn base(&self) -> &Base {
         &self.addresses.bases[self.number % self.addresses.bases.len()]
     }
 
@@ -67,18 +103,30 @@ impl Drop for Turn<'_> {
     }
 }
 
-fn base(url: &str) -> Result<String, Error> {
+fn base(url: &str, unix_paths: &mut Vec<PathBuf>) -> Result<Base, Error> {
     let invalid = |why: &str| Error::Invalid(format!("{url:?} {why}"));
+    if let Some(path) = unix_path(url) {
+        if path.is_empty() {
+            return Err(invalid("has no path; write unix:/run/leasehold.sock"));
+        }
+        unix_paths.push(path.into());
+        return Ok(Base { given: url.into(), url: url_of_socket(unix_paths.len() - 1) });
+    }
     let uri: Uri = url.parse().map_err(|_| invalid("is no URL"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(invalid("asks for TLS, which this client does not speak")),
-        _ => return Err(invalid("does not begin with http://")),
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(invalid("does not begin with http://, https:// or unix:"));
     }
     if uri.query().is_some() {
         return Err(invalid("must have no query"));
     }
-    Ok(url.trim_end_matches('/').into())
+    let url = url.trim_end_matches('/').to_owned();
+    Ok(Base { given: url.clone(), url })
+}
+
+/// `unix:/run/a.sock`, or as a URL would say it, `unix:///run/a.sock`.
+pub(crate) fn unix_path(url: &str) -> Option<&str> {
+    let path = url.strip_prefix("unix:")?;
+    Some(path.strip_prefix("//").unwrap_or(path))
 }
 
 #[cfg(test)]
@@ -94,7 +142,7 @@ mod tests {
         let addresses = two();
         for _ in 0..3 {
             let turn = addresses.turn();
-            assert_eq!(turn.base(), "http://a");
+            assert_eq!(turn.url(), "http://a");
             turn.was_answered();
         }
     }
@@ -104,13 +152,25 @@ mod tests {
         let addresses = two();
         let turns = [addresses.turn(), addresses.turn(), addresses.turn()];
         drop(turns);
-        assert_eq!(addresses.turn().base(), "http://b");
-        assert_eq!(addresses.turn().base(), "http://a", "the turn before was not answered");
+        assert_eq!(addresses.turn().url(), "http://b");
+        assert_eq!(addresses.turn().url(), "http://a", "the turn before was not answered");
     }
 
     #[test]
     fn no_url_and_a_bad_one_are_refused() {
         assert!(Addresses::new(&[]).is_err());
-        assert!(Addresses::new(&["http://a".into(), "b".into()]).is_err());
+        for url in ["b", "unix:", "unix://", "ftp://a", "https://a?x"] {
+            assert!(Addresses::new(&["http://a".into(), url.into()]).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_is_an_address_like_any_other() {
+        let urls = ["https://a/", "unix:/run/a.sock", "unix:///run/b.sock"].map(String::from);
+        let addresses = Addresses::new(&urls).unwrap();
+        assert!(addresses.has_tls() && !two().has_tls());
+        assert_eq!(**addresses.unix_paths(), ["/run/a.sock", "/run/b.sock"].map(PathBuf::from));
+        let shown = [(); 3].map(|()| addresses.turn().given().to_owned());
+        assert_eq!(shown, ["https://a", "unix:/run/a.sock", "unix:///run/b.sock"]);
     }
 }

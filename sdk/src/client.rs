@@ -1,11 +1,13 @@
 //! A server, as its clients see it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{BootClock, Clock};
 use crate::secret::Secret;
+use crate::tls::Trust;
 use crate::transport::{self, Transport};
 use crate::{Election, Error, Events, LockRequest, LocksRequest, SessionRequest, random};
 
@@ -24,7 +26,8 @@ pub(crate) struct Inner {
 }
 
 impl Client {
-    /// A client of the server at `url`, `http://host:port` with or without a path, and defaults for the rest.
+    /// A client of the server at `url`, and defaults for the rest: `http://host:port` or `https://host:port`, with or
+    /// without a path, or `unix:/path/of/a/socket`.
     pub fn new(url: &str) -> Result<Self, Error> {
         Self::builder(url).build()
     }
@@ -40,6 +43,7 @@ impl Client {
             connect_timeout: Duration::from_secs(3),
             http2: false,
             insecure: false,
+            trust: Trust::default(),
             clock: Arc::new(BootClock),
         }
     }
@@ -109,6 +113,7 @@ pub struct ClientBuilder {
     connect_timeout: Duration,
     http2: bool,
     insecure: bool,
+    trust: Trust,
     clock: Arc<dyn Clock>,
 }
 
@@ -138,6 +143,24 @@ impl ClientBuilder {
         self
     }
 
+    /// A file with the certificates, in PEM, of the CAs that may sign the server's certificate. Left out: those the
+    /// system trusts. With it, only these are trusted.
+    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.trust.ca_file = Some(file.into());
+        self
+    }
+
+    /// Files with the certificate to show to the server, followed by those between it and its CA, and with its
+    /// private key, in PEM. They are read when the client is built.
+    pub fn client_certificate(
+        mut self,
+        certificate_file: impl Into<PathBuf>,
+        key_file: impl Into<PathBuf>,
+    ) -> Self {
+        self.trust.client = Some((certificate_file.into(), key_file.into()));
+        self
+    }
+
     /// Who asks, unless a request says otherwise. Left out: host, process and chance, so that no two are one.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
@@ -157,9 +180,9 @@ impl ClientBuilder {
     }
 
     /// Speak HTTP/2 from the first byte, all requests over one connection: less work for both sides where many are
-    /// asked at once, and fewer connections where many wait. The server understands it on every port; a proxy in
-    /// between
-    /// may not, so it is off unless given.
+    /// asked at once, and fewer connections where many wait. Over `https://` it is spoken anyway if the server can.
+    /// Over `http://` nobody asks: our server understands it on every port, a proxy in between may not, so it is off
+    /// unless given.
     pub fn http2(mut self, http2: bool) -> Self {
         self.http2 = http2;
         self
@@ -177,8 +200,14 @@ impl ClientBuilder {
         if api_key.is_some() && !self.insecure {
             self.urls.iter().try_for_each(|url| transport::check_private(url))?;
         }
-        let transport =
-            Transport::new(&self.urls, api_key, self.timeout, self.connect_timeout, self.http2)?;
+        let transport = Transport::new(
+            &self.urls,
+            api_key,
+            self.timeout,
+            self.connect_timeout,
+            self.http2,
+            &self.trust,
+        )?;
         let owner = self.owner.unwrap_or_else(random::owner);
         let Self { namespace, clock, .. } = self;
         Ok(Client { inner: Arc::new(Inner { transport, namespace, owner, clock }) })

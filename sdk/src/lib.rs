@@ -41,9 +41,10 @@
 //! lock tells everybody else; only a fencing token, checked by what is written to, tells the late writer. See
 //! [`LockGuard`] for the promises and [`FencingGate`] for the rest.
 //!
-//! Everything runs on tokio; renewals are a task of the runtime in which the lock was acquired. HTTP is
-//! spoken without TLS: an API key goes over the wire as it is. What happens is told to `tracing`: a span for each
-//! acquire, an event for a renewal that failed, a lock that was lost and one that was not given back.
+//! Everything runs on tokio; renewals are a task of the runtime in which the lock was acquired. A URL is
+//! `https://`, `http://` or `unix:/path`. An API key is not sent over plain HTTP to another machine unless
+//! [`ClientBuilder::insecure`] says so, and redirects are never followed. What happens is told to `tracing`: a span for
+//! each acquire, an event for a renewal that failed, a lock that was lost and one that was not given back.
 
 mod address;
 pub mod blocking;
@@ -65,9 +66,11 @@ mod retry;
 mod secret;
 mod sentinel;
 mod session;
+mod socket;
 mod sse;
 mod stream;
 mod tenure;
+mod tls;
 mod transport;
 
 pub use call::{HistoryQuery, ListQuery, Standing};

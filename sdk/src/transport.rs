@@ -1,5 +1,6 @@
 //! HTTP: one request, one answer, and what it means that there was none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -7,33 +8,49 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::client::legacy::Client as HyperClient;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use leasehold_api::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::address::{Addresses, Turn};
+use crate::address::{Addresses, Turn, unix_path};
+use crate::socket::{Connector, KEEPALIVE, KEEPALIVE_INTERVAL};
+use crate::tls::{self, Trust};
 
 /// A page of 1000 locks, each with everything it can show, is far smaller.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// How much of an answer that is none of ours is shown.
 const FOREIGN_BYTES_SHOWN: usize = 200;
-/// A peer that is gone without a word is noticed after about 25 s, also while we wait in a queue.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEPALIVE_RETRIES: u32 = 3;
 
 /// Where the server is and how to talk to it.
 #[derive(Debug)]
 pub(crate) struct Transport {
-    http: HyperClient<HttpConnector, Full<Bytes>>,
+    http: HyperClient<Connector, Full<Bytes>>,
     addresses: Addresses,
     authorization: Option<HeaderValue>,
+    links: Links,
+}
+
+/// How connections are made, and how long things may take.
+#[derive(Clone, Debug)]
+struct Links {
     timeout: Duration,
     connect_timeout: Duration,
     http2: bool,
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Links {
+    /// No connection yet: they are made as they are needed.
+    fn connect(&self, addresses: &Addresses) -> HyperClient<Connector, Full<Bytes>> {
+        let connector = Connector::new(self.connect_timeout, addresses.unix_paths(), &self.tls);
+        let mut builder = HyperClient::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).http2_only(self.http2);
+        // HTTP/2 has one connection for all: if its peer is gone without a word, everybody has to hear of it.
+        builder.http2_keep_alive_interval(KEEPALIVE).http2_keep_alive_timeout(KEEPALIVE_INTERVAL);
+        builder.build(connector)
+    }
 }
 
 impl Transport {
@@ -43,43 +60,24 @@ impl Transport {
         timeout: Duration,
         connect_timeout: Duration,
         http2: bool,
+        trust: &Trust,
     ) -> Result<Self, Error> {
         let addresses = Addresses::new(urls)?;
         let authorization = api_key.map(bearer).transpose()?;
-        let http = Self::connect(connect_timeout, http2);
-        Ok(Self { http, addresses, authorization, timeout, connect_timeout, http2 })
+        let tls = Arc::new(tls::config(trust, http2, addresses.has_tls())?);
+        let links = Links { timeout, connect_timeout, http2, tls };
+        Ok(Self { http: links.connect(&addresses), addresses, authorization, links })
     }
 
     /// The same with connections of its own.
     pub(crate) fn reconnected(&self) -> Self {
-        let Self { addresses, authorization, timeout, connect_timeout, http2, .. } = self;
+        let Self { addresses, authorization, links, .. } = self;
         Self {
-            http: Self::connect(*connect_timeout, *http2),
+            http: links.connect(addresses),
             addresses: addresses.clone(),
             authorization: authorization.clone(),
-            timeout: *timeout,
-            connect_timeout: *connect_timeout,
-            http2: *http2,
+            links: links.clone(),
         }
-    }
-
-    /// No connection yet: they are made as they are needed.
-    fn connect(connect_timeout: Duration, http2: bool) -> HyperClient<HttpConnector, Full<Bytes>> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(connect_timeout));
-        connector.set_keepalive(Some(KEEPALIVE));
-        connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
-        connector.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        let mut builder = HyperClient::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new()).http2_only(http2);
-        if http2 {
-            // One connection for all: if its peer is gone without a word, everybody has to hear of it.
-            builder
-                .http2_keep_alive_interval(KEEPALIVE)
-                .http2_keep_alive_timeout(KEEPALIVE_INTERVAL);
-        }
-        builder.build(connector)
     }
 
     /// Sends `body` and waits for the whole answer, `longer` than usual.
@@ -91,10 +89,10 @@ impl Transport {
         longer: Duration,
     ) -> Result<(StatusCode, Bytes), Error> {
         let turn = self.addresses.turn();
-        let request = self.request(turn.base(), method, path, body)?;
+        let request = self.request(turn.url(), method, path, body)?;
         let answer = async {
             let sent = self.http.request(request).await;
-            let response = sent.map_err(|error| of_hyper(turn.base(), &error))?;
+            let response = sent.map_err(|error| of_hyper(turn.given(), &error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| Error::Broken(error.to_string()))?;
@@ -114,7 +112,7 @@ impl Transport {
         last_event_id: Option<&str>,
     ) -> Result<Incoming, Error> {
         let turn = self.addresses.turn();
-        let mut request = self.request(turn.base(), Method::GET, path, None::<&()>)?;
+        let mut request = self.request(turn.url(), Method::GET, path, None::<&()>)?;
         if let Some(id) = last_event_id {
             let invalid = |_| Error::Invalid("the id of the last event is no header".into());
             let id = HeaderValue::from_str(id).map_err(invalid)?;
@@ -126,7 +124,7 @@ impl Transport {
     /// Sends `body` and asks for what happens from then on.
     pub(crate) async fn watch(&self, path: &str, body: &impl Serialize) -> Result<Incoming, Error> {
         let turn = self.addresses.turn();
-        let request = self.request(turn.base(), Method::POST, path, Some(body))?;
+        let request = self.request(turn.url(), Method::POST, path, Some(body))?;
         self.stream(&turn, request).await
     }
 
@@ -138,7 +136,7 @@ impl Transport {
         let events = HeaderValue::from_static("text/event-stream");
         request.headers_mut().insert(ACCEPT, events);
         let answer = async {
-            self.http.request(request).await.map_err(|error| of_hyper(turn.base(), &error))
+            self.http.request(request).await.map_err(|error| of_hyper(turn.given(), &error))
         };
         let response: Response<Incoming> = self.in_time(Duration::ZERO, answer).await?;
         if !is_of_a_gateway(response.status()) {
@@ -178,7 +176,7 @@ impl Transport {
         longer: Duration,
         answer: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let patience = self.timeout.saturating_add(longer);
+        let patience = self.links.timeout.saturating_add(longer);
         let late = |_| Error::Broken(format!("nothing came within {patience:?}"));
         tokio::time::timeout(patience, answer).await.map_err(late)?
     }
@@ -193,7 +191,11 @@ fn is_of_a_gateway(status: StatusCode) -> bool {
 }
 
 fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
-    if error.is_connect() {
+    if let Some(cause) = tls::cause(error)
+        && (error.is_connect() || tls::is_refused(cause))
+    {
+        Error::Unreachable(format!("{base}: {}", tls::explain(cause)))
+    } else if error.is_connect() {
         Error::Unreachable(format!("{base}: {}", root(error)))
     } else {
         Error::Broken(chain(error))
@@ -260,6 +262,9 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// That an API key is not sent in the clear to another machine.
 pub(crate) fn check_private(url: &str) -> Result<(), Error> {
+    if unix_path(url).is_some() {
+        return Ok(());
+    }
     let uri: hyper::Uri = url.parse().map_err(|_| Error::Invalid(format!("{url:?} is no URL")))?;
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_near = host.eq_ignore_ascii_case("localhost")
@@ -268,8 +273,8 @@ pub(crate) fn check_private(url: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Invalid(format!(
-        "{url}: the API key would be sent unencrypted to another machine; use TLS, or say that this is meant \
-         (--insecure)"
+        "{url}: the API key would be sent unencrypted to another machine; use https://, or say that this is \
+         meant (--insecure)"
     )))
 }
 

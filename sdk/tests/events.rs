@@ -4,6 +4,7 @@
 
 use leasehold::api::EventKind;
 use leasehold::{Client, Error, Events, Watched};
+use leasehold_server::http::Listen;
 use leasehold_testkit::{Local, folder, json, settings};
 
 async fn granted(events: &mut Events) -> Result<String, String> {
@@ -28,7 +29,7 @@ async fn a_watcher_goes_on_after_a_restart_and_misses_nothing() {
     let (address, clock) = (local.address, local.clock.clone());
     local.stop().await;
     let mut settings = settings(Some(folder.path()));
-    settings.listen = address;
+    settings.listen = vec![Listen::Http(address)];
     let local = Local::start_at(settings, clock).await;
     // The first one had seen an event and resumes after it; the second has one in its buffer, then resumes too.
     assert_eq!(granted(&mut fresh).await, Ok("one".into()));
@@ -45,7 +46,7 @@ async fn a_watcher_that_saw_nothing_before_the_connection_broke_says_so() {
     let mut events = client.watch("");
     events.connect().await.unwrap();
     let mut again = settings(None);
-    again.listen = local.address;
+    again.listen = vec![Listen::Http(local.address)];
     local.stop().await;
     let _local = Local::start(again).await;
     let gap = granted(&mut events).await.unwrap_err();

@@ -63,6 +63,11 @@ struct ResultLabel {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct NoteLabel {
     note: &'static str,
 }
@@ -138,6 +143,9 @@ pub struct Metrics {
     pub event_streams: Gauge,
     /// For how long the auth file or one it names could not be used, in seconds.
     pub(crate) auth_stale: Family<NoLabels, Gauge>,
+    /// For how long the certificate or its key could not be used, in seconds.
+    pub(crate) tls_stale: Family<NoLabels, Gauge>,
+    unopened: Family<ReasonLabel, Counter>,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
@@ -193,6 +201,8 @@ impl Metrics {
             fold_failures: Counter::default(),
             backup_age: Family::default(),
             auth_stale: Family::default(),
+            tls_stale: Family::default(),
+            unopened: Family::default(),
             commit_latency: millis(0.02),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
@@ -232,6 +242,10 @@ impl Metrics {
         let stale = self.auth_stale.clone();
         let about = "Since when the auth file, or a file it names, cannot be used";
         r.register("leasehold_auth_stale_seconds", about, stale);
+        let about = "Since when the TLS certificate or its key cannot be used";
+        r.register("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
+        let about = "Connections that ended before their first request could be sent";
+        r.register("leasehold_handshakes_failed", about, self.unopened.clone());
         let age = self.backup_age.clone();
         r.register("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
         let commit = self.commit_latency.clone();
@@ -320,6 +334,11 @@ impl Metrics {
         self.journal_bytes.set(health.n_bytes() as i64);
         let known = self.fold_failures.get();
         self.fold_failures.inc_by(health.n_failures().saturating_sub(known));
+    }
+
+    /// A connection ended before its first request could be sent.
+    pub(crate) fn count_unopened(&self, reason: &'static str) {
+        self.unopened.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     pub(crate) fn count_webhook(&self, is_delivered: bool) {

@@ -17,9 +17,13 @@ use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
 use crate::engine::{self, Engine, EngineHandle};
-use crate::http;
+use crate::http::accept::Listener;
+use crate::http::handshakes::Handshakes;
+use crate::http::opening::Port;
 use crate::http::places::Places;
+use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
+use crate::http::{self, Listen, TlsFiles};
 use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
@@ -28,8 +32,12 @@ use crate::webhook::{self, Webhook};
 
 /// Everything a server can be told.
 pub struct Settings {
-    /// Where to listen; port 0 takes any that is free.
-    pub listen: SocketAddr,
+    /// Where to listen, at least once; port 0 takes any that is free.
+    pub listen: Vec<Listen>,
+    /// Where only `/metrics` and health checks are answered, to everybody.
+    pub metrics_listen: Option<Listen>,
+    /// What the server is known by on listeners with TLS.
+    pub tls: Option<TlsFiles>,
     /// Where to keep the data; `None` keeps it in memory only.
     pub data: Option<PathBuf>,
     /// Where files are kept; `None` keeps them beside the data, or as long as the data.
@@ -64,7 +72,11 @@ pub struct Settings {
 #[derive(Debug)]
 pub enum Error {
     /// It could not listen.
-    Listen(SocketAddr, std::io::Error),
+    Listen(String, std::io::Error),
+    /// It has no certificate it could use.
+    Tls(String),
+    /// It could not start its threads.
+    Threads(std::io::Error),
     /// It cannot keep files.
     Files(std::io::Error),
     /// It cannot send notes.
@@ -81,7 +93,8 @@ impl std::fmt::Display for Error {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Error::Files(error) => write!(f, "cannot keep files: {error}"),
             Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
-            Error::Auth(why) => f.write_str(why),
+            Error::Auth(why) | Error::Tls(why) => f.write_str(why),
+            Error::Threads(error) => write!(f, "cannot start threads: {error}"),
             Error::Store(error) => error.fmt(f),
         }
     }
@@ -91,8 +104,7 @@ impl std::error::Error for Error {}
 
 /// A server that is running.
 pub struct Server {
-    /// Where it listens.
-    pub address: SocketAddr,
+    at: Listening,
     engine: Engine,
     handle: EngineHandle,
     accepting: JoinHandle<()>,
@@ -116,10 +128,10 @@ impl Server {
     /// The same, with a clock of the caller's.
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let auth = gate(&settings)?;
-        let Settings { listen, http, .. } = settings;
-        let cannot = |error| Error::Listen(listen, error);
-        let listener = TcpListener::bind(listen).await.map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
+        let tls = certificate(&settings, &auth)?;
+        let http = settings.http;
+        let mut at =
+            listen(&settings.listen, settings.metrics_listen.as_ref(), &tls, &http).await?;
         let speaks_files = settings.dialects.contains(&Dialect::Files);
         let files = settings.files.or(settings.data.as_ref().map(|data| data.join("files")));
         let backups = settings.data.clone().zip(settings.backup);
@@ -168,17 +180,33 @@ impl Server {
                 patience: settings.shutdown_timeout,
             }
         });
-        let workers = Workers::start(work).map_err(cannot)?;
+        let workers = Workers::start(work).map_err(Error::Threads)?;
         let beside = listen_beside(&settings.dialects, &app, &stopping).await?;
         let places = Places::new(http);
-        let accepting = http::accept::serve(listener, places, workers, stopping);
+        let accepting =
+            http::accept::serve(std::mem::take(&mut at.listeners), places, workers, stopping);
         let accepting = tokio::spawn(accepting);
         let backups = backups.map(|(backups, every)| {
             let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
             (backups, keeping)
         });
-        let reloading = keep_up(auth, &handle, metrics);
-        Ok(Self { address, engine, handle, accepting, stop, beside, backups, webhook, reloading })
+        let reloading = keep_up(auth, tls, &handle, metrics);
+        Ok(Self { at, engine, handle, accepting, stop, beside, backups, webhook, reloading })
+    }
+
+    /// Where it listens, in the order of the settings.
+    pub fn listeners(&self) -> &[Listen] {
+        &self.at.listening
+    }
+
+    /// Where it answers only `/metrics` and health checks.
+    pub fn metrics_listener(&self) -> Option<&Listen> {
+        self.at.metrics_listening.as_ref()
+    }
+
+    /// The first place in the network where it listens, if there is one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.at.listening.iter().find_map(Listen::address)
     }
 
     /// Where a dialect listens on its own, if it does.
@@ -191,12 +219,12 @@ impl Server {
         &self.handle
     }
 
-    /// Looks at the auth file again at once.
+    /// Looks at the auth file and the TLS files again at once.
     pub fn reload(&self) {
         self.reloader().notify_one();
     }
 
-    /// Whoever rings it has the auth file looked at again.
+    /// Whoever rings it has them looked at again.
     pub fn reloader(&self) -> Arc<Notify> {
         self.reloading.as_ref().map(|(_, now)| now.clone()).unwrap_or_default()
     }
@@ -264,15 +292,68 @@ fn open_store(
     Ok(Box::new(SqliteStore::open(options).map_err(Error::Store)?))
 }
 
-/// Looks at the auth file from time to time, and whenever what comes back is rung.
+/// What the server is known by, if anybody asks.
+fn certificate(settings: &Settings, auth: &Arc<Gate>) -> Result<Option<Arc<Tls>>, Error> {
+    let mut all = settings.listen.iter().chain(&settings.metrics_listen);
+    match &settings.tls {
+        Some(files) => Tls::load(files.clone(), auth.clone()).map(Some).map_err(Error::Tls),
+        None => match all.find(|listen| listen.is_tls()) {
+            Some(listen) => Err(Error::Tls(format!(
+                "--listen {listen} needs a certificate: --tls-cert-file and --tls-key-file"
+            ))),
+            None => Ok(None),
+        },
+    }
+}
+
+/// What is listened on.
+struct Listening {
+    /// Until somebody accepts.
+    listeners: Vec<Listener>,
+    listening: Vec<Listen>,
+    metrics_listening: Option<Listen>,
+}
+
+async fn listen(
+    all: &[Listen],
+    for_metrics: Option<&Listen>,
+    tls: &Option<Arc<Tls>>,
+    options: &http::Options,
+) -> Result<Listening, Error> {
+    let handshakes = Handshakes::new(options.handshakes_max);
+    let mut bound =
+        Listening { listeners: Vec::new(), listening: Vec::new(), metrics_listening: None };
+    for (listen, is_for_metrics) in
+        all.iter().map(|listen| (listen, false)).chain(for_metrics.map(|listen| (listen, true)))
+    {
+        let port = Port {
+            tls: tls.clone().filter(|_| listen.is_tls()),
+            unix_path: listen.unix_path().map(Into::into),
+            is_for_metrics,
+            handshakes: handshakes.clone(),
+        };
+        let cannot = |error| Error::Listen(listen.to_string(), error);
+        let (listener, listen) = Listener::bind(listen, port, options).await.map_err(cannot)?;
+        bound.listeners.push(listener);
+        if is_for_metrics {
+            bound.metrics_listening = Some(listen);
+        } else {
+            bound.listening.push(listen);
+        }
+    }
+    Ok(bound)
+}
+
+/// Looks at the auth file and the TLS files from time to time, and whenever what comes back is rung.
 fn keep_up(
     auth: Arc<Gate>,
+    tls: Option<Arc<Tls>>,
     handle: &EngineHandle,
     metrics: Arc<Metrics>,
 ) -> Option<(JoinHandle<()>, Arc<Notify>)> {
     let now = Arc::new(Notify::new());
-    auth.is_on().then(|| {
-        let watch = reload::keep_up(auth, handle.clone(), metrics, now.clone());
+    (auth.is_on() || tls.is_some()).then(|| {
+        let watch = reload::keep_up(auth, tls, handle.clone(), metrics, now.clone());
         (tokio::spawn(watch), now)
     })
 }
@@ -287,7 +368,7 @@ async fn listen_beside(
     for dialect in dialects {
         let Some(listener) = dialect.listener() else { continue };
         let Some(address) = (listener.address)(&app.dialect) else { continue };
-        let cannot = |error| Error::Listen(address, error);
+        let cannot = |error| Error::Listen(address.to_string(), error);
         let socket = TcpListener::bind(address).await.map_err(cannot)?;
         beside.push((*dialect, socket.local_addr().map_err(cannot)?));
         tokio::spawn(listener.run(socket, app.clone(), stop.clone()));

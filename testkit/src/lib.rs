@@ -1,6 +1,7 @@
 //! What the tests share: an HTTP client, servers in this process and in others, a terminal.
 
 mod bare;
+mod certificates;
 mod client;
 mod damage;
 mod faulty;
@@ -10,6 +11,7 @@ mod terminal;
 pub mod walk;
 
 pub use bare::Bare;
+pub use certificates::{Ca, Issued};
 pub use client::{Broken, Client, Response};
 pub use damage::{Damages, copy_store};
 pub use faulty::{Faults, FaultyStore};

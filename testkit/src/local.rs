@@ -30,7 +30,9 @@ pub fn settings(data: Option<&Path>) -> Settings {
     // However full the disk is that the tests run on.
     let files = files::Options { free_space_min: Some(0), ..files::Options::default() };
     Settings {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen: vec![http::Listen::Http(SocketAddr::from(([127, 0, 0, 1], 0)))],
+        metrics_listen: None,
+        tls: None,
         data: data.map(Into::into),
         files: None,
         backup: None,
@@ -61,7 +63,7 @@ impl Local {
     /// The same, with a clock that was there before.
     pub async fn start_at(settings: Settings, clock: Arc<FakeClock>) -> Self {
         let server = Server::start_with(settings, clock.clone()).await.expect("a server");
-        let address = server.address;
+        let address = server.address().expect("it listens on TCP");
         Self { clock, client: Client::new(address), address, server }
     }
 

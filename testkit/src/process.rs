@@ -31,7 +31,10 @@ impl Process {
     pub fn try_start(binary: &str, data: &Path, flags: &[&str]) -> Result<Self, String> {
         let port_file = unique(data);
         let mut command = Command::new(binary);
-        command.arg("serve").arg("--listen=127.0.0.1:0").arg("--data").arg(data);
+        command.arg("serve").arg("--data").arg(data);
+        if !flags.iter().any(|flag| flag.starts_with("--listen")) {
+            command.arg("--listen=127.0.0.1:0");
+        }
         command.arg("--port-file").arg(&port_file).args(flags);
         // However full the disk is that the tests run on.
         command.env("LEASEHOLD_FREE_SPACE_MIN", "0");

@@ -1,10 +1,10 @@
 //! Settings of who may do what, and of who is answered at all.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use leasehold_server::auth;
+use leasehold_server::http::Listen;
 
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Security")]
@@ -63,12 +63,15 @@ impl AuthArgs {
     }
 
     /// Says what would let strangers in.
-    pub(super) fn check(&self, listen: SocketAddr) -> Result<(), String> {
+    pub(super) fn check(&self, listen: &[Listen]) -> Result<(), String> {
         if let Some(file) = &self.auth_file {
             auth::Policy::load(file)?;
         }
-        let is_open = self.auth_file.is_none() && !listen.ip().is_loopback();
-        if is_open && !self.insecure_no_auth {
+        let open = listen.iter().find(|listen| !listen.is_local());
+        if let Some(listen) = open
+            && self.auth_file.is_none()
+            && !self.insecure_no_auth
+        {
             return Err(format!(
                 "--listen {listen} can be reached from other machines, and nobody would be asked who they are. \
                  Either have an auth file made (leasehold auth init --auth-file auth.toml) and give it with \

@@ -52,7 +52,9 @@ fn value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
         return Some(format!("[{}]", texts.collect::<Vec<_>>().join(", ")));
     }
     let text = values.next_back()?.to_string_lossy();
-    let is_bare = text.parse::<i64>().is_ok() || text.parse::<bool>().is_ok();
+    // 0660 is a text: it would be another number.
+    let is_number = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
+    let is_bare = is_number || text.parse::<bool>().is_ok();
     Some(if is_bare { text.into_owned() } else { quoted(&text) })
 }
 

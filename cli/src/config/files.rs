@@ -1,10 +1,10 @@
 //! Settings of the files.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use leasehold_core::{Limits, Span};
+use leasehold_server::http::Listen;
 
 use crate::duration::DurationArg;
 
@@ -63,7 +63,7 @@ impl FilesArgs {
         self.files_session_ttl.map_or(SESSION_TTL.min(limits.session_ttl_max), DurationArg::span)
     }
 
-    pub(super) fn is_public(&self, listen: SocketAddr) -> bool {
-        self.files_public.unwrap_or(listen.ip().is_loopback())
+    pub(super) fn is_public(&self, listen: &[Listen]) -> bool {
+        self.files_public.unwrap_or(listen.iter().all(Listen::is_local))
     }
 }

@@ -12,7 +12,7 @@ use leasehold_core::{LockKey, SessionRecord};
 
 use super::gate::Authority;
 use super::need::{self, Governed, Own};
-use super::policy::refusal;
+use super::policy::{DISTRUSTED, Policy, refusal};
 use super::{Permitted, Principal, Right, View};
 use crate::door::Arrival;
 use crate::engine::{EngineHandle, ListLocks, ReadSession};
@@ -242,7 +242,11 @@ impl Caller {
         let authority = now.authority.as_ref();
         let is_valid =
             authority.is_none_or(|authority| authority.vouches(&self.principal, engine.wall_ms()));
-        is_valid.then_some(now).ok_or_else(|| Denied::Unauthenticated(NO_LONGER.into()))
+        is_valid.then_some(now).ok_or_else(|| {
+            let is_of_certificate = Policy::is_of_certificate(self.principal.name());
+            let why = if is_of_certificate { DISTRUSTED } else { NO_LONGER };
+            Denied::Unauthenticated(why.into())
+        })
     }
 
     fn denied_unless(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Denied> {

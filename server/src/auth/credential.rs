@@ -4,7 +4,9 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::policy::PREFIX;
+use super::Principal;
+use super::policy::{DISTRUSTED, PREFIX, Policy};
+use crate::door::CertificateNames;
 
 /// Longer ones are not looked at.
 const BYTES_MAX: usize = 8 * 1024;
@@ -70,6 +72,19 @@ fn parse(value: &HeaderValue) -> Result<Credential, Bad> {
 /// Does it look like the id of a session of files?
 fn is_session(text: &str) -> bool {
     text.len() == SESSION_CHARS && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whoever the client's certificate proves to ask, if `[mtls]` has certificates say that.
+pub(super) fn of_certificate(
+    policy: &Policy,
+    shown: Option<&CertificateNames>,
+) -> Result<Option<Principal>, String> {
+    match (shown, policy.mtls()) {
+        (Some(names), Some(mtls)) => mtls.principal(names),
+        // It was let in by a CA that is not named any more.
+        (Some(_), None) => Err(DISTRUSTED.into()),
+        (None, _) => Ok(None),
+    }
 }
 
 /// A wrong id and a wrong secret look the same.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use leasehold_core::{LeaseRecord, Revoke, Target, Whose};
 
 use super::gate::Authority;
+use super::policy::Policy;
 use super::{Gate, Permitted, View};
 use crate::engine::{EngineHandle, Error, ListHoldings};
 
@@ -35,6 +36,7 @@ pub(super) async fn end_waits(gate: &Gate, engine: &EngineHandle) -> Result<(), 
 
 fn may_wait(authority: &Authority, live: &BTreeSet<&str>, lease: &LeaseRecord) -> bool {
     let principal = &*lease.owner.principal;
-    let is_gone = principal.strip_prefix("key:").is_some_and(|name| !live.contains(name));
+    let is_gone = principal.strip_prefix("key:").is_some_and(|name| !live.contains(name))
+        || Policy::is_of_certificate(principal) && authority.mtls().is_none();
     !is_gone && authority.could_acquire(principal, &lease.lock)
 }

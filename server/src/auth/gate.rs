@@ -11,7 +11,7 @@ use leasehold_core::Timestamp;
 use tokio::sync::watch;
 
 use super::issuer::{Doubt, Issuer};
-use super::policy::{Oidc, Policy};
+use super::policy::{Mtls, Oidc, Policy};
 use super::rate::Rates;
 use super::sign_in::SignIns;
 use super::{Denied, Principal, proxy};
@@ -190,6 +190,11 @@ impl Gate {
     /// Of the files in force.
     pub fn hash(&self) -> Option<String> {
         self.authority().map(|authority| authority.hash().to_owned())
+    }
+
+    /// Whose certificates clients may show, if any.
+    pub(crate) fn mtls(&self) -> Option<Arc<Mtls>> {
+        self.authority()?.mtls().cloned()
     }
 
     pub(crate) fn authority(&self) -> Option<Arc<Authority>> {

@@ -31,6 +31,9 @@ impl Caller {
         wall_ms: i64,
     ) -> Result<Result<Self, Inquiry>, Denied> {
         let bad = |why: &str| Denied::Unauthenticated(why.into());
+        // First of all: nobody is believed by a certificate that is not trusted any more, the proxy neither.
+        let certified = credential::of_certificate(&authority, way.certificate);
+        let certified = certified.map_err(Denied::Unauthenticated)?;
         let proxied = match authority.proxy() {
             Some(proxy) => proxy::user(proxy, headers, way).map_err(bad)?,
             None => None,
@@ -41,7 +44,9 @@ impl Caller {
             None => None,
         };
         let is_proxied = proxied.is_some();
-        let beside = same(proxied, signed_in)?;
+        let is_of_proxy = |proxy| is_proxied && proxy::is_by_certificate(proxy, way);
+        let certified = certified.filter(|_| !authority.proxy().is_some_and(is_of_proxy));
+        let beside = same(same(proxied, certified)?, signed_in)?;
         let shown = match credential::of(headers).map_err(bad)? {
             Credential::Nothing => None,
             // What somebody typed for the proxy, which has looked at it.

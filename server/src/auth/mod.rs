@@ -26,6 +26,7 @@ pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
 pub(crate) use identify::admit;
 pub use permitted::Permitted;
+pub(crate) use policy::Mtls;
 pub use policy::{Decision, NewKey, PREFIX, Policy};
 pub(crate) use policy::{hex, unhex, url};
 pub(crate) use principal::ANONYMOUS;

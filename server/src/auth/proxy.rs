@@ -50,8 +50,17 @@ fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
     proxy.from.iter().any(|from| match from {
         From::Network(network) => !way.is_unix() && network.contains(&way.address.to_canonical()),
         From::Unix(path) => way.unix_path == Some(path.as_ref()),
-        From::Mtls(name) => way.certificate_names.iter().any(|own| own == name),
+        From::Mtls(name) => way.certificate.is_some_and(|names| names.has(name)),
     })
+}
+
+/// Is the proxy known by its certificate? Then that says nothing of who asks.
+pub(super) fn is_by_certificate(proxy: &Proxy, way: &Way<'_>) -> bool {
+    let named = |from: &From| match (from, way.certificate) {
+        (From::Mtls(name), Some(names)) => names.has(name),
+        _ => false,
+    };
+    proxy.from.iter().any(named)
 }
 
 /// The only value of a header. Two of them are one too many: the proxy wrote one, and whoever asks the other.

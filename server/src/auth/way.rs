@@ -3,14 +3,16 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use crate::door::CertificateNames;
+
 /// How a request came.
 pub(crate) struct Way<'a> {
     /// From where; for a Unix socket, this machine.
     pub(crate) address: IpAddr,
     /// The path of the Unix socket it came by.
     pub(crate) unix_path: Option<&'a Path>,
-    /// The names in the certificate of the other end, if it showed one that is trusted.
-    pub(crate) certificate_names: &'a [String],
+    /// The names in the certificate of the other end, if it showed one.
+    pub(crate) certificate: Option<&'a CertificateNames>,
     /// Nobody on the way could read or change it: TLS, this machine, or a trusted proxy that says so.
     pub(crate) is_private: bool,
 }

@@ -32,6 +32,11 @@ impl Area {
         }
     }
 
+    /// Is it answered by the listener for metrics?
+    pub(super) fn is_for_metrics(self) -> bool {
+        matches!(self, Self::Health | Self::Metrics)
+    }
+
     /// May this caller enter?
     pub(super) fn check(
         self,

@@ -1,5 +1,6 @@
 //! What is known of a request before anybody looks at what it asks.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,6 +9,7 @@ use axum::http::{HeaderName, HeaderValue, Request};
 use leasehold_core::Timestamp;
 use tracing::Span;
 
+use super::Link;
 use crate::app::App;
 use crate::auth::Caller;
 
@@ -17,31 +19,56 @@ const LOGGED_CHARS_MAX: usize = 128;
 
 /// The other end of the connection a request came by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer(pub IpAddr);
+pub enum Peer {
+    /// Somebody in the network.
+    Address(IpAddr),
+    /// Somebody on this machine, by a Unix socket.
+    Unix,
+}
 
 impl Peer {
     /// Somebody on this machine.
-    pub const LOCAL: Self = Self(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    pub const LOCAL: Self = Self::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+
+    /// Where it is. A Unix socket is on this machine.
+    pub fn address(self) -> IpAddr {
+        match self {
+            Peer::Address(address) => address,
+            Peer::Unix => Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Address(address) => address.fmt(f),
+            Peer::Unix => f.write_str("unix"),
+        }
+    }
 }
 
 /// Who comes through the door.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Visitor {
     /// From where.
     pub peer: Peer,
+    /// By which listener, and how.
+    pub link: Link,
     /// There is no place for it, so it is only served what cannot wait.
     pub is_restricted: bool,
 }
 
 impl Visitor {
     /// Somebody on this machine, welcome to everything.
-    pub const LOCAL: Self = Self { peer: Peer::LOCAL, is_restricted: false };
+    pub const LOCAL: Self = Self { peer: Peer::LOCAL, link: Link::PLAIN, is_restricted: false };
 }
 
 /// Made once for each request, by the door.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) peer: Peer,
+    pub(crate) link: Link,
     /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
     pub(crate) received: Timestamp,
     pub(crate) caller: Caller,
@@ -63,14 +90,15 @@ impl Arrival {
     pub(super) fn new<B>(
         app: &App,
         ids: &Ids,
-        peer: Peer,
+        visitor: &Visitor,
         is_private: bool,
         caller: Caller,
         request: &Request<B>,
     ) -> Self {
+        let (peer, link) = (visitor.peer, visitor.link.clone());
         let given = request.headers().get(X_REQUEST_ID).cloned();
         let request_id = given.map_or_else(|| RequestId::Made(ids.next()), RequestId::Given);
-        Self { peer, received: app.engine.now(), caller, is_private, request_id }
+        Self { peer, link, received: app.engine.now(), caller, is_private, request_id }
     }
 
     /// As the door noted it.

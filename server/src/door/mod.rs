@@ -11,6 +11,7 @@ mod arrival;
 mod browser;
 mod cors;
 mod form;
+mod link;
 mod methods;
 mod record;
 mod vital;
@@ -39,6 +40,7 @@ use arrival::{Ids, RequestId};
 pub use arrival::{Peer, Visitor};
 use browser::Foreign;
 pub(crate) use form::is_host;
+pub use link::{CertificateNames, Link};
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
 
@@ -73,18 +75,18 @@ impl Door {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
-        let is_private = self.0.is_private(visitor, &request);
-        let identified = self.0.identify(visitor, is_private, &request).await;
+        let is_private = self.0.is_private(&visitor, &request);
+        let identified = self.0.identify(&visitor, is_private, &request).await;
         let caller = match &identified {
             Ok(caller) => caller.clone(),
             Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
         };
-        let arrival = Arrival::new(app, ids, visitor.peer, is_private, caller, &request);
+        let arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
-            self.0.serve(visitor, arrival, identified, request).instrument(span.clone()).await;
+            self.0.serve(&visitor, arrival, identified, request).instrument(span.clone()).await;
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
         self.0.dress(&route, &mut answer.response);
         if let Some(origin) = origin {
@@ -101,21 +103,28 @@ impl Inner {
     /// Who asks, or why nobody is believed.
     async fn identify<B>(
         &self,
-        visitor: Visitor,
+        visitor: &Visitor,
         is_private: bool,
         request: &Request<B>,
     ) -> Result<Caller, Denied> {
-        let Some(authority) = self.app.auth.authority() else { return Ok(self.anonymous.clone()) };
+        let link = &visitor.link;
+        let authority = self.app.auth.authority().filter(|_| !link.is_for_metrics);
+        let Some(authority) = authority else { return Ok(self.anonymous.clone()) };
         let engine = &self.app.engine;
-        let way =
-            Way { address: visitor.peer.0, unix_path: None, certificate_names: &[], is_private };
+        let way = Way {
+            address: visitor.peer.address(),
+            unix_path: link.unix_path.as_deref(),
+            certificate: link.certificate.as_deref(),
+            is_private,
+        };
         let inquiry = match Caller::identify(authority, request.headers(), &way, engine.wall_ms())?
         {
             Ok(caller) => return Ok(caller),
             Err(inquiry) => inquiry,
         };
         // Nobody is asked about what is refused anyway.
-        let is_refused = form::check(request).is_err() || self.check_browser(request).is_err();
+        let is_refused =
+            form::check(request).is_err() || self.check_browser(visitor, request).is_err();
         if is_refused || Area::of(request.uri().path()) == Area::Health {
             return Err(Denied::Unauthenticated("unknown credential".into()));
         }
@@ -125,23 +134,25 @@ impl Inner {
     }
 
     /// Could nobody on the way read or change this?
-    fn is_private<B>(&self, visitor: Visitor, request: &Request<B>) -> bool {
+    fn is_private<B>(&self, visitor: &Visitor, request: &Request<B>) -> bool {
         // Only cookies and those who want one need to know.
         let has_cookie = request.headers().contains_key(header::COOKIE);
         let is_asked = has_cookie || Area::of(request.uri().path()) == Area::Console;
         if !self.app.auth.is_on() || !is_asked {
             return false;
         }
-        let proxies = &self.app.http.trusted_proxies;
-        forwarded::is_private(request.headers(), request.uri(), visitor.peer, proxies)
+        let (Visitor { peer, link, .. }, proxies) = (visitor, &self.app.http.trusted_proxies);
+        forwarded::is_private(request.headers(), request.uri(), *peer, link.is_tls, proxies)
     }
 
-    fn check_browser<B>(&self, request: &Request<B>) -> Result<(), Foreign> {
+    fn check_browser<B>(&self, visitor: &Visitor, request: &Request<B>) -> Result<(), Foreign> {
         let (http, authority) = (&self.app.http, self.app.auth.authority());
         let known = browser::Known {
             hosts: &http.hosts,
             public_url: authority.as_ref().and_then(|authority| authority.public_url()),
             origins: &http.cors_origins,
+            // No page of a browser can reach a Unix socket, and its clients call it as they like.
+            any_host: visitor.link.is_unix(),
         };
         browser::check(request, &known)
     }
@@ -149,7 +160,7 @@ impl Inner {
     /// Says no to what comes from a page of somebody else, and to those who may do nothing; before their body is read.
     fn admit<B>(
         &self,
-        visitor: Visitor,
+        visitor: &Visitor,
         arrival: &Arrival,
         request: &Request<B>,
         identified: Result<Caller, Denied>,
@@ -174,7 +185,7 @@ impl Inner {
             }
             Box::new(response)
         };
-        self.check_browser(request).map_err(|foreign| match foreign {
+        self.check_browser(visitor, request).map_err(|foreign| match foreign {
             Foreign::Host(why) => {
                 Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
             }
@@ -226,7 +237,7 @@ impl Inner {
 
     async fn serve<B>(
         &self,
-        visitor: Visitor,
+        visitor: &Visitor,
         arrival: Arrival,
         identified: Result<Caller, Denied>,
         mut request: Request<B>,
@@ -238,6 +249,9 @@ impl Inner {
         if let Err(why) = form::check(&request) {
             return (Route::Refused, refused(&why).into());
         }
+        if visitor.link.is_for_metrics && !Area::of(request.uri().path()).is_for_metrics() {
+            return (Route::Refused, only_metrics().into());
+        }
         // It comes without a credential, and is answered the same whoever asks.
         if cors::is_preflight(&request, &self.app.http.cors_origins) {
             return (Route::Refused, cors::preflight().into());
@@ -245,7 +259,10 @@ impl Inner {
         if let Err(refused) = self.admit(visitor, &arrival, &request, identified) {
             return (Route::Refused, (*refused).into());
         }
-        if visitor.is_restricted && !vital::is_vital(request.method(), request.uri()) {
+        if visitor.is_restricted
+            && !visitor.link.is_for_metrics
+            && !vital::is_vital(request.method(), request.uri())
+        {
             return (Route::Refused, no_place(&self.app).into());
         }
         if self.speaks_native
@@ -270,6 +287,11 @@ fn refused(why: &str) -> Response {
     let mut response = app::failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+fn only_metrics() -> Response {
+    let why = "this address answers only /metrics and health checks (metrics-listen)";
+    app::failure(StatusCode::NOT_FOUND, Code::NotFound, why)
 }
 
 fn no_place(app: &App) -> Response {

@@ -82,7 +82,7 @@ impl Recorder {
         }
         let Some((began, arrival)) = call.began else { return };
         let (method, route, status) = (call.method, route.pattern(), status.as_u16());
-        let (peer, principal) = (arrival.peer.0, &**arrival.caller.principal().name());
+        let (peer, principal) = (arrival.peer, &**arrival.caller.principal().name());
         let took_us = began.elapsed().as_micros() as u64;
         if call.is_named {
             tracing::info!(method, route, status, %peer, principal, took_us, "answered");

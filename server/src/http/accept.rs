@@ -1,40 +1,110 @@
-//! Accepting connections, each for one of the workers.
+//! Accepting connections on every listener, each for one of the workers.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use super::opening::Port;
 use super::places::{NoPlace, Places};
+use super::socket::Unserved;
+use super::unix::UnixSocket;
 use super::worker::{Accepted, Workers};
+use super::{Listen, Options};
 use crate::door::Peer;
+
+/// A listener that is there.
+pub(crate) struct Listener {
+    socket: ListeningSocket,
+    port: Arc<Port>,
+}
+
+enum ListeningSocket {
+    Tcp(TcpListener),
+    Unix(UnixSocket),
+}
+
+impl Listener {
+    /// Begins to listen, and says where: port 0 has become a real one.
+    pub(crate) async fn bind(
+        listen: &Listen,
+        port: Port,
+        options: &Options,
+    ) -> io::Result<(Self, Listen)> {
+        let (socket, listen) = match listen {
+            Listen::Unix(path) => {
+                let socket = UnixSocket::bind(path, options.unix_socket_mode).await?;
+                (ListeningSocket::Unix(socket), listen.clone())
+            }
+            Listen::Http(address) => {
+                let listener = TcpListener::bind(address).await?;
+                let listen = Listen::Http(listener.local_addr()?);
+                (ListeningSocket::Tcp(listener), listen)
+            }
+            Listen::Https(address) => {
+                let listener = TcpListener::bind(address).await?;
+                let listen = Listen::Https(listener.local_addr()?);
+                (ListeningSocket::Tcp(listener), listen)
+            }
+        };
+        Ok((Self { socket, port: Arc::new(port) }, listen))
+    }
+
+    async fn next(&self) -> io::Result<(Unserved, Peer)> {
+        match &self.socket {
+            ListeningSocket::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Ok((Unserved::Tcp(stream.into_std()?), Peer::Address(address.ip())))
+            }
+            ListeningSocket::Unix(socket) => {
+                let (stream, _) = socket.listener.accept().await?;
+                Ok((Unserved::Unix(stream.into_std()?), Peer::Unix))
+            }
+        }
+    }
+}
 
 /// Accepts until `stop` says so, then waits until the workers are done.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     places: Arc<Places>,
     workers: Workers,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) {
-    for worker in (0..workers.n()).cycle() {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
-            _ = stop.wait_for(|stop| *stop) => break,
-        };
-        workers.hand(worker, accepted);
+    let workers = Arc::new(workers);
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        let (places, workers, stop) = (places.clone(), workers.clone(), stop.clone());
+        accepting.spawn(accept_all(listener, places, workers, stop));
     }
-    drop(listener);
-    workers.finish().await;
+    while accepting.join_next().await.is_some() {}
+    if let Some(workers) = Arc::into_inner(workers) {
+        workers.finish().await;
+    }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Places>) -> Accepted {
+async fn accept_all(
+    listener: Listener,
+    places: Arc<Places>,
+    workers: Arc<Workers>,
+    mut stop: watch::Receiver<bool>,
+) {
+    loop {
+        tokio::select! {
+            accepted = accept(&listener, &places) => workers.hand(accepted),
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+async fn accept(listener: &Listener, places: &Arc<Places>) -> Accepted {
     loop {
         places.room().await;
-        let accepted = listener.accept().await;
-        let accepted = accepted.and_then(|(stream, address)| Ok((stream.into_std()?, address)));
-        let (stream, peer) = match accepted {
-            Ok((stream, address)) => (stream, Peer(address.ip())),
+        let (socket, peer) = match listener.next().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, mostly: it helps to wait a little.
                 tracing::warn!(%error, "could not accept a connection");
@@ -43,9 +113,9 @@ async fn accept(listener: &TcpListener, places: &Arc<Places>) -> Accepted {
             }
         };
         match places.enter(peer) {
-            Ok(place) => return Accepted { stream, peer, place },
+            Ok(place) => return Accepted { socket, peer, place, port: listener.port.clone() },
             // It is closed without a word: whoever has that many connections has been told on others.
-            Err(NoPlace::ForPeer | NoPlace::Any) => drop(stream),
+            Err(NoPlace::ForPeer | NoPlace::Any) => drop(socket),
         }
     }
 }

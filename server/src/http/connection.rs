@@ -19,32 +19,32 @@ use tokio::time::Instant;
 use super::Options;
 use super::activity::{Activity, Doing, Grant, Tracked};
 use super::aside::Aside;
+use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::places::{Place, Places};
 use super::wire::Wire;
-use crate::door::{Answer, Door, Peer, Visitor};
+use crate::door::{Answer, Door, Visitor};
 
 /// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
+/// How long those who were let in by a CA that is not trusted any more have to be told so.
+const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
 /// Most requests at once on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
 
 /// Serves it until it ends, has nothing more to say, or `stop` says so and nothing is in progress.
 pub(super) async fn serve(
-    wire: Wire,
-    peer: Peer,
+    opened: Opened,
     place: Place,
     door: Door,
     options: &Options,
     stop: watch::Receiver<bool>,
 ) {
-    wire.set_nodelay();
-    if let Err(error) = wire.keep_alive(options.keepalive_timeout) {
-        tracing::debug!(%error, "could not have the system look after a connection");
-    }
+    let wire = opened.line.wire().clone();
+    let outgoing = opened.line.outgoing().clone();
     let activity = &place.activity;
-    let ended = talk(&wire, peer, &place, door, options, stop).await;
-    wire.outgoing().over();
+    let ended = talk(&wire, opened, &place, door, options, stop).await;
+    outgoing.over();
     let is_answered = match ended {
         Ended::Done => activity.has_unread(),
         Ended::Refused => true,
@@ -67,25 +67,31 @@ enum Ended {
 
 async fn talk(
     wire: &Wire,
-    peer: Peer,
+    opened: Opened,
     place: &Place,
     door: Door,
     options: &Options,
     mut stop: watch::Receiver<bool>,
 ) -> Ended {
+    let Opened { line, visitor, ca_version } = opened;
     let connection = Arc::new(Connection {
         door,
         activity: place.activity.clone(),
-        outgoing: wire.outgoing().clone(),
+        outgoing: line.outgoing().clone(),
         places: place.places().clone(),
-        visitor: Visitor { peer, is_restricted: place.is_restricted() },
+        visitor,
     });
     let service = service_fn(move |request| answer(connection.clone(), request));
     let builder = builder(options);
-    let serving = builder.serve_connection(TokioIo::new(wire.clone()), service);
+    let serving = builder.serve_connection(TokioIo::new(line), service);
     tokio::pin!(serving);
-    let mut ending = Aside::new(ending(wire, place, options));
-    let mut stopping = Aside::new(async move { stop.wait_for(|stop| *stop).await.is_ok() });
+    let mut ending = Aside::new(ending(wire, place, options, ca_version.clone()));
+    let mut stopping = Aside::new(async move {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = distrusted(ca_version) => {}
+        }
+    });
     let mut is_stopping = false;
     loop {
         tokio::select! {
@@ -93,7 +99,7 @@ async fn talk(
             // Before anything is answered: what was just granted to a client that is gone is given back.
             () = &mut ending => return Ended::GivenUp,
             served = &mut serving => return if served.is_ok() { Ended::Done } else { Ended::Refused },
-            _ = &mut stopping, if !is_stopping => {
+            () = &mut stopping, if !is_stopping => {
                 is_stopping = true;
                 serving.as_mut().graceful_shutdown();
             }
@@ -102,14 +108,34 @@ async fn talk(
 }
 
 /// Returns when there is no use in going on.
-async fn ending(wire: &Wire, place: &Place, options: &Options) {
+async fn ending(
+    wire: &Wire,
+    place: &Place,
+    options: &Options,
+    ca_version: Option<watch::Receiver<u64>>,
+) {
     let activity = &place.activity;
+    let disowned = async {
+        distrusted(ca_version).await;
+        tokio::time::sleep(DISTRUSTED_PATIENCE).await;
+    };
     tokio::select! {
         biased;
         () = gone(wire, activity) => {}
+        () = disowned => {}
         () = idle_too_long(activity, options, place.is_restricted()) => {}
         () = activity.until_shed() => {}
     }
+}
+
+/// Returns when the CA by which clients are let in is another than at the handshake.
+async fn distrusted(ca_version: Option<watch::Receiver<u64>>) {
+    if let Some(mut version) = ca_version
+        && version.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 fn builder(options: &Options) -> auto::Builder<TokioExecutor> {
@@ -143,7 +169,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Tracked>, Infallible> {
     let Connection { door, activity, outgoing, places, .. } = &*connection;
-    let mut visitor = connection.visitor;
+    let mut visitor = connection.visitor.clone();
     // Only there a connection can have more than one request.
     let is_shared = request.version() == Version::HTTP_2;
     let stream = is_shared.then(|| {

@@ -30,29 +30,34 @@ pub(super) fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
 }
 
 /// `https://host:port` as the client knows us; empty if nobody said.
-pub(crate) fn base(parts: &Parts, peer: Peer, trusted: &[IpNet]) -> String {
-    let Reached { scheme, host } = reached(&parts.headers, &parts.uri, peer, trusted);
+pub(crate) fn base(parts: &Parts, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> String {
+    let Reached { scheme, host } = reached(&parts.headers, &parts.uri, peer, is_tls, trusted);
     host.map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
-/// Could nobody on the way listen? Either a trusted proxy says that it was reached over TLS, or it came from this
-/// machine
-/// to an address of this machine, and by no proxy.
-pub(crate) fn is_private(headers: &HeaderMap, uri: &Uri, peer: Peer, trusted: &[IpNet]) -> bool {
-    let Reached { scheme, host } = reached(headers, uri, peer, trusted);
+/// Could nobody on the way listen? It came over TLS, also to a trusted proxy if that says so; or from this machine to
+/// an address of this machine, and by no proxy.
+pub(crate) fn is_private(
+    headers: &HeaderMap,
+    uri: &Uri,
+    peer: Peer,
+    is_tls: bool,
+    trusted: &[IpNet],
+) -> bool {
+    let Reached { scheme, host } = reached(headers, uri, peer, is_tls, trusted);
     let is_proxied = [FORWARDED, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO]
         .iter()
         .any(|name| headers.contains_key(name));
     let is_here = host.is_some_and(|host| url::is_this_machine(host.host()));
-    scheme == "https" || (is_here && !is_proxied && peer.0.to_canonical().is_loopback())
+    scheme == "https" || (is_here && !is_proxied && peer.address().to_canonical().is_loopback())
 }
 
-fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, trusted: &[IpNet]) -> Reached {
+fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> Reached {
     let named = headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 names it in the request itself.
     let host = named.and_then(authority).or_else(|| uri.authority().cloned().filter(is_plain));
-    let seen = Reached { scheme: "http", host };
-    let peer = Some(peer.0);
+    let seen = Reached { scheme: if is_tls { "https" } else { "http" }, host };
+    let peer = Some(peer.address());
     let said = [forwarded(headers), x_forwarded(headers)];
     let mut said = said.into_iter().filter(|hops| !hops.is_empty());
     let mut believed = || Some(seen.clone().through(said.next()?, peer, trusted));
@@ -67,8 +72,9 @@ fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, trusted: &[IpNet]) -> Rea
 /// The address of whoever asks: the other end of the connection, or behind trusted proxies whom the first of them
 /// names.
 pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAddr {
+    let peer = peer.address();
     let named = |hops: Vec<Hop>| {
-        let mut from = peer.0;
+        let mut from = peer;
         for hop in hops.into_iter().rev() {
             match hop.from.filter(|_| is_in(trusted, from)) {
                 Some(before) => from = before,
@@ -77,14 +83,14 @@ pub(crate) fn client(headers: &HeaderMap, peer: Peer, trusted: &[IpNet]) -> IpAd
         }
         from
     };
-    if !is_in(trusted, peer.0) {
-        return peer.0;
+    if !is_in(trusted, peer) {
+        return peer;
     }
     let mut said = [forwarded(headers), x_forwarded(headers)].into_iter();
     let mut said = said.by_ref().filter(|hops| !hops.is_empty()).map(named);
     match (said.next(), said.next()) {
-        (Some(one), Some(other)) if one != other => peer.0,
-        (one, _) => one.unwrap_or(peer.0),
+        (Some(one), Some(other)) if one != other => peer,
+        (one, _) => one.unwrap_or(peer),
     }
 }
 
@@ -208,12 +214,12 @@ mod tests {
 
     fn base_by(peer: &str, headers: &[(&str, &str)]) -> String {
         let mut request = Request::builder().header("host", "inside");
-        let peer = Peer(peer.parse().unwrap());
+        let peer = Peer::Address(peer.parse().unwrap());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let trusted = ["10.0.0.0/8", "::1"].map(|text| parse_network(text).unwrap());
-        base(&request.body(()).unwrap().into_parts().0, peer, &trusted)
+        base(&request.body(()).unwrap().into_parts().0, peer, false, &trusted)
     }
 
     #[test]
@@ -311,7 +317,7 @@ mod tests {
             }
             let trusted = [parse_network("10.0.0.0/8").unwrap()];
             let headers = request.body(()).unwrap().into_parts().0.headers;
-            let client = client(&headers, Peer(peer.parse().unwrap()), &trusted);
+            let client = client(&headers, Peer::Address(peer.parse().unwrap()), &trusted);
             assert_eq!(client.to_string(), expected, "{headers:?}");
         }
     }

@@ -27,6 +27,10 @@ pub struct Options {
     pub streams_max: usize,
     /// How long a client may be silent that does not even answer its system's probes.
     pub keepalive_timeout: Duration,
+    /// How long the handshake of TLS and the PROXY header may take.
+    pub handshake_timeout: Duration,
+    /// Most handshakes under way. If there are more, the one that takes longest is given up.
+    pub handshakes_max: usize,
     /// How long a new connection has to send its first request's head.
     pub header_timeout: Duration,
     /// How long a connection may stay without a request.
@@ -47,6 +51,10 @@ pub struct Options {
     pub cors_origins: Arc<[String]>,
     /// Who is believed when it says how a client reached it.
     pub trusted_proxies: Arc<[IpNet]>,
+    /// The load balancers that begin every connection with a header of the PROXY protocol.
+    pub proxy_protocol_from: Arc<[IpNet]>,
+    /// Who may connect to a Unix socket, as the rights of its file.
+    pub unix_socket_mode: u32,
 }
 
 impl Default for Options {
@@ -64,6 +72,8 @@ impl Default for Options {
             restricted_timeout: Duration::from_secs(1),
             streams_max: 20_000,
             keepalive_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(5),
+            handshakes_max: 1000,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),
@@ -74,6 +84,8 @@ impl Default for Options {
             hosts: Arc::default(),
             cors_origins: Arc::default(),
             trusted_proxies: Arc::default(),
+            proxy_protocol_from: Arc::default(),
+            unix_socket_mode: 0o660,
         }
     }
 }

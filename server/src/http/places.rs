@@ -104,7 +104,8 @@ impl Places {
 
     /// A place for a connection from there.
     pub(super) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
-        let peer = (!self.is_exempt(peer.0)).then(|| network(peer.0));
+        let peer = peer.address();
+        let peer = (!self.is_exempt(peer)).then(|| network(peer));
         let of_peer = |taken: &Taken| {
             let of = peer.and_then(|peer| taken.by_peer.get(&peer));
             of.map_or((0, 0), |of| (of.n, of.n_reserved))
@@ -140,8 +141,10 @@ impl Places {
     }
 
     fn is_exempt(&self, peer: IpAddr) -> bool {
-        let Options { connections_per_peer_exempt, trusted_proxies, .. } = &self.options;
-        is_in(connections_per_peer_exempt, peer) || is_in(trusted_proxies, peer)
+        let Options { connections_per_peer_exempt, trusted_proxies, proxy_protocol_from, .. } =
+            &self.options;
+        let exempt = [connections_per_peer_exempt, trusted_proxies, proxy_protocol_from];
+        exempt.into_iter().any(|networks| is_in(networks, peer))
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {

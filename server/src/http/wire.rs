@@ -1,4 +1,4 @@
-//! The socket under a connection: read and written by HTTP, watched and closed by us.
+//! The socket under a connection: read and written by HTTP or by TLS, watched and closed by us.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
 
-use super::outgoing::Outgoing;
+use super::socket::Socket;
 
 /// So much is discarded at most of what a client still sends after our last word.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024;
@@ -21,28 +20,21 @@ const N_PROBES: u32 = 4;
 
 /// One end of it. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Wire(Arc<Ends>);
-
-struct Ends {
-    stream: TcpStream,
-    outgoing: Arc<Outgoing>,
-}
+pub(super) struct Wire(Arc<Socket>);
 
 impl Wire {
-    pub(super) fn new(stream: TcpStream) -> Self {
-        Self(Arc::new(Ends { stream, outgoing: Arc::default() }))
+    pub(super) fn new(socket: Socket) -> Self {
+        Self(Arc::new(socket))
     }
 
-    /// What is written to it.
-    pub(super) fn outgoing(&self) -> &Arc<Outgoing> {
-        &self.0.outgoing
+    pub(super) fn socket(&self) -> &Socket {
+        &self.0
     }
 
     /// Has the system ask a silent client whether it is still there, and give it up after `timeout`; likewise if what
-    /// we
-    /// send is not taken.
+    /// we send is not taken. Whoever is on this machine cannot go without the system knowing.
     pub(super) fn keep_alive(&self, timeout: Duration) -> io::Result<()> {
-        let stream = &self.0.stream;
+        let Some(stream) = self.0.tcp() else { return Ok(()) };
         // A third of the time until the first probe, then the rest in equal parts; a second is the least there is.
         let least = Duration::from_secs(1);
         sockopt::set_socket_keepalive(stream, true)?;
@@ -54,8 +46,10 @@ impl Wire {
     }
 
     pub(super) fn set_nodelay(&self) {
-        // It is only slower without.
-        let _ = self.0.stream.set_nodelay(true);
+        if let Some(stream) = self.0.tcp() {
+            // It is only slower without.
+            let _ = stream.set_nodelay(true);
+        }
     }
 
     /// Returns when the client has closed its side or is gone, whatever it sent before and nobody has read yet. HTTP
@@ -64,14 +58,14 @@ impl Wire {
     pub(super) async fn closed_by_client(&self) {
         // Being told of priority is being told of the end; being told of an error is, too. What merely comes is
         // neither.
-        let _ = self.0.stream.ready(Interest::PRIORITY | Interest::ERROR).await;
+        let _ = self.0.ready(Interest::PRIORITY | Interest::ERROR).await;
     }
 
     /// Says goodbye and listens for a while. A client that is still sending when we hang up would be told of a broken
     /// connection, and might never read what we answered. Whoever has more to send than we take has to wait, but is not
     /// hung up on before its time is over: meanwhile it can read.
     pub(super) async fn linger(&self) {
-        let _ = rustix::net::shutdown(&self.0.stream, rustix::net::Shutdown::Write);
+        let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
         let lingering = async {
             self.discard().await;
             self.closed_by_client().await;
@@ -83,8 +77,8 @@ impl Wire {
     async fn discard(&self) {
         let mut bytes = vec![0; 16 * 1024];
         let mut n_discarded = 0;
-        while n_discarded < DISCARDED_BYTES_MAX && self.0.stream.readable().await.is_ok() {
-            match self.0.stream.try_read(&mut bytes) {
+        while n_discarded < DISCARDED_BYTES_MAX && self.0.readable().await.is_ok() {
+            match self.0.try_read(&mut bytes) {
                 Ok(0) => return,
                 Ok(n) => n_discarded += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -100,7 +94,7 @@ impl AsyncRead for Wire {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let stream = &self.0.stream;
+        let stream = &self.0;
         loop {
             ready!(stream.poll_read_ready(context))?;
             let room = buffer.remaining();
@@ -129,28 +123,22 @@ impl AsyncWrite for Wire {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Ends { stream, outgoing } = &*self.0;
+        let stream = &self.0;
         loop {
             ready!(stream.poll_write_ready(context))?;
             match stream.try_write(bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(n) => {
-                    outgoing.accepted(n);
-                    return Poll::Ready(Ok(n));
-                }
+                written => return Poll::Ready(written),
             }
         }
     }
 
-    /// HTTP asks for this once everything it had was written.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.outgoing.flushed();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = rustix::net::shutdown(&self.0.stream, rustix::net::Shutdown::Write);
+        let done = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
         Poll::Ready(match done {
             // The client was faster.
             Err(rustix::io::Errno::NOTCONN) => Ok(()),

@@ -4,8 +4,8 @@
 //! needs goes from one processor to another, and no two of them ever wait for each other.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,7 +15,9 @@ use tokio::task::JoinSet;
 
 use super::Options;
 use super::connection;
+use super::opening::Port;
 use super::places::Place;
+use super::socket::Unserved;
 use super::wire::Wire;
 use crate::door::{Door, Peer};
 use crate::engine::{EngineHandle, Mailbox};
@@ -23,9 +25,10 @@ use crate::metrics::Metrics;
 
 /// A connection nobody serves yet.
 pub(super) struct Accepted {
-    pub(super) stream: TcpStream,
+    pub(super) socket: Unserved,
     pub(super) peer: Peer,
     pub(super) place: Place,
+    pub(super) port: Arc<Port>,
 }
 
 /// What one worker needs.
@@ -41,7 +44,11 @@ pub(crate) struct Work {
 }
 
 /// All of them.
-pub(crate) struct Workers(Vec<(mpsc::UnboundedSender<Accepted>, JoinHandle<()>)>);
+pub(crate) struct Workers {
+    all: Vec<(mpsc::UnboundedSender<Accepted>, JoinHandle<()>)>,
+    /// Counts on, also beyond their number.
+    next: AtomicUsize,
+}
 
 impl Workers {
     /// Starts one for each piece of work.
@@ -55,21 +62,20 @@ impl Workers {
             let thread = thread::Builder::new().name(format!("worker-{n}")).spawn(serve)?;
             Ok((sender, thread))
         };
-        work.into_iter().enumerate().map(start).collect::<io::Result<_>>().map(Self)
+        let all = work.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
+        Ok(Self { all, next: AtomicUsize::new(0) })
     }
 
-    pub(super) fn n(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn hand(&self, worker: usize, accepted: Accepted) {
+    /// Gives it to each in turn.
+    pub(super) fn hand(&self, accepted: Accepted) {
+        let worker = self.next.fetch_add(1, Relaxed) % self.all.len();
         // It listens for as long as it is not told to finish.
-        let _ = self.0[worker].0.send(accepted);
+        let _ = self.all[worker].0.send(accepted);
     }
 
     /// Returns when everything in progress is done, or was given up.
     pub(super) async fn finish(self) {
-        let threads: Vec<_> = self.0.into_iter().map(|(_, thread)| thread).collect();
+        let threads: Vec<_> = self.all.into_iter().map(|(_, thread)| thread).collect();
         let join = || threads.into_iter().for_each(|thread| drop(thread.join()));
         // A thread that panicked has been told of already.
         let _ = tokio::task::spawn_blocking(join).await;
@@ -84,17 +90,12 @@ async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     tokio::spawn(engine.wake_readers());
     drop(engine);
     let mut connections = JoinSet::new();
-    while let Some(Accepted { stream, peer, place }) = accepted.recv().await {
+    while let Some(accepted) = accepted.recv().await {
         let (door, options, stop) = (door.clone(), options.clone(), stop.clone());
         let metrics = metrics.clone();
         connections.spawn(async move {
             metrics.connections.inc();
-            match tokio::net::TcpStream::from_std(stream) {
-                Ok(stream) => {
-                    connection::serve(Wire::new(stream), peer, place, door, &options, stop).await;
-                }
-                Err(error) => tracing::warn!(%error, "could not serve a connection"),
-            }
+            serve_one(accepted, door, &options, stop, &metrics).await;
             metrics.connections.dec();
         });
         while connections.try_join_next().is_some() {}
@@ -102,5 +103,35 @@ async fn serve(work: Work, mut accepted: mpsc::UnboundedReceiver<Accepted>) {
     let all_done = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout(patience, all_done).await.is_err() {
         tracing::warn!("some connections did not finish in time");
+    }
+}
+
+async fn serve_one(
+    accepted: Accepted,
+    door: Door,
+    options: &Options,
+    mut stop: watch::Receiver<bool>,
+    metrics: &Metrics,
+) {
+    let Accepted { socket, peer, place, port } = accepted;
+    let wire = match socket.serve() {
+        Ok(socket) => Wire::new(socket),
+        Err(error) => return tracing::warn!(%error, "could not serve a connection"),
+    };
+    wire.set_nodelay();
+    if let Err(error) = wire.keep_alive(options.keepalive_timeout) {
+        tracing::debug!(%error, "could not have the system look after a connection");
+    }
+    let opened = tokio::select! {
+        biased;
+        opened = port.open(wire, peer, place, options) => opened,
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    match opened {
+        Ok((opened, place)) => connection::serve(opened, place, door, options, stop).await,
+        Err(why) => {
+            metrics.count_unopened(why.reason());
+            tracing::debug!(%peer, %why, "a connection ended before its first request");
+        }
     }
 }

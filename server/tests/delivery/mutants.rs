@@ -3,6 +3,7 @@
 use leasehold_core::mutant::{Mutant, OF_DELIVERY, switch};
 
 use crate::socket::{VERSIONS, gone_after_the_answer, stuck_on_http1, stuck_on_http2};
+use crate::way::Way;
 use crate::{Outcome, door};
 
 /// The first scenario that goes wrong.
@@ -11,10 +12,10 @@ async fn socket(mutant: Mutant) -> Outcome {
     switch(Some(mutant));
     let outcome = async {
         for version in VERSIONS {
-            gone_after_the_answer(version).await?;
+            gone_after_the_answer(Way::Clear, version).await?;
         }
-        stuck_on_http1().await?;
-        stuck_on_http2().await
+        stuck_on_http1(Way::Clear).await?;
+        stuck_on_http2(Way::Clear).await
     }
     .await;
     switch(None);

@@ -1,11 +1,8 @@
 //! What becomes of a grant when its connection ends.
 
-use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -13,9 +10,9 @@ use hyper::body::Bytes;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use leasehold_testkit::{Client, Local, Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::way::{Connected, Gate, Scene, WAYS, Way};
 use crate::{Outcome, PATIENCE, is_held, until, until_alone, wanted};
 
 /// So many locks in one request, so that its answer is long.
@@ -23,78 +20,12 @@ const GROUP: usize = 64;
 /// More groups than any buffer takes the answers of.
 const GROUPS_MAX: usize = 200;
 
-/// Takes so little at once that not much is needed to fill it.
-async fn narrow(address: SocketAddr) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    socket.connect(address).await.unwrap()
-}
-
-/// Breaks the connection: whatever is still under way is lost.
-fn break_off(stream: TcpStream) {
-    stream.set_zero_linger().unwrap();
-}
-
 fn post(path: &str, body: &Value) -> String {
     let body = body.to_string();
     format!(
         "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
-}
-
-/// A connection that reads nothing while its gate is shut, and breaks when the gate does.
-struct Gated {
-    stream: TcpStream,
-    gate: Arc<Gate>,
-}
-
-#[derive(Default)]
-struct Gate {
-    is_shut: AtomicBool,
-    is_broken: AtomicBool,
-    reader: Mutex<Option<Waker>>,
-}
-
-impl AsyncRead for Gated {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        *self.gate.reader.lock().unwrap() = Some(context.waker().clone());
-        if self.gate.is_broken.load(SeqCst) {
-            return Poll::Ready(Err(ErrorKind::ConnectionAborted.into()));
-        }
-        if self.gate.is_shut.load(SeqCst) {
-            return Poll::Pending;
-        }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Gated {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }
 
 /// A client of HTTP/2.
@@ -106,21 +37,16 @@ struct Http2 {
 }
 
 impl Http2 {
-    async fn connect(address: SocketAddr) -> Self {
-        let stream = narrow(address).await;
-        let port = stream.local_addr().unwrap().port();
-        // Dropped, it is broken off.
-        stream.set_zero_linger().unwrap();
-        let gate = Arc::<Gate>::default();
-        let gated = TokioIo::new(Gated { stream, gate: gate.clone() });
+    async fn connect(scene: &Scene) -> Self {
+        let Connected { stream, gate, port } = scene.connect().await;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .initial_connection_window_size(1 << 30)
             .initial_stream_window_size(1 << 30)
-            .handshake(gated)
+            .handshake(TokioIo::new(stream))
             .await
             .unwrap();
         tokio::spawn(connection);
-        Self { sender, gate, address, port }
+        Self { sender, gate, address: scene.address, port }
     }
 
     /// Returns with the answer, once it is there.
@@ -140,9 +66,7 @@ impl Http2 {
     }
 
     fn break_off(self) {
-        self.gate.is_broken.store(true, SeqCst);
-        let reader = self.gate.reader.lock().unwrap().take();
-        reader.unwrap().wake();
+        self.gate.break_off();
     }
 }
 
@@ -156,8 +80,9 @@ pub(crate) enum Version {
 pub(crate) const VERSIONS: [Version; 2] = [Version::Http1, Version::Http2];
 
 /// Whoever breaks its connection before its lock is free does not keep those behind it waiting.
-pub(crate) async fn gone_before_the_answer(version: Version) -> Outcome {
-    let local = Local::ephemeral().await;
+pub(crate) async fn gone_before_the_answer(way: Way, version: Version) -> Outcome {
+    let scene = Scene::new(way).await;
+    let local = &scene.local;
     for n in 0..20 {
         let lock = format!("db-{n}");
         let n_waiting = async |n: u64| {
@@ -174,12 +99,13 @@ pub(crate) async fn gone_before_the_answer(version: Version) -> Outcome {
         let (mut http1, mut http2) = (None, None);
         match version {
             Version::Http1 => {
-                let mut stream = TcpStream::connect(local.address).await.unwrap();
-                stream.write_all(post(&path, &body).as_bytes()).await.unwrap();
-                http1 = Some(stream);
+                let mut connected = scene.connect().await;
+                connected.stream.write_all(post(&path, &body).as_bytes()).await.unwrap();
+                connected.stream.flush().await.unwrap();
+                http1 = Some(connected);
             }
             Version::Http2 => {
-                let client = Http2::connect(local.address).await;
+                let client = Http2::connect(&scene).await;
                 drop(client.send("POST", &path, body.to_string()));
                 http2 = Some(client);
             }
@@ -191,27 +117,30 @@ pub(crate) async fn gone_before_the_answer(version: Version) -> Outcome {
         });
         n_waiting(2).await?;
         // Not waited for: the server may learn of both at the same time.
-        http1.into_iter().for_each(break_off);
+        drop(http1);
         if let Some(http2) = http2 {
             http2.break_off();
             tokio::task::yield_now().await;
         }
         local.client.release(&held, json!({})).await;
         let served = tokio::time::timeout(PATIENCE, live).await;
-        let status = served.map_err(|_| format!("{version:?}, {n}: the dead one has the lock"))?;
-        assert_eq!(status.unwrap(), 200, "{version:?}, {n}");
+        let status =
+            served.map_err(|_| format!("{way:?}, {version:?}, {n}: the dead one has the lock"))?;
+        assert_eq!(status.unwrap(), 200, "{way:?}, {version:?}, {n}");
     }
     Ok(())
 }
 
 /// Whoever was told keeps its lock, gone or not, until its time is over.
-pub(crate) async fn gone_after_the_answer(version: Version) -> Outcome {
-    let local = Local::ephemeral().await;
+pub(crate) async fn gone_after_the_answer(way: Way, version: Version) -> Outcome {
+    let scene = Scene::new(way).await;
+    let local = &scene.local;
     match version {
         Version::Http1 => {
-            let mut stream = TcpStream::connect(local.address).await.unwrap();
+            let Connected { mut stream, .. } = scene.connect().await;
             let request = post("/v1/locks/db/acquire", &wanted("a", 0));
             stream.write_all(request.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
             let mut answer = String::new();
             while !answer.ends_with('}') {
                 let mut bytes = [0; 1024];
@@ -219,21 +148,21 @@ pub(crate) async fn gone_after_the_answer(version: Version) -> Outcome {
                 answer += str::from_utf8(&bytes[..n]).unwrap();
             }
             assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-            break_off(stream);
+            drop(stream);
         }
         Version::Http2 => {
-            let client = Http2::connect(local.address).await;
+            let client = Http2::connect(&scene).await;
             let answer = client.send("POST", "/v1/locks/db/acquire", wanted("a", 0).to_string());
             assert_eq!(answer.await.unwrap(), Some(200));
             client.break_off();
         }
     }
-    until_alone(&local).await?;
-    if !is_held(&local, "db").await {
-        return Err(format!("{version:?}: given back though its client knows of it"));
+    until_alone(local).await?;
+    if !is_held(local, "db").await {
+        return Err(format!("{way:?}, {version:?}: given back though its client knows of it"));
     }
     local.advance_ms(crate::TTL_MS);
-    until("it has expired", async || !is_held(&local, "db").await).await
+    until("it has expired", async || !is_held(local, "db").await).await
 }
 
 /// The name of a lock of a group: long, so that the answer is.
@@ -257,16 +186,18 @@ async fn n_granted(local: &Local) -> usize {
 
 /// Requests for several locks, one after the other, to a client that reads nothing: at some point an answer is written
 /// in part. Only what it grants is given back, and all of it.
-pub(crate) async fn stuck_on_http1() -> Outcome {
-    let local = Local::ephemeral().await;
-    let mut stream = narrow(local.address).await;
-    let (_, mut writing) = stream.split();
+pub(crate) async fn stuck_on_http1(way: Way) -> Outcome {
+    let scene = Scene::new(way).await;
+    let local = &scene.local;
+    let Connected { stream, .. } = scene.connect().await;
+    let (reading, mut writing) = tokio::io::split(stream);
     let requests = async {
         for group in 0..GROUPS_MAX {
             let locks: Vec<_> = (0..GROUP).map(|n| json!({"lock_name": name(group, n)})).collect();
             let mut body = wanted("a", 0);
             body["locks"] = locks.into();
             let _ = writing.write_all(post("/v1/acquire", &body).as_bytes()).await;
+            let _ = writing.flush().await;
         }
         std::future::pending().await
     };
@@ -275,7 +206,7 @@ pub(crate) async fn stuck_on_http1() -> Outcome {
         let mut n_before = 0;
         until("an answer is stuck", async || {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let n = n_granted(&local).await;
+            let n = n_granted(local).await;
             let is_stuck = n > 0 && n == n_before;
             n_before = n;
             is_stuck
@@ -286,17 +217,17 @@ pub(crate) async fn stuck_on_http1() -> Outcome {
         () = requests => {}
         stuck = stuck => stuck?,
     }
-    break_off(stream);
-    until_alone(&local).await?;
-    let n = n_granted(&local).await;
+    drop(reading.unsplit(writing));
+    until_alone(local).await?;
+    let n = n_granted(local).await;
     assert!(n < GROUPS_MAX, "all answers fit: there was nothing to see");
     for group in 0..n {
         let is_last = group == n - 1;
         for member in [0, GROUP / 2, GROUP - 1] {
             if is_last {
-                until("the last is given back", async || !fate(&local, group, member).await.1)
+                until("the last is given back", async || !fate(local, group, member).await.1)
                     .await?;
-            } else if !fate(&local, group, member).await.1 {
+            } else if !fate(local, group, member).await.1 {
                 return Err(format!("group {group} of {n} was told, and is given back"));
             }
         }
@@ -316,9 +247,10 @@ fn n_unsent(port: u16, peer: u16) -> u64 {
 }
 
 /// A grant behind answers that nobody reads.
-pub(crate) async fn stuck_on_http2() -> Outcome {
-    let local = Local::ephemeral().await;
-    let client = Http2::connect(local.address).await;
+pub(crate) async fn stuck_on_http2(way: Way) -> Outcome {
+    let scene = Scene::new(way).await;
+    let local = &scene.local;
+    let client = Http2::connect(&scene).await;
     assert_eq!(client.send("GET", "/healthz", String::new()).await.unwrap(), Some(200));
     client.gate.is_shut.store(true, SeqCst);
     // Longer together than any buffer is.
@@ -334,38 +266,47 @@ pub(crate) async fn stuck_on_http2() -> Outcome {
     let mut n_before = 0;
     until("the system takes no more", async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let n = n_unsent(local.address.port(), client.port);
+        let n = n_unsent(scene.address.port(), client.port);
         let is_stuck = n > 0 && n == n_before;
         n_before = n;
         is_stuck
     })
     .await?;
     drop(client.send("POST", "/v1/locks/db/acquire", wanted("a", 0).to_string()));
-    until("it is granted", async || is_held(&local, "db").await).await?;
+    until("it is granted", async || is_held(local, "db").await).await?;
     client.break_off();
-    until("it is given back", async || !is_held(&local, "db").await).await
+    until("it is given back", async || !is_held(local, "db").await).await
+}
+
+/// Everybody, every way.
+fn all() -> impl Iterator<Item = (Way, Version)> {
+    WAYS.into_iter().flat_map(|way| VERSIONS.map(|version| (way, version)))
 }
 
 #[tokio::test]
 async fn a_grant_is_given_back_if_its_client_is_gone_before_the_answer_is_written() {
-    for version in VERSIONS {
-        gone_before_the_answer(version).await.unwrap();
+    for (way, version) in all() {
+        gone_before_the_answer(way, version).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_grant_is_kept_if_its_client_goes_after_the_answer() {
-    for version in VERSIONS {
-        gone_after_the_answer(version).await.unwrap();
+    for (way, version) in all() {
+        gone_after_the_answer(way, version).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_grant_in_an_answer_that_was_written_in_part_is_given_back_whole() {
-    stuck_on_http1().await.unwrap();
+    for way in WAYS {
+        stuck_on_http1(way).await.unwrap();
+    }
 }
 
 #[tokio::test]
 async fn a_grant_behind_answers_that_nobody_reads_is_given_back() {
-    stuck_on_http2().await.unwrap();
+    for way in WAYS {
+        stuck_on_http2(way).await.unwrap();
+    }
 }

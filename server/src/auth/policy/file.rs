@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use leasehold_core::Quota as Allowed;
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use toml::Spanned;
 use toml::value::{Datetime, Offset};
 
 use super::key::{self, Key};
+use super::mtls::{Mtls, Named};
 use super::oidc::{self, OidcEntry};
 use super::pattern::Pattern;
 use super::proxy::{self, ProxyEntry};
@@ -37,6 +39,7 @@ struct AuthFile {
     #[serde(default)]
     public: Vec<Spanned<String>>,
     public_url: Option<Spanned<String>>,
+    mtls: Option<MtlsEntry>,
     #[serde(default)]
     oidc: Vec<Spanned<OidcEntry>>,
     proxy: Option<Spanned<ProxyEntry>>,
@@ -44,6 +47,14 @@ struct AuthFile {
     rule: Vec<Spanned<RuleEntry>>,
     #[serde(default)]
     quota: Vec<Spanned<QuotaEntry>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct MtlsEntry {
+    ca_file: Spanned<String>,
+    principal: Spanned<String>,
+    required: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -200,6 +211,10 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
     for name in &file.key_files {
         read_keys(&beside.source(name)?, &mut keys)?;
     }
+    let mtls = match &file.mtls {
+        Some(entry) => Some(Arc::new(mtls(&source, &mut beside, entry)?)),
+        None => None,
+    };
     let known_by = file.public_url.as_ref();
     let issuers = oidc::read(&source, &mut beside, &file.oidc, known_by)?;
     let proxy = file.proxy.as_ref().map(|entry| proxy::read(&source, &mut beside, entry));
@@ -215,8 +230,20 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
         quotas,
         public: public(&source, &file.public)?,
         public_url: public_url(&source, file.public_url)?,
+        mtls,
         hash: key::hex(&hash),
     })
+}
+
+fn mtls(source: &Source, beside: &mut Beside<'_>, entry: &MtlsEntry) -> Result<Mtls, String> {
+    let MtlsEntry { ca_file, principal, required } = entry;
+    let wrong = |why: String| source.wrong(principal, format!("mtls: {why}"));
+    let named = Named::parse(principal.get_ref()).map_err(wrong)?;
+    let ca = beside
+        .source(ca_file.get_ref())
+        .map_err(|why| source.wrong(ca_file, format!("mtls: ca-file: {why}")))?;
+    Mtls::new(&ca.text, named, *required)
+        .map_err(|why| source.wrong(ca_file, format!("mtls: ca-file {}: {why}", ca.path.display())))
 }
 
 fn public(source: &Source, words: &[Spanned<String>]) -> Result<Public, String> {
@@ -278,7 +305,7 @@ fn check_who(source: &Source, what: &str, who: &[Spanned<String>]) -> Result<(),
         Some(word) => {
             let text = word.get_ref();
             let why = format!(
-                "{what}: {text:?} is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, anonymous or *"
+                "{what}: {text:?} is no principal; write key:NAME, OIDCNAME:SUB, proxy:USER, mtls:NAME, anonymous or *"
             );
             Err(source.wrong(word, why))
         }

@@ -2,6 +2,7 @@
 
 mod file;
 mod key;
+mod mtls;
 mod oidc;
 mod pattern;
 mod proxy;
@@ -11,12 +12,14 @@ pub(crate) mod url;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use leasehold_core::LockKey;
 
 pub(crate) use file::{NAME_BYTES_MAX, Secret};
 pub(crate) use key::{Key, hex, unhex};
 pub use key::{NewKey, PREFIX};
+pub(crate) use mtls::{DISTRUSTED, Mtls};
 pub(crate) use oidc::{KeySource, Login, Oidc};
 pub(crate) use proxy::{From, Proxy};
 use quota::Quota;
@@ -34,6 +37,7 @@ pub struct Policy {
     quotas: Vec<Quota>,
     public: Public,
     public_url: Option<String>,
+    mtls: Option<Arc<Mtls>>,
     hash: String,
 }
 
@@ -77,6 +81,16 @@ impl Policy {
         self.public_url.as_deref()
     }
 
+    /// Whose certificates clients may show, if any.
+    pub(crate) fn mtls(&self) -> Option<&Arc<Mtls>> {
+        self.mtls.as_ref()
+    }
+
+    /// Is somebody known by a certificate, not by a key?
+    pub(crate) fn is_of_certificate(principal: &str) -> bool {
+        principal.starts_with(mtls::OF_CERTIFICATES)
+    }
+
     /// Whose tokens are believed.
     pub(crate) fn issuers(&self) -> &[Oidc] {
         &self.issuers
@@ -95,8 +109,12 @@ impl Policy {
         is_good.then(|| Principal::of_key(&key.name, id))
     }
 
-    /// Is the key with this id, by which somebody was let in before, still there and still theirs?
+    /// Is the key with this id, by which somebody was let in before, still there and still theirs? Whoever was let in
+    /// by a certificate still is as long as what is said of certificates is the same.
     pub(crate) fn has_key(&self, id: &str, principal: &str, wall_ms: i64) -> bool {
+        if Self::is_of_certificate(principal) {
+            return self.mtls.as_ref().is_some_and(|mtls| mtls.id() == id);
+        }
         let key = self.keys.get(id).filter(|key| !key.is_expired(wall_ms));
         key.is_some_and(|key| principal.strip_prefix("key:") == Some(&*key.name))
     }
@@ -110,7 +128,8 @@ impl Policy {
     /// rule for groups counts for everybody who could be in one.
     pub(crate) fn could_acquire(&self, name: &str, lock: &LockKey) -> bool {
         let who = Principal::named(name, &[]);
-        let has_groups = !who.is_anonymous() && !name.starts_with("key:");
+        let has_groups =
+            !who.is_anonymous() && !name.starts_with("key:") && !Self::is_of_certificate(name);
         self.rules.iter().any(|rule| {
             rule.grants(Right::Acquire)
                 && rule.covers(&lock.namespace, &lock.name)

@@ -37,7 +37,8 @@ impl FromRequestParts<App> for Base {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self(forwarded::base(parts, Arrival::of(parts).peer, &app.http.trusted_proxies)))
+        let Arrival { peer, link, .. } = Arrival::of(parts);
+        Ok(Self(forwarded::base(parts, *peer, link.is_tls, &app.http.trusted_proxies)))
     }
 }
 

@@ -55,7 +55,7 @@ impl FromRequestParts<App> for Claimed {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
         let arrival = Arrival::of(parts);
         let (caller, is_near) =
-            (arrival.caller.clone(), arrival.peer.0.to_canonical().is_loopback());
+            (arrival.caller.clone(), arrival.peer.address().to_canonical().is_loopback());
         Ok(Self { headers: parts.headers.clone(), caller, is_near })
     }
 }

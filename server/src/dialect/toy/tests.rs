@@ -19,7 +19,9 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
     Settings {
         dialects,
         dialect,
-        listen: any,
+        listen: vec![http::Listen::Http(any)],
+        metrics_listen: None,
+        tls: None,
         data: None,
         files: None,
         backup: None,
@@ -54,18 +56,20 @@ async fn a_folder_and_a_line_are_all_a_dialect_takes() {
     let toy: Dialect = "toy".parse().expect("its name is known");
     assert_eq!((toy, toy.number()), (Dialect::Toy, leasehold_core::Dialect(255)));
     let server = Server::start(settings(vec![toy, Dialect::Files])).await.expect("a start");
+    let address = server.address().expect("it listens");
     for method in ["GET", "GREET"] {
-        let answer = send(server.address, &request(method)).await;
+        let answer = send(address, &request(method)).await;
         assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("hello"), "{answer}");
     }
     let listening = server.listening(toy).expect("it listens on its own");
     assert_eq!(send(listening, "ann\n").await, "hello, ann\n");
     let contract = "GET /openapi.json HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-    assert!(send(server.address, contract).await.contains("\"/toy\""), "it has a chapter");
+    assert!(send(address, contract).await.contains("\"/toy\""), "it has a chapter");
     server.stop().await.expect("a good end");
     // Its word is nobody's file, on or off.
     let server = Server::start(settings(vec![Dialect::Files])).await.expect("a start");
-    assert!(send(server.address, &request("GET")).await.starts_with("HTTP/1.1 404 "));
+    let address = server.address().expect("it listens");
+    assert!(send(address, &request("GET")).await.starts_with("HTTP/1.1 404 "));
     assert!(server.listening(toy).is_none());
     server.stop().await.expect("a good end");
 }

@@ -1,0 +1,91 @@
+//! Settings of TLS, Unix sockets, load balancers and the listener for metrics.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use leasehold_server::http::{self, Listen, TlsFiles};
+
+use crate::duration::DurationArg;
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Transport")]
+pub(super) struct TransportArgs {
+    /// The server's certificate in PEM, followed by those between it and its CA. Read again when it changes.
+    #[arg(long, env = "LEASEHOLD_TLS_CERT_FILE")]
+    tls_cert_file: Option<PathBuf>,
+    /// The private key of that certificate in PEM.
+    #[arg(long, env = "LEASEHOLD_TLS_KEY_FILE")]
+    tls_key_file: Option<PathBuf>,
+    /// Where only /metrics and health checks are answered, to everybody who asks.
+    #[arg(long, env = "LEASEHOLD_METRICS_LISTEN")]
+    pub(super) metrics_listen: Option<Listen>,
+    /// Who may connect to the Unix sockets: the mode of their files, in octal.
+    #[arg(long, env = "LEASEHOLD_UNIX_SOCKET_MODE", default_value = "0660", value_parser = mode)]
+    unix_socket_mode: u32,
+    /// Addresses or networks of load balancers that begin every connection with a PROXY protocol header. They must send
+    /// one, and nobody else is believed.
+    #[arg(long, env = "LEASEHOLD_PROXY_PROTOCOL_FROM", value_delimiter = ',', value_parser = http::parse_network)]
+    proxy_protocol_from: Vec<http::IpNet>,
+    /// How long a TLS handshake and a PROXY protocol header may take.
+    #[arg(long, env = "LEASEHOLD_HANDSHAKE_TIMEOUT", default_value = "5s")]
+    handshake_timeout: DurationArg,
+    /// Most handshakes under way. If there are more, the one that takes longest is given up.
+    #[arg(long, env = "LEASEHOLD_HANDSHAKES_MAX", default_value_t = 1000,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    handshakes_max: u32,
+}
+
+impl TransportArgs {
+    /// Says which certificate is missing, or was given for nothing.
+    pub(super) fn check(&self, listen: &[Listen]) -> Result<(), String> {
+        let mut all = listen.iter().chain(&self.metrics_listen);
+        let tls = all.find(|listen| listen.is_tls());
+        match (&self.tls_cert_file, &self.tls_key_file, tls) {
+            (Some(_), None, _) => Err("--tls-cert-file needs --tls-key-file".into()),
+            (None, Some(_), _) => Err("--tls-key-file needs --tls-cert-file".into()),
+            (None, None, Some(listen)) => Err(format!(
+                "--listen {listen} needs a certificate: --tls-cert-file and --tls-key-file"
+            )),
+            (Some(_), Some(_), None) => {
+                Err("--tls-cert-file is given, but no --listen begins with https://".into())
+            }
+            (Some(_), Some(_), Some(_)) => self.files().iter().try_for_each(TlsFiles::check),
+            (None, None, None) => Ok(()),
+        }
+    }
+
+    pub(super) fn files(&self) -> Option<TlsFiles> {
+        let (certificate, key) = (self.tls_cert_file.clone()?, self.tls_key_file.clone()?);
+        Some(TlsFiles { certificate, key })
+    }
+
+    pub(super) fn options(&self, options: http::Options) -> http::Options {
+        http::Options {
+            handshake_timeout: self.handshake_timeout.0,
+            handshakes_max: self.handshakes_max as usize,
+            proxy_protocol_from: self.proxy_protocol_from.as_slice().into(),
+            unix_socket_mode: self.unix_socket_mode,
+            ..options
+        }
+    }
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    // With the zero, so that nobody can mean a decimal number.
+    let octal = text.strip_prefix('0').and_then(|text| u32::from_str_radix(text, 8).ok());
+    octal.filter(|mode| *mode <= 0o777).ok_or_else(|| "is not a mode such as \"0660\"".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_octal() {
+        assert_eq!(mode("0660"), Ok(0o660));
+        assert_eq!(mode("0777"), Ok(0o777));
+        for text in ["", "0", "08", "01777", "-1", "rw", "660", "432"] {
+            assert!(mode(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! TLS: whom we believe, what we show, and what went wrong in words.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use crate::Error;
+
+/// Whom to believe, and what to show.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trust {
+    /// Certificates that count as CAs, instead of those the system knows.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Our certificate and its key.
+    pub(crate) client: Option<(PathBuf, PathBuf)>,
+}
+
+/// The settings of every connection over TLS. If there is none, nothing is read.
+pub(crate) fn config(trust: &Trust, http2: bool, is_used: bool) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let unusable = |error: rustls::Error| Error::Invalid(format!("TLS cannot be used: {error}"));
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let builder = match &trust.ca_file {
+        _ if !is_used => builder.with_root_certificates(RootCertStore::empty()),
+        Some(file) => builder.with_root_certificates(roots(file)?),
+        None => builder.with_platform_verifier().map_err(|error| {
+            let why = "the CA certificates of this system cannot be read";
+            Error::Invalid(format!("{why}: {error}; give those to believe as CA file (--ca-file)"))
+        })?,
+    };
+    let mut config = match &trust.client {
+        Some((certificate, key)) if is_used => {
+            let wrong = |error: rustls::Error| invalid(certificate, error);
+            let (chain, private) = (chain(certificate)?, private(key)?);
+            builder.with_client_auth_cert(chain, private).map_err(wrong)?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    if !http2 {
+        config.alpn_protocols.push(b"http/1.1".to_vec());
+    }
+    Ok(config)
+}
+
+fn roots(file: &Path) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(file)? {
+        roots.add(certificate).map_err(|error| invalid(file, error))?;
+    }
+    Ok(roots)
+}
+
+fn chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let text = std::fs::read(file).map_err(|error| invalid(file, error))?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|error| invalid(file, error))?;
+    if chain.is_empty() {
+        return Err(invalid(file, "has no certificate in PEM"));
+    }
+    Ok(chain)
+}
+
+fn private(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    let text = std::fs::read(file).map_err(|error| invalid(file, error))?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| invalid(file, error))
+}
+
+fn invalid(file: &Path, why: impl std::fmt::Display) -> Error {
+    Error::Invalid(format!("{}: {why}", file.display()))
+}
+
+/// What TLS has against it, wherever in the chain of reasons it says so.
+pub(crate) fn cause<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// What it means and what to do, for people.
+pub(crate) fn explain(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(why) => explain_certificate(why),
+        rustls::Error::AlertReceived(alert) => explain_alert(*alert),
+        rustls::Error::InvalidMessage(_) => {
+            "the server does not speak TLS there; is the URL to begin with http://?".into()
+        }
+        rustls::Error::PeerIncompatible(_) => {
+            format!("the server and this client have no kind of TLS in common: {error}")
+        }
+        error => format!("TLS: {error}"),
+    }
+}
+
+fn explain_certificate(why: &CertificateError) -> String {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the server's certificate has expired; it has to be renewed there (or the clock here is wrong)".into()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid yet; is the clock of this machine right?".into()
+        }
+        CertificateError::UnknownIssuer => {
+            "the server's certificate is signed by an authority that is not trusted here; give the certificate of that \
+             CA as CA file (--ca-file, LEASEHOLD_CA_FILE)"
+                .into()
+        }
+        CertificateError::NotValidForName => {
+            "the server's certificate is for another name; use a name that it has in the URL".into()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => format!(
+            "the server's certificate is not for {:?}, but for {}; use one of these in the URL",
+            expected.to_str(),
+            presented.join(", ")
+        ),
+        CertificateError::Revoked => "the server's certificate was revoked".into(),
+        why => format!("the server's certificate cannot be trusted: {why:?}"),
+    }
+}
+
+fn explain_alert(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::CertificateRequired => {
+            "the server requires a client certificate (--client-cert-file, --client-key-file)".into()
+        }
+        AlertDescription::UnknownCA | AlertDescription::DecryptError => {
+            "the server does not trust the CA that signed the client certificate (--client-cert-file)".into()
+        }
+        AlertDescription::CertificateExpired => {
+            "the client certificate has expired (--client-cert-file)".into()
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::AccessDenied => {
+            format!("the server refuses the client certificate (--client-cert-file): {alert:?}")
+        }
+        alert => format!("the server refuses TLS: {alert:?}"),
+    }
+}
+
+/// Was the connection refused in its handshake? Then no request was looked at, also if one was on its way already: in
+/// TLS 1.3 the client may send before its certificate was looked at.
+pub(crate) fn is_refused(error: &rustls::Error) -> bool {
+    use AlertDescription as Alert;
+    match error {
+        rustls::Error::InvalidCertificate(_) | rustls::Error::PeerIncompatible(_) => true,
+        rustls::Error::AlertReceived(alert) => matches!(
+            alert,
+            Alert::CertificateRequired
+                | Alert::UnknownCA
+                | Alert::BadCertificate
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::AccessDenied
+                | Alert::DecryptError
+                | Alert::HandshakeFailure
+                | Alert::ProtocolVersion
+                | Alert::NoApplicationProtocol
+        ),
+        _ => false,
+    }
+}

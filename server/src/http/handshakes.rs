@@ -1,0 +1,87 @@
+//! Connections that cannot send a request yet: those whose TLS handshake or PROXY header is under way.
+//!
+//! There may be so many. If there are more, the one that has taken longest is given up: whoever is slow on purpose
+//! keeps nobody out who is not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+
+use crate::sync::lock;
+
+/// All that are under way.
+pub(crate) struct Handshakes {
+    n_max: usize,
+    under_way: Mutex<UnderWay>,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    /// In the order they began.
+    all: BTreeMap<u64, Arc<Notify>>,
+    n_begun: u64,
+}
+
+/// One of them, until it is dropped.
+pub(super) struct Handshake {
+    handshakes: Arc<Handshakes>,
+    number: u64,
+    shed: Arc<Notify>,
+}
+
+impl Handshakes {
+    pub(crate) fn new(n_max: usize) -> Arc<Self> {
+        Arc::new(Self { n_max: n_max.max(1), under_way: Mutex::default() })
+    }
+
+    pub(super) fn begin(self: &Arc<Self>) -> Handshake {
+        let mut under_way = lock(&self.under_way);
+        if under_way.all.len() >= self.n_max
+            && let Some((_, oldest)) = under_way.all.pop_first()
+        {
+            oldest.notify_one();
+        }
+        let (number, shed) = (under_way.n_begun, Arc::new(Notify::new()));
+        under_way.n_begun += 1;
+        under_way.all.insert(number, shed.clone());
+        drop(under_way);
+        Handshake { handshakes: self.clone(), number, shed }
+    }
+}
+
+impl Handshake {
+    /// Returns when it has to make room for another.
+    pub(super) async fn until_shed(&self) {
+        self.shed.notified().await;
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        lock(&self.handshakes.under_way).all.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_one_that_takes_longest_makes_room() {
+        let handshakes = Handshakes::new(2);
+        let is_shed = async |handshake: &Handshake| {
+            tokio::time::timeout(Duration::from_millis(1), handshake.until_shed()).await.is_ok()
+        };
+        let (first, second) = (handshakes.begin(), handshakes.begin());
+        assert!(!is_shed(&first).await);
+        let third = handshakes.begin();
+        assert!(is_shed(&first).await && !is_shed(&second).await);
+        drop((first, second));
+        let fourth = handshakes.begin();
+        assert!(!is_shed(&third).await && !is_shed(&fourth).await);
+        assert_eq!(lock(&handshakes.under_way).all.len(), 2);
+    }
+}

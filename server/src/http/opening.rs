@@ -1,0 +1,158 @@
+//! What comes before the first request: the PROXY header of a load balancer, and the handshake of TLS.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::Options;
+use super::forwarded::is_in;
+use super::handshakes::Handshakes;
+use super::line::Line;
+use super::places::Place;
+use super::proxy_header;
+use super::tls::{self, Tls};
+use super::wire::Wire;
+use crate::door::{Link, Peer, Visitor};
+
+/// A listener, as its connections know it.
+pub(crate) struct Port {
+    /// What it is encrypted by, if it is.
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// Of a Unix socket.
+    pub(crate) unix_path: Option<Arc<Path>>,
+    /// It only answers `/metrics` and health checks.
+    pub(crate) is_for_metrics: bool,
+    /// Those under way, of all listeners.
+    pub(crate) handshakes: Arc<Handshakes>,
+}
+
+/// A connection that can be spoken over.
+pub(super) struct Opened {
+    pub(super) line: Line,
+    pub(super) visitor: Visitor,
+    /// Rings when whoever was let in by a certificate may not be any more.
+    pub(super) ca_version: Option<watch::Receiver<u64>>,
+}
+
+/// Why a connection was given up before its first request.
+#[derive(Debug)]
+pub(super) enum Unopened {
+    /// It took too long.
+    Timeout,
+    /// It had to make room.
+    Shed,
+    /// Its PROXY header is missing or wrong.
+    ProxyHeader(io::Error),
+    /// TLS did not come about.
+    Tls(io::Error),
+}
+
+impl Unopened {
+    /// As it is counted.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Unopened::Timeout => "timeout",
+            Unopened::Shed => "shed",
+            Unopened::ProxyHeader(_) => "proxy_header",
+            Unopened::Tls(_) => "tls",
+        }
+    }
+}
+
+impl fmt::Display for Unopened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unopened::Timeout => f.write_str("the handshake took too long (handshake-timeout)"),
+            Unopened::Shed => f.write_str("others needed its place (handshakes-max)"),
+            Unopened::ProxyHeader(error) => write!(f, "PROXY protocol: {error}"),
+            Unopened::Tls(error) => write!(f, "TLS: {error}"),
+        }
+    }
+}
+
+impl Port {
+    /// Opens a connection, within the time it has.
+    pub(super) async fn open(
+        &self,
+        wire: Wire,
+        peer: Peer,
+        place: Place,
+        options: &Options,
+    ) -> Result<(Opened, Place), Unopened> {
+        let link = Link {
+            is_tls: self.tls.is_some(),
+            unix_path: self.unix_path.clone(),
+            certificate: None,
+            is_for_metrics: self.is_for_metrics,
+        };
+        let has_header =
+            wire.socket().tcp().is_some() && is_in(&options.proxy_protocol_from, peer.address());
+        if self.tls.is_none() && !has_header {
+            return Ok(opened(Line::clear(wire), peer, place, link, None));
+        }
+        let handshake = self.handshakes.begin();
+        let activity = place.activity.clone();
+        let opening = async {
+            let (peer, place) =
+                if has_header { believe_header(&wire, peer, place).await? } else { (peer, place) };
+            self.secure(wire, peer, place, link).await
+        };
+        tokio::select! {
+            biased;
+            () = handshake.until_shed() => Err(Unopened::Shed),
+            () = activity.until_shed() => Err(Unopened::Shed),
+            opened = tokio::time::timeout(options.handshake_timeout, opening) => {
+                opened.map_err(|_| Unopened::Timeout)?
+            }
+        }
+    }
+
+    async fn secure(
+        &self,
+        wire: Wire,
+        peer: Peer,
+        place: Place,
+        mut link: Link,
+    ) -> Result<(Opened, Place), Unopened> {
+        let Some(tls) = &self.tls else {
+            return Ok(opened(Line::clear(wire), peer, place, link, None));
+        };
+        let terms = tls.terms();
+        let secured = terms.acceptor.accept(wire).await.map_err(Unopened::Tls)?;
+        if let (Some(mtls), [certificate, ..]) =
+            (&terms.mtls, secured.get_ref().1.peer_certificates().unwrap_or_default())
+        {
+            let unread = || io::Error::other("the client's certificate cannot be read");
+            let names = tls::names(certificate, mtls).ok_or_else(unread);
+            link.certificate = Some(Arc::new(names.map_err(Unopened::Tls)?));
+        }
+        let ca_version = terms.mtls.map(|_| terms.ca_version);
+        Ok(opened(Line::secured(secured), peer, place, link, ca_version))
+    }
+}
+
+fn opened(
+    line: Line,
+    peer: Peer,
+    place: Place,
+    link: Link,
+    ca_version: Option<watch::Receiver<u64>>,
+) -> (Opened, Place) {
+    let visitor = Visitor { peer, link, is_restricted: place.is_restricted() };
+    (Opened { line, visitor, ca_version }, place)
+}
+
+/// Whom a load balancer speaks for, with a place of its own.
+async fn believe_header(wire: &Wire, peer: Peer, place: Place) -> Result<(Peer, Place), Unopened> {
+    let Some(stream) = wire.socket().tcp() else { return Ok((peer, place)) };
+    let source = proxy_header::read(stream).await.map_err(Unopened::ProxyHeader)?;
+    let Some(source) = source else { return Ok((peer, place)) };
+    let peer = Peer::Address(source);
+    let places = place.places().clone();
+    drop(place);
+    let place = places.enter(peer).map_err(|_| Unopened::Shed)?;
+    Ok((peer, place))
+}

@@ -1,0 +1,171 @@
+//! TLS: the certificate in force, and who may connect by theirs.
+//!
+//! Whoever connects is served by what is in force at that moment. Certificate and key are read again when they change,
+//! and the CA of clients with the auth file; connections that were let in by another CA are closed.
+
+mod names;
+mod pair;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::SingleCertAndKey;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use crate::auth::{Gate, Mtls};
+pub(super) use names::names;
+use pair::Pair;
+
+/// The certificate and its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// The certificate in PEM, followed by those between it and its CA.
+    pub certificate: PathBuf,
+    /// Its private key in PEM.
+    pub key: PathBuf,
+}
+
+impl Files {
+    /// Says what is wrong with them, if anything is.
+    pub fn check(&self) -> Result<(), String> {
+        Pair::read(self).map(drop)
+    }
+}
+
+/// What came of looking at the files again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Renewed {
+    /// They are as they were.
+    Same,
+    /// Something else is in force now.
+    New,
+    /// They cannot be used, for this reason; what was in force stays.
+    Bad(String),
+}
+
+/// What TLS listeners go by.
+pub(crate) struct Tls {
+    files: Files,
+    gate: Arc<Gate>,
+    current: RwLock<Current>,
+    /// How often the CA of clients was another.
+    ca_version: watch::Sender<u64>,
+    /// When the files were last read and good, in wall-clock milliseconds.
+    good_at: AtomicI64,
+}
+
+struct Current {
+    pair: Pair,
+    mtls: Option<Arc<Mtls>>,
+    config: Arc<ServerConfig>,
+}
+
+/// What a new connection is let in by.
+pub(super) struct Terms {
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) mtls: Option<Arc<Mtls>>,
+    /// Rings when the CA of clients is another.
+    pub(super) ca_version: watch::Receiver<u64>,
+}
+
+impl Tls {
+    /// Reads the files. An error says which of them is wrong, and how.
+    pub(crate) fn load(files: Files, gate: Arc<Gate>) -> Result<Arc<Self>, String> {
+        let pair = Pair::read(&files)?;
+        let mtls = gate.mtls();
+        let config = config(&pair, mtls.as_deref())?;
+        let current = RwLock::new(Current { pair, mtls, config });
+        let (ca_version, good_at) = (watch::Sender::new(0), AtomicI64::new(i64::MAX));
+        Ok(Arc::new(Self { files, gate, current, ca_version, good_at }))
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        // Before the rest: what changes in between rings.
+        let ca_version = self.ca_version.subscribe();
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let acceptor = TlsAcceptor::from(current.config.clone());
+        Terms { acceptor, mtls: current.mtls.clone(), ca_version }
+    }
+
+    /// Looks at the files again, and at the CA of the policy in force. This blocks.
+    pub(crate) fn renew(&self) -> Renewed {
+        let read = Pair::read(&self.files);
+        let mtls = self.gate.mtls();
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let is_other_ca = id(&mtls) != id(&current.mtls);
+        // A bad pair must not keep a CA in force that is not trusted any more.
+        let (pair, bad) = match read {
+            Ok(pair) => (pair, None),
+            Err(why) => (current.pair.clone(), Some(why)),
+        };
+        let is_same = pair.hash == current.pair.hash && !is_other_ca;
+        let renewed = if is_same {
+            Ok(Renewed::Same)
+        } else {
+            config(&pair, mtls.as_deref()).map(|config| {
+                *current = Current { pair, mtls, config };
+                Renewed::New
+            })
+        };
+        drop(current);
+        if is_other_ca && renewed == Ok(Renewed::New) {
+            self.ca_version.send_modify(|version| *version += 1);
+        }
+        match (bad, renewed) {
+            (Some(why), _) | (None, Err(why)) => Renewed::Bad(why),
+            (None, Ok(renewed)) => renewed,
+        }
+    }
+
+    /// For how long the files have been unusable, in milliseconds.
+    pub(crate) fn note(&self, renewed: &Renewed, wall_ms: i64) -> i64 {
+        if !matches!(renewed, Renewed::Bad(_)) {
+            self.good_at.store(wall_ms, Relaxed);
+            return 0;
+        }
+        // They were good at the start.
+        let _ = self.good_at.compare_exchange(i64::MAX, wall_ms, Relaxed, Relaxed);
+        wall_ms.saturating_sub(self.good_at.load(Relaxed)).max(0)
+    }
+}
+
+fn id(mtls: &Option<Arc<Mtls>>) -> Option<&str> {
+    mtls.as_deref().map(Mtls::id)
+}
+
+/// Both versions of TLS, HTTP/2 and HTTP/1.1. Nothing is taken before the handshake is over (0-RTT could be repeated).
+fn config(pair: &Pair, mtls: Option<&Mtls>) -> Result<Arc<ServerConfig>, String> {
+    let provider = provider();
+    let why = |error: rustls::Error| format!("TLS cannot be used: {error}");
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(why)?;
+    let builder = match mtls {
+        None => builder.with_no_client_auth(),
+        Some(mtls) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(mtls.roots(), provider);
+            let verifier =
+                if mtls.is_required() { verifier } else { verifier.allow_unauthenticated() };
+            let verifier = verifier.build().map_err(|error| format!("[mtls] ca-file: {error}"))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let resolver = SingleCertAndKey::from(pair.certified.clone());
+    let mut config = builder.with_cert_resolver(Arc::new(resolver));
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.max_early_data_size = 0;
+    if mtls.is_some() {
+        // Whoever resumes a session does not show its certificate again, and nobody would look whether it still counts.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+    Ok(Arc::new(config))
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}

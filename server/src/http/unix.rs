@@ -1,0 +1,64 @@
+//! Unix sockets: made with the rights that were set, and gone at the end.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+
+/// Whoever does not even refuse within this time is there.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// A Unix socket that is listened on. Dropped, its file is gone.
+pub(super) struct UnixSocket {
+    pub(super) listener: UnixListener,
+    path: PathBuf,
+    /// By this it is known to be ours still.
+    file: (u64, u64),
+}
+
+impl UnixSocket {
+    /// Listens at `path`. What a server that is gone has left there is replaced, anything else is left alone.
+    pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
+        remove_stale(path).await?;
+        let listener = UnixListener::bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        let file = identity(path)?;
+        Ok(Self { listener, path: path.into(), file })
+    }
+}
+
+impl Drop for UnixSocket {
+    fn drop(&mut self) {
+        // Another server may have taken the path over.
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let facts = fs::symlink_metadata(path)?;
+    Ok((facts.dev(), facts.ino()))
+}
+
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    let facts = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        facts => facts?,
+    };
+    if !facts.file_type().is_socket() {
+        let why = "there is a file that is no socket; it is left alone";
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
+    }
+    let in_use = || io::Error::new(ErrorKind::AddrInUse, "another server answers on this socket");
+    match tokio::time::timeout(ANSWER_WITHIN, UnixStream::connect(path)).await {
+        Err(_) | Ok(Ok(_)) => Err(in_use()),
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => Err(in_use()),
+        Ok(Err(error)) => Err(error),
+    }
+}
