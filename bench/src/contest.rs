@@ -26,6 +26,8 @@ impl Contender {
 pub(crate) struct Series {
     pub(crate) name: &'static str,
     pub(crate) rates: Vec<f64>,
+    /// Microseconds of the server's processor for each request.
+    pub(crate) processor_us: Vec<f64>,
     pub(crate) total: Sample,
 }
 
@@ -33,6 +35,12 @@ impl Series {
     /// Median, smallest, largest.
     pub(crate) fn spread(&self) -> Spread {
         Spread::of(self.rates.clone())
+    }
+
+    /// How many times as much of the server's processor a request takes as one of another in the same round.
+    pub(crate) fn processor_ratio(&self, other: &Series) -> Spread {
+        let pairs = self.processor_us.iter().zip(&other.processor_us);
+        Spread::of(pairs.map(|(ours, theirs)| ours / theirs).collect())
     }
 
     /// The same of this peer's rate over another's in the same round.
@@ -77,6 +85,7 @@ pub(crate) fn compare(
     let empty = |contender: &Contender| Series {
         name: contender.name,
         rates: Vec::new(),
+        processor_us: Vec::new(),
         total: Sample::new(),
     };
     let mut series: Vec<_> = contenders.iter().map(empty).collect();
@@ -87,6 +96,7 @@ pub(crate) fn compare(
             progress.set_message(format!("{}, {n_connections} connections", contenders[n].name));
             let sample = (contenders[n].run)(n_connections, pace.seconds, work);
             series[n].rates.push(sample.rate());
+            series[n].processor_us.push(sample.processor_us());
             series[n].total.add(&sample);
             progress.inc(1);
         }

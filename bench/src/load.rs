@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::machine;
 use crate::peer::{Client, Peer};
 
 /// Longest latency told apart, in microseconds.
@@ -25,6 +26,8 @@ pub(crate) struct Sample {
     /// Requests or grants.
     pub(crate) n_done: u64,
     pub(crate) seconds: f64,
+    /// Processor time of the server, if it was looked at.
+    pub(crate) processor_seconds: f64,
     /// Of one cycle, in microseconds.
     pub(crate) latency: Histogram<u64>,
 }
@@ -32,12 +35,17 @@ pub(crate) struct Sample {
 impl Sample {
     pub(crate) fn new() -> Self {
         let latency = Histogram::new_with_bounds(1, MICROS_MAX, 3).expect("bounds that make sense");
-        Self { n_done: 0, seconds: 0.0, latency }
+        Self { n_done: 0, seconds: 0.0, processor_seconds: 0.0, latency }
     }
 
     /// Per second.
     pub(crate) fn rate(&self) -> f64 {
         self.n_done as f64 / self.seconds
+    }
+
+    /// Microseconds of the server's processor for each of them.
+    pub(crate) fn processor_us(&self) -> f64 {
+        self.processor_seconds * 1e6 / self.n_done.max(1) as f64
     }
 
     /// Milliseconds within which this share of cycles was done.
@@ -52,6 +60,7 @@ impl Sample {
 
     pub(crate) fn add(&mut self, other: &Sample) {
         self.n_done += other.n_done;
+        self.processor_seconds += other.processor_seconds;
         self.latency.add(&other.latency).expect("the same bounds");
     }
 }
@@ -73,6 +82,7 @@ where
         for n in 0..n_connections {
             clients.push(peer.connect(n).await);
         }
+        let processor_before = machine::processor_seconds(peer.pid());
         let began = Instant::now();
         let until = began + Duration::from_secs_f64(seconds);
         let clients = clients.into_iter().enumerate();
@@ -84,6 +94,7 @@ where
             all.add(&task.await.expect("no panic"));
         }
         all.seconds = began.elapsed().as_secs_f64();
+        all.processor_seconds = machine::processor_seconds(peer.pid()) - processor_before;
         all
     })
 }

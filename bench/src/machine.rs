@@ -41,6 +41,16 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).expect("a number") * 1024
 }
 
+/// Processor time of all threads of a process so far, in seconds. Threads that ended are not in it.
+pub(crate) fn processor_seconds(pid: u32) -> f64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    let nanos = threads.flatten().filter_map(|thread| {
+        let said = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        said.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    nanos.sum::<u64>() as f64 / 1e9
+}
+
 /// The first line a program says.
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();

@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// One connection with its buffers.
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S = TcpStream> {
+    stream: S,
+    /// Sent with every request.
+    header: String,
     out: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -16,7 +18,18 @@ impl Connection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("a connection");
         stream.set_nodelay(true).expect("a socket");
-        Self { stream, out: Vec::new(), answer: vec![0; 8192] }
+        Self::over(stream)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        Self { stream, header: String::new(), out: Vec::new(), answer: vec![0; 8192] }
+    }
+
+    /// The same with one more header, `name: value`.
+    pub(crate) fn with_header(self, header: &str) -> Self {
+        Self { header: format!("{header}\r\n"), ..self }
     }
 
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> (u16, &str) {
@@ -27,13 +40,14 @@ impl Connection {
     pub(crate) async fn send(&mut self, method: &str, path: &str, body: &str) -> (u16, &str) {
         use std::io::Write as _;
         self.out.clear();
-        let n = body.len();
+        let (n, header) = (body.len(), &self.header);
         let _ = write!(
             self.out,
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             content-length: {n}\r\n\r\n{body}"
+             content-length: {n}\r\n{header}\r\n{body}"
         );
         self.stream.write_all(&self.out).await.expect("sent");
+        self.stream.flush().await.expect("sent");
         let mut n_read = 0;
         loop {
             let n = self.stream.read(&mut self.answer[n_read..]).await.expect("read");

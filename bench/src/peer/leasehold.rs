@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+
 use super::http::{Connection, cut};
 use super::http2::Stream;
 use super::process::{self, Process};
@@ -91,7 +93,7 @@ pub(crate) trait Carrier {
     async fn post<'a>(&'a mut self, path: &str, body: &str) -> (u16, Cow<'a, str>);
 }
 
-impl Carrier for Connection {
+impl<S: AsyncRead + AsyncWrite + Unpin> Carrier for Connection<S> {
     async fn post<'a>(&'a mut self, path: &str, body: &str) -> (u16, Cow<'a, str>) {
         let (status, answer) = Connection::post(self, path, body).await;
         (status, answer.into())

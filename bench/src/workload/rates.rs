@@ -4,7 +4,9 @@ use super::Setting;
 use crate::chart::{self, Line};
 use crate::contest::{self, Contender, Series};
 use crate::load::Work;
-use crate::peer::{Etcd, Hello, Leasehold, LeaseholdHttp2, Naive, Redis, Rows, Sync};
+use crate::peer::{
+    Etcd, Hello, Leasehold, LeaseholdHttp2, LeaseholdKey, LeaseholdTls, Naive, Redis, Rows, Sync,
+};
 use crate::report::Report;
 
 const HELLO: &str = "hello (bare hyper)";
@@ -40,6 +42,12 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
     if takes_part("http2") {
         all.push(Contender::new(LeaseholdHttp2::start(data, &setting.binary)));
     }
+    if takes_part("key") {
+        all.push(Contender::new(LeaseholdKey::start(data, &setting.binary)));
+    }
+    if takes_part("tls") {
+        all.push(Contender::new(LeaseholdTls::start(data, &setting.binary)));
+    }
     if takes_part("hello") {
         all.push(Contender::new(Hello::start(data)));
     }
@@ -72,22 +80,38 @@ fn add_table(report: &mut Report, n: usize, series: &[Series]) {
             format!("{:.2}", series.total.ms(0.5)),
             format!("{:.2}", series.total.ms(0.99)),
             format!("{:.2}", series.total.ms(0.999)),
+            format!("{:.1}", series.total.processor_us()),
         ]
     };
-    let columns =
-        ["peer", "requests/s", "leasehold is so many times that", "cycle p50 ms", "p99", "p99.9"];
+    let columns = [
+        "peer",
+        "requests/s",
+        "leasehold is so many times that",
+        "cycle p50 ms",
+        "p99",
+        "p99.9",
+        "processor us/request",
+    ];
     let title = format!("(a) acquire + release, {n} connections");
     report.table(&title, &columns, series.iter().map(row).collect());
 }
 
 fn add_targets(report: &mut Report, n: usize, series: &[Series]) {
     let ours = contest::named(series, "leasehold");
+    let mut cost = Vec::new();
     let mut target = |of: &str, wanted: f64| {
         let what = format!("(a) {n} connections, of {of}");
         if let Some(theirs) = series.iter().find(|series| series.name == of) {
             report.at_least(what, wanted, ours.ratio(theirs));
         }
     };
+    let secured = [("leasehold, API key", 1.03), ("leasehold, TLS", 1.15)];
+    for (name, wanted) in secured.into_iter().filter(|_| n == 64) {
+        if let Some(secured) = series.iter().find(|series| series.name == name) {
+            let what = format!("(a) {n} connections, processor time of {name} over plain HTTP");
+            cost.push((what, wanted, secured.processor_ratio(ours).median));
+        }
+    }
     match n {
         1 => target(REDIS, 0.9),
         8 => target(REDIS, 1.5),
@@ -103,5 +127,8 @@ fn add_targets(report: &mut Report, n: usize, series: &[Series]) {
             target(REDIS, 0.95);
         }
         _ => {}
+    }
+    for (what, wanted, seen) in cost {
+        report.at_most(what, wanted, seen);
     }
 }
