@@ -41,12 +41,17 @@ func must(t *testing.T, err error) {
 type server struct {
 	t       *testing.T
 	folder  string
+	scheme  string
 	port    string
+	options []string
 	process *exec.Cmd
 }
 
-func startServer(t *testing.T) *server {
-	s := &server{t: t, folder: t.TempDir(), port: "0"}
+func startServer(t *testing.T) *server { return startServerBy(t, "http") }
+
+// startServerBy has one that speaks http or https, with these options.
+func startServerBy(t *testing.T, scheme string, options ...string) *server {
+	s := &server{t: t, folder: t.TempDir(), scheme: scheme, port: "0", options: options}
 	t.Cleanup(s.kill)
 	s.start()
 	return s
@@ -61,8 +66,9 @@ func (s *server) start() {
 	}
 	portFile := filepath.Join(s.folder, "port")
 	_ = os.Remove(portFile)
-	s.process = exec.Command(binary, "serve", "--listen", "127.0.0.1:"+s.port, "--port-file", portFile,
-		"--data", filepath.Join(s.folder, "data"), "--log", "error")
+	options := append([]string{"serve", "--listen", s.url(), "--port-file", portFile,
+		"--data", filepath.Join(s.folder, "data"), "--log", "error"}, s.options...)
+	s.process = exec.Command(binary, options...)
 	must(s.t, s.process.Start())
 	port := ""
 	until(s.t, "the server listens", func() bool {
@@ -81,7 +87,7 @@ func (s *server) kill() {
 	_ = s.process.Wait()
 }
 
-func (s *server) url() string { return "http://127.0.0.1:" + s.port }
+func (s *server) url() string { return s.scheme + "://127.0.0.1:" + s.port }
 
 func (s *server) client(options Options) *Client {
 	s.t.Helper()

@@ -26,10 +26,11 @@ type Options struct {
 	APIKeyFile string
 	// Insecure sends the API key over plain http to another machine too. Everybody in between can read it.
 	Insecure bool
-	// CAFile has the certificates to trust, in PEM. Default: those that the system trusts.
+	// CAFile has the certificates to trust, in PEM. Default: LEASEHOLD_CA_FILE, or those that the system trusts.
 	CAFile string
-	// CertFile and KeyFile have the client's certificate and its key, in PEM.
-	CertFile, KeyFile string
+	// ClientCertFile and ClientKeyFile have the client's certificate and its key, in PEM. Default:
+	// LEASEHOLD_CLIENT_CERT_FILE and LEASEHOLD_CLIENT_KEY_FILE.
+	ClientCertFile, ClientKeyFile string
 	// Timeout is how long an answer may take, beyond what was asked to be waited. Default: 10 s.
 	Timeout time.Duration
 	// ConnectTimeout is how long a connection may take. Default: 3 s.
@@ -70,9 +71,11 @@ func (o Options) settings(getenv func(string) string) (*settings, error) {
 			}
 		}
 	}
-	config, err := o.tlsConfig()
-	if err != nil {
-		return nil, err
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if strings.Contains(strings.Join(urls, " "), "https://") {
+		if err := o.readTLS(getenv, config); err != nil {
+			return nil, err
+		}
 	}
 	s := &settings{urls: urls, apiKey: func() string { return apiKey }, tls: config, timeout: 10 * time.Second, connectTimeout: 3 * time.Second}
 	if o.Timeout > 0 {
@@ -169,27 +172,35 @@ func isLoopback(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-func (o Options) tlsConfig() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if (o.CertFile == "") != (o.KeyFile == "") {
-		return nil, invalid("CertFile and KeyFile must be given together")
+// readTLS reads whom to trust and what to show.
+func (o Options) readTLS(getenv func(string) string, config *tls.Config) error {
+	given := func(file, name string) string {
+		if file == "" {
+			return getenv(name)
+		}
+		return file
 	}
-	if o.CertFile != "" {
-		certificate, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+	certFile := given(o.ClientCertFile, "LEASEHOLD_CLIENT_CERT_FILE")
+	keyFile := given(o.ClientKeyFile, "LEASEHOLD_CLIENT_KEY_FILE")
+	if (certFile == "") != (keyFile == "") {
+		return invalid("ClientCertFile and ClientKeyFile must be given together")
+	}
+	if certFile != "" {
+		certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
 		if err != nil {
-			return nil, invalid("cannot read the client's certificate: %v", err)
+			return invalid("cannot read the client's certificate: %v", err)
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	}
-	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
+	if caFile := given(o.CAFile, "LEASEHOLD_CA_FILE"); caFile != "" {
+		pem, err := os.ReadFile(caFile)
 		if err != nil {
-			return nil, invalid("cannot read CAFile: %v", err)
+			return invalid("cannot read CAFile: %v", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("%s has no certificate in it", o.CAFile)
+			return invalid("%s has no certificate in it", caFile)
 		}
 	}
-	return config, nil
+	return nil
 }

@@ -67,7 +67,8 @@ func TestTheAPIKeyComesFromTheOptionAFileOrTheEnvironmentInThisOrder(t *testing.
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	for _, options := range []Options{{APIKey: "sec\nret"}, {APIKeyFile: empty}, {APIKeyFile: folder}, {CertFile: "a"}, {CAFile: empty}} {
+	for _, options := range []Options{{APIKey: "sec\nret"}, {APIKeyFile: empty}, {APIKeyFile: folder}, {ClientCertFile: "a"}, {CAFile: empty}} {
+		options.URLs = []string{"https://a"}
 		if _, err := options.settings(environment(nil)); err == nil || strings.Contains(err.Error(), "sec\nret") {
 			t.Errorf("%v", err)
 		}

@@ -187,11 +187,40 @@ func TestTLS(t *testing.T) {
 	if name, err := known(Options{CAFile: certFile}); name != "nobody" {
 		t.Fatal(name, err)
 	}
-	if name, err := known(Options{CAFile: certFile, CertFile: certFile, KeyFile: keyFile, APIKey: "key"}); name != "test" {
+	if name, err := known(Options{CAFile: certFile, ClientCertFile: certFile, ClientKeyFile: keyFile, APIKey: "key"}); name != "test" {
 		t.Fatal(name, err)
 	}
 	var unreachable *UnreachableError
 	if _, err := known(Options{}); !errors.As(err, &unreachable) {
+		t.Fatal(err)
+	}
+}
+
+func TestAServerThatSpeaksTLSKnowsAClientByItsCertificate(t *testing.T) {
+	certFile, keyFile := certificate(t)
+	authFile := filepath.Join(filepath.Dir(certFile), "auth.toml")
+	rule := "[[rule]]\nname = \"web\"\nwho = [\"mtls:web-1\"]\nmay = [\"acquire\"]\nnamespaces = [\"*\"]\n"
+	mtls := "version = 1\n[mtls]\nca-file = \"cert.pem\"\nprincipal = \"dns\"\n"
+	must(t, os.WriteFile(authFile, []byte(mtls+rule), 0o600))
+	server := startServerBy(t, "https", "--tls-cert-file", certFile, "--tls-key-file", keyFile, "--auth-file", authFile)
+	known := server.client(Options{CAFile: certFile, ClientCertFile: certFile, ClientKeyFile: keyFile})
+	lease, err := known.Lock(background(t), "a")
+	must(t, err)
+	if state := look(t, known, "a"); state.Principal == nil || *state.Principal != "mtls:web-1" {
+		t.Fatal(state.Principal)
+	}
+	must(t, lease.Release(background(t)))
+	_, err = server.client(Options{CAFile: certFile}).Look(background(t), "a")
+	if !hasCode(err, "UNAUTHENTICATED") {
+		t.Fatal(err)
+	}
+	t.Setenv("LEASEHOLD_CA_FILE", certFile)
+	if _, err = server.client(Options{}).Look(background(t), "a"); !hasCode(err, "UNAUTHENTICATED") {
+		t.Fatal("the environment names the CA", err)
+	}
+	t.Setenv("LEASEHOLD_CA_FILE", "")
+	var unreachable *UnreachableError
+	if _, err := server.client(Options{}).Look(background(t), "a"); !errors.As(err, &unreachable) {
 		t.Fatal(err)
 	}
 }
@@ -202,7 +231,7 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 	must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"web-1"}, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(t, err)

@@ -31,8 +31,9 @@ def binary() -> str:
 class Server:
     """A process that serves on a free port, the same one after every restart."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, scheme: str = "http") -> None:
         self._folder = folder
+        self._scheme = scheme
         self._options = options
         self._process: Optional[subprocess.Popen[bytes]] = None
         self.port = 0
@@ -40,12 +41,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         port_file = self._folder / "port"
         port_file.unlink(missing_ok=True)
-        command: List[str] = [binary(), "serve", *self._options, "--listen", f"127.0.0.1:{self.port}", "--log", "error"]
+        command: List[str] = [binary(), "serve", *self._options, "--listen", self.url, "--log", "error"]
         command += ["--port-file", str(port_file), "--data", str(self._folder / "data")]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LEASEHOLD_")}
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)

@@ -10,7 +10,7 @@ from typing import Iterator, Tuple
 import pytest
 import trustme
 
-from leasehold import Client, Invalid, LeaseholdError, Unreachable
+from leasehold import Client, Failed, Invalid, LeaseholdError, Unreachable
 
 from .loop import Between
 from .server import Server
@@ -41,6 +41,40 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         pass
     finally:
         writer.close()
+
+
+def write(folder: Path, name: str, issued: trustme.LeafCert) -> None:
+    """Write NAME.pem and NAME.key."""
+    issued.cert_chain_pems[0].write_to_path(str(folder / f"{name}.pem"))
+    issued.private_key_pem.write_to_path(str(folder / f"{name}.key"))
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Tuple[str, Path]]:
+    """The URL of a server that speaks TLS itself and knows clients by their certificates, and a folder as above."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    write(tmp_path, "server", authority.issue_cert("127.0.0.1", "localhost"))
+    write(tmp_path, "web-1", authority.issue_cert("web-1"))
+    rule = 'name = "web"\nwho = ["mtls:web-1"]\nmay = ["acquire"]\nnamespaces = ["*"]\n'
+    mtls = 'ca-file = "ca.pem"\nprincipal = "dns"\n'
+    (tmp_path / "auth.toml").write_text(f"version = 1\n[mtls]\n{mtls}[[rule]]\n{rule}")
+    files = ["--tls-cert-file", tmp_path / "server.pem", "--tls-key-file", tmp_path / "server.key"]
+    server = Server(tmp_path, *map(str, files), "--auth-file", str(tmp_path / "auth.toml"), scheme="https")
+    yield server.url, tmp_path
+    server.stop()
+
+
+def test_a_server_knows_a_client_by_its_certificate(real: Tuple[str, Path], name: str) -> None:
+    url, folder = real
+    files = {"client_cert_file": folder / "web-1.pem", "client_key_file": folder / "web-1.key"}
+    with Client(url, ca_file=folder / "ca.pem", **files) as client, client.lock(name):
+        assert client.look(name)["principal"] == "mtls:web-1"
+    with Client(url, ca_file=folder / "ca.pem") as client, pytest.raises(Failed) as refused:
+        client.look(name)
+    assert refused.value.status == 401
+    with Client(url) as client, pytest.raises(Unreachable, match=r"(?i)certificate"):
+        client.look(name)
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ export interface ClientOptions {
   apiKeyFile?: string;
   /** Send the API key over plain http to another machine too. Everybody in between can read it. */
   insecure?: boolean;
-  /** A file with the certificates to trust, in PEM. Default: those that Node trusts. */
+  /** A file with the certificates to trust, in PEM. Default: `LEASEHOLD_CA_FILE`, or those that Node trusts. */
   caFile?: string;
-  /** A file with the client's certificate, in PEM. */
-  certFile?: string;
-  /** A file with the key of the client's certificate, in PEM. */
-  keyFile?: string;
+  /** A file with the client's certificate, in PEM. Default: `LEASEHOLD_CLIENT_CERT_FILE`. */
+  clientCertFile?: string;
+  /** A file with the key of the client's certificate, in PEM. Default: `LEASEHOLD_CLIENT_KEY_FILE`. */
+  clientKeyFile?: string;
   /** How long an answer may take, beyond what was asked to be waited. Default: 10 s. */
   timeoutMs?: number;
   /** How long a connection may take. Default: 3 s. */
@@ -57,16 +57,24 @@ export function settings(options: ClientOptions, environment: Environment = proc
   if (apiKey !== undefined && options.insecure !== true) {
     urls.forEach(refusePlainHttp);
   }
-  if ((options.certFile === undefined) !== (options.keyFile === undefined)) {
-    throw new InvalidError("certFile and keyFile must be given together");
-  }
-  const tls = {
-    ...(options.caFile === undefined ? {} : { ca: readFile("caFile", options.caFile) }),
-    ...(options.certFile === undefined ? {} : { cert: readFile("certFile", options.certFile) }),
-    ...(options.keyFile === undefined ? {} : { key: readFile("keyFile", options.keyFile) }),
-  };
+  const tls = urls.some((url) => url.startsWith("https:")) ? readTls(options, environment) : {};
   const { timeoutMs = 10_000, connectTimeoutMs = 3_000 } = options;
   return { urls, apiKey, tls, timeoutMs, connectTimeoutMs };
+}
+
+/** Whom to trust, and what to show. */
+function readTls(options: ClientOptions, environment: Environment): Settings["tls"] {
+  const caFile = options.caFile ?? nonEmpty(environment["LEASEHOLD_CA_FILE"]);
+  const certFile = options.clientCertFile ?? nonEmpty(environment["LEASEHOLD_CLIENT_CERT_FILE"]);
+  const keyFile = options.clientKeyFile ?? nonEmpty(environment["LEASEHOLD_CLIENT_KEY_FILE"]);
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    throw new InvalidError("clientCertFile and clientKeyFile must be given together");
+  }
+  return {
+    ...(caFile === undefined ? {} : { ca: readFile("caFile", caFile) }),
+    ...(certFile === undefined ? {} : { cert: readFile("clientCertFile", certFile) }),
+    ...(keyFile === undefined ? {} : { key: readFile("clientKeyFile", keyFile) }),
+  };
 }
 
 function urlList(urls: string | readonly string[]): string[] {

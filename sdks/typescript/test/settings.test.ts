@@ -46,7 +46,12 @@ test("a key that cannot be sent, or a file that cannot be read, is refused witho
   assert.throws(() => settings({ apiKey: "sec\nret" }, {}), (error: Error) => !error.message.includes("sec"));
   assert.throws(() => settings({ apiKeyFile: file("empty", "\n") }, {}), InvalidError);
   assert.throws(() => settings({ apiKeyFile: join(folder, "missing") }, {}), /cannot read apiKeyFile .*ENOENT/);
-  assert.throws(() => settings({ certFile: "a" }, {}), /certFile and keyFile must be given together/);
+  const url = "https://a";
+  assert.throws(() => settings({ url, clientCertFile: "a" }, {}), /clientCertFile and clientKeyFile must be given together/);
+  const variables = { LEASEHOLD_CLIENT_KEY_FILE: "a" };
+  assert.throws(() => settings({ url }, variables), /clientCertFile and clientKeyFile must be given together/);
+  assert.throws(() => settings({ url }, { LEASEHOLD_CA_FILE: join(folder, "missing") }), /cannot read caFile .*ENOENT/);
+  assert.deepEqual(settings({ url: "http://localhost" }, variables).tls, {}, "without TLS nothing is read");
 });
 
 test("a key is not sent over plain http to another machine, unless that is asked for", () => {

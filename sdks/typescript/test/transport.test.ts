@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -12,6 +12,7 @@ import type { TLSSocket } from "node:tls";
 import { Client } from "../src/index.js";
 import { settled } from "../testkit/fake-clock.js";
 import { until } from "../testkit/patience.js";
+import { Server as RealServer } from "../testkit/server.js";
 
 const FREE = JSON.stringify({ lock_name: "a", held: false, last_token: 0 });
 
@@ -173,6 +174,28 @@ test("TLS: a CA file, a client certificate, and no trust without them", async (t
   const url = await listen(t, server, "https");
   const known = async (more: object): Promise<string> => (await new Client({ url, ...more }).calls.look("a")).lock_name;
   assert.equal(await known({ caFile: certFile }), "nobody");
-  assert.equal(await known({ caFile: certFile, certFile, keyFile, apiKey: "key" }), "test");
+  assert.equal(await known({ caFile: certFile, clientCertFile: certFile, clientKeyFile: keyFile, apiKey: "key" }), "test");
   await assert.rejects(known({}), { name: "UnreachableError", mayHaveTakenEffect: false });
+});
+
+test("a server that speaks TLS knows a client by its certificate", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "leasehold-ts-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [certFile, keyFile, authFile] = [join(folder, "cert.pem"), join(folder, "key.pem"), join(folder, "auth.toml")];
+  // Its own authority, the server's certificate and the client's.
+  const openssl = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test";
+  const names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:web-1", "-addext", "basicConstraints=critical,CA:FALSE"];
+  execFileSync("openssl", [...openssl.split(" "), ...names, "-keyout", keyFile, "-out", certFile], { stdio: "ignore" });
+  const rule = 'name = "web"\nwho = ["mtls:web-1"]\nmay = ["acquire"]\nnamespaces = ["*"]\n';
+  writeFileSync(authFile, `version = 1\n[mtls]\nca-file = "cert.pem"\nprincipal = "dns"\n[[rule]]\n${rule}`, { mode: 0o600 });
+  chmodSync(certFile, 0o600);
+  const tls = ["--tls-cert-file", certFile, "--tls-key-file", keyFile, "--auth-file", authFile];
+  const server = await RealServer.start(tls, "https");
+  t.after(() => server.stop());
+  const known = server.client({ caFile: certFile, clientCertFile: certFile, clientKeyFile: keyFile });
+  const lease = await known.lock("a").acquire();
+  assert.equal((await known.calls.look("a")).principal, "mtls:web-1");
+  await lease.release();
+  await assert.rejects(server.client({ caFile: certFile }).calls.look("a"), { status: 401 });
+  await assert.rejects(server.client().calls.look("a"), { name: "UnreachableError", mayHaveTakenEffect: false });
 });

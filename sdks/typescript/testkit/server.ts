@@ -11,17 +11,24 @@ import { until } from "./patience.js";
 
 export class Server {
   readonly #folder = mkdtempSync(join(tmpdir(), "leasehold-ts-"));
+  readonly #options: readonly string[];
+  readonly #scheme: string;
   #process: ChildProcess | undefined;
   #port = 0;
 
-  static async start(): Promise<Server> {
-    const server = new Server();
+  private constructor(options: readonly string[], scheme: string) {
+    this.#options = options;
+    this.#scheme = scheme;
+  }
+
+  static async start(options: readonly string[] = [], scheme = "http"): Promise<Server> {
+    const server = new Server(options, scheme);
     await server.start();
     return server;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`;
+    return `${this.#scheme}://127.0.0.1:${this.#port}`;
   }
 
   get port(): number {
@@ -38,7 +45,7 @@ export class Server {
     assert.ok(binary, "LEASEHOLD_BIN must name the server's binary");
     const portFile = join(this.#folder, "port");
     rmSync(portFile, { force: true });
-    const options = ["--listen", `127.0.0.1:${this.#port}`, "--port-file", portFile];
+    const options = [...this.#options, "--listen", this.url, "--port-file", portFile];
     const folders = ["--data", join(this.#folder, "data"), "--log", "error"];
     const child = spawn(binary, ["serve", ...options, ...folders], { stdio: ["ignore", "ignore", "inherit"] });
     this.#process = child;
