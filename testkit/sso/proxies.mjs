@@ -1,6 +1,6 @@
 // nginx and Apache in front of a server of ours, each from a folder of its own, as docs/security.md has them.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttp } from 'node:http';
 import { createServer } from 'node:net';
 import { once } from 'node:events';
@@ -16,10 +16,16 @@ async function freePort() {
   return port;
 }
 
+// Apache cannot open the pipe that is its standard error.
+function log(folder) {
+  const file = join(folder, 'error.log');
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
+
 async function run(folder, port, command, args) {
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'] });
   await until(`${command} listens`, async () => {
-    if (child.exitCode !== null) throw new Error(`${command} ended: ${child.exitCode}`);
+    if (child.exitCode !== null) throw new Error(`${command} ended: ${child.exitCode}\n${log(folder)}`);
     try {
       await raw(port, ['GET /healthz HTTP/1.1', 'Host: localhost']);
       return true;
@@ -102,8 +108,8 @@ DefaultRuntimeDir ${folder}/run
 PidFile ${folder}/run/pid
 ServerName localhost
 Listen 127.0.0.1:${port}
-ErrorLog /dev/stderr
-LogLevel crit
+ErrorLog ${folder}/error.log
+LogLevel error
 ${load.join('\n')}
 ${process.getuid() === 0 ? 'User www-data\nGroup www-data' : ''}
 ProxyPreserveHost On

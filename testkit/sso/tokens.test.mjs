@@ -22,7 +22,7 @@ namespaces = ["default"]
 
 before(async () => {
   provider = await startProvider();
-  server = await startServer(auth(provider.issuer));
+  server = await startServer(auth(provider.issuer), '--auth-failures-per-minute', '10000');
 });
 
 after(async () => {
