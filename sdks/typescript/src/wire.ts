@@ -1777,8 +1777,8 @@ export interface components {
         "locks.History": {
             /** @description What happened. */
             events: components["schemas"]["locks.PastEvent"][];
-            /** @description Where older events begin; none if there are none. */
-            next_cursor?: string | null;
+            /** @description Where older events begin; `null` if there are none. */
+            next_cursor: string | null;
         };
         /** @description A holder of a lock. */
         "locks.Holder": {
@@ -1986,6 +1986,8 @@ export interface components {
         };
         /** @description 200: at least one lease was released; 409: none was active. */
         "locks.ReleasedAll": {
+            /** @description What is wrong, in words, if none was active. */
+            error?: string | null;
             /** @description One for each lease, in the order of the request. */
             leases: components["schemas"]["locks.ReleasedLease"][];
             released: boolean;

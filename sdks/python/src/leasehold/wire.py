@@ -769,9 +769,9 @@ class History(TypedDict):
     """
     What happened.
     """
-    next_cursor: NotRequired[str | None]
+    next_cursor: str | None
     """
-    Where older events begin; none if there are none.
+    Where older events begin; `null` if there are none.
     """
 
 
@@ -895,6 +895,10 @@ class ReleasedAll(TypedDict):
     200: at least one lease was released; 409: none was active.
     """
 
+    error: NotRequired[str | None]
+    """
+    What is wrong, in words, if none was active.
+    """
     leases: list[ReleasedLease]
     """
     One for each lease, in the order of the request.
