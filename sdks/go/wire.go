@@ -99,6 +99,7 @@ type releaseAllRequest struct {
 type releasedAll struct {
 	Released bool            `json:"released"`
 	Leases   []releasedLease `json:"leases"`
+	Error    *string         `json:"error,omitempty"`
 }
 
 type releasedLease struct {
