@@ -11,6 +11,7 @@ mod door;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod socket;
+mod together;
 mod way;
 
 use std::time::Duration;

@@ -4,7 +4,7 @@ use leasehold_core::mutant::{Mutant, OF_DELIVERY, switch};
 
 use crate::socket::{VERSIONS, gone_after_the_answer, stuck_on_http1, stuck_on_http2};
 use crate::way::Way;
-use crate::{Outcome, door};
+use crate::{Outcome, door, together};
 
 /// The first scenario that goes wrong.
 async fn socket(mutant: Mutant) -> Outcome {
@@ -35,4 +35,13 @@ fn every_deliberate_bug_is_found() {
         println!("{mutant:?}: {at_the_socket:?}");
         assert!(at_the_socket.is_err(), "{mutant:?}");
     }
+}
+
+#[test]
+fn a_grant_that_is_told_in_part_is_found() {
+    switch(Some(Mutant::GroupToldInPart));
+    let outcome = together::told_whole();
+    switch(None);
+    println!("{outcome:?}");
+    assert!(outcome.is_err());
 }
