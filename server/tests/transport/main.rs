@@ -7,6 +7,7 @@ mod metrics;
 mod mtls;
 mod proxy;
 mod slow;
+mod sso;
 mod tls;
 mod unix;
 
