@@ -214,6 +214,61 @@ fn which_rule_decides_is_explained() {
 }
 
 #[test]
+fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
+    let world = World::new();
+    world.run(&["auth", "init"]);
+    let auth = std::fs::read_to_string(world.path("auth.toml")).expect("a file");
+    let n_lines = auth.lines().count();
+    let write = |more: &str| {
+        std::fs::write(world.path("auth.toml"), format!("{auth}{more}")).expect("a file")
+    };
+    let oidc = "[[oidc]]\nname = \"oidc\"\nissuer = \"https://id.example.org\"\naudiences = [\"leasehold\"]\n";
+    let rule = |group: &str| {
+        format!(
+            "[[rule]]\nname = \"pay\"\ngroups = [\"{group}\"]\nmay = [\"acquire\"]\nnamespaces = [\"pay\"]\n"
+        )
+    };
+    write(&format!("{oidc}{}", rule("oidc:payments")));
+    let may = |principal: &str, groups: &[&str]| {
+        let groups = groups.join(",");
+        let mut words = vec!["check-config", "--auth-file=auth.toml", "--as", principal];
+        words.extend(["--may", "acquire", "--lock", "pay/x"]);
+        if !groups.is_empty() {
+            words.extend(["--groups", &groups]);
+        }
+        let output = world.run(&words);
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, why) = may("oidc:alice", &["oidc:ops", "oidc:payments"]);
+    let at = n_lines + 5;
+    assert_eq!(code, Some(0), "{why}");
+    assert_eq!(why.trim(), format!("oidc:alice may acquire pay/x: rule \"pay\" at auth.toml:{at}"));
+    assert_eq!(may("oidc:alice", &["oidc:ops"]).0, Some(77));
+    assert_eq!(may("oidc:alice", &[]).0, Some(77));
+    assert_eq!(may("proxy:alice", &["proxy:payments"]).0, Some(77));
+    let check = || world.run(&["check-config", "--auth-file=auth.toml"]);
+    assert!(!text(&check().stderr).contains("nobody's name"), "{:?}", check());
+    write(&format!(
+        "{oidc}{}{}",
+        rule("oicd:payments"),
+        rule("proxy:payments").replace("pay\"\n", "p\"\n")
+    ));
+    let warned = text(&check().stderr);
+    assert!(
+        warned.contains(&format!(
+            "auth.toml:{at}: rule \"pay\": nobody's name begins with \"oicd:\""
+        )),
+        "{warned}"
+    );
+    assert!(warned.contains("nobody's name begins with \"proxy:\""), "{warned}");
+    write(&oidc.replace("https", "http"));
+    let (code, why) = (check().status.code(), text(&check().stderr));
+    assert_ne!(code, Some(0));
+    let line = n_lines + 3;
+    assert!(why.contains(&format!("auth.toml:{line}: oidc \"oidc\": issuer: ")), "{why}");
+}
+
+#[test]
 fn other_machines_are_served_only_if_that_is_safe_or_meant() {
     let world = World::new();
     let open = ["--listen=0.0.0.0:0"];

@@ -68,9 +68,15 @@ impl Policy {
         &self.hash
     }
 
-    /// What in the rules may be wider than it looks.
+    /// What in the rules may be wider than it looks, or is about nobody.
     pub fn doubts(&self) -> Vec<String> {
-        self.rules.iter().flat_map(Rule::doubts).collect()
+        let is_known = |kind: &str| match kind {
+            "key" => true,
+            "proxy" => self.proxy.is_some(),
+            "mtls" => self.mtls.is_some(),
+            kind => self.issuers.iter().any(|issuer| *issuer.name == *kind),
+        };
+        self.rules.iter().flat_map(|rule| rule.doubts(is_known)).collect()
     }
 
     pub(crate) fn public(&self) -> Public {

@@ -61,8 +61,17 @@ impl Rule {
         self.namespaces.iter().any(Pattern::is_all)
     }
 
-    /// What in it may be wider than it looks.
-    pub(crate) fn doubts(&self) -> Vec<String> {
+    /// What in it may be wider than it looks, or is about nobody: `is_known` says which kinds of principals there are.
+    pub(super) fn doubts(&self, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+        let named = self.who.iter().chain(&self.groups).map(Pattern::text);
+        let kinds = named.filter_map(|name| name.split_once(':')).map(|(kind, _)| kind);
+        let nobodys = kinds.filter(|kind| !is_known(kind)).map(|kind| {
+            format!(
+                "{}: rule {:?}: nobody's name begins with \"{kind}:\": this file has no [[oidc]] of that name, no \
+                 [proxy] or no [mtls]",
+                self.place, self.name
+            )
+        });
         let patterns = self.namespaces.iter().chain(&self.locks);
         let loose = patterns.filter(|pattern| pattern.is_loose());
         let doubt = |pattern: &Pattern| match pattern {
@@ -71,9 +80,9 @@ impl Rule {
             }
             Pattern::Exactly(_) => String::new(),
         };
-        loose
-            .map(|pattern| format!("{}: rule {:?}: {}", self.place, self.name, doubt(pattern)))
-            .collect()
+        let loose = loose
+            .map(|pattern| format!("{}: rule {:?}: {}", self.place, self.name, doubt(pattern)));
+        loose.chain(nobodys).collect()
     }
 }
 
