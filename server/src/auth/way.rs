@@ -15,6 +15,8 @@ pub(crate) struct Way<'a> {
     pub(crate) certificate: Option<&'a CertificateNames>,
     /// Nobody on the way could read or change it: TLS, this machine, or a trusted proxy that says so.
     pub(crate) is_private: bool,
+    /// A page of another origin asks that may: what a browser adds by itself is not its own.
+    pub(crate) is_of_other_page: bool,
 }
 
 impl Way<'_> {

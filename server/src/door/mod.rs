@@ -116,6 +116,8 @@ impl Inner {
             unix_path: link.unix_path.as_deref(),
             certificate: link.certificate.as_deref(),
             is_private,
+            is_of_other_page: cors::allowed(request.headers(), &self.app.http.cors_origins)
+                .is_some(),
         };
         let inquiry = match Caller::identify(authority, request.headers(), &way, engine.wall_ms())?
         {

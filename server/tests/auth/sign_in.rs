@@ -327,6 +327,24 @@ async fn cookies_are_for_connections_nobody_listens_to() {
 }
 
 #[tokio::test]
+async fn pages_that_may_ask_have_to_say_who_asks() {
+    let scene = Scene::with(RULES, &["reader"], |settings| {
+        settings.http.cors_origins = ["https://app.example".to_owned()].into();
+    })
+    .await;
+    let mut browser = Browser::new(&scene);
+    let form = format!("key={}", scene.keys["reader"].text);
+    browser.post("/console/sign-in", &form).await;
+    assert_eq!(browser.get(LOOK).await.status, 200);
+    let page = ("origin", "https://app.example");
+    assert_eq!(browser.send(Method::GET, LOOK, &[page], "").await.status, 401, "no cookie of ours");
+    let key = scene.proof("reader").remove(0).1;
+    let shown = [page, ("authorization", key.as_str())];
+    assert_eq!(browser.send(Method::GET, LOOK, &shown, "").await.status, 200);
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn a_trusted_proxy_may_say_that_it_is_private() {
     let scene = Scene::with(RULES, &["reader"], |settings| {
         settings.http.trusted_proxies = ["127.0.0.1/32".parse().expect("a network")].into();

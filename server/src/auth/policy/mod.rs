@@ -8,6 +8,7 @@ mod pattern;
 mod proxy;
 mod quota;
 mod rule;
+mod source;
 pub(crate) mod url;
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use leasehold_core::LockKey;
 
-pub(crate) use file::{NAME_BYTES_MAX, Secret};
+pub(crate) use file::NAME_BYTES_MAX;
 pub(crate) use key::{Key, hex, unhex};
 pub use key::{NewKey, PREFIX};
 pub(crate) use mtls::{DISTRUSTED, Mtls};
@@ -24,6 +25,7 @@ pub(crate) use oidc::{KeySource, Login, Oidc};
 pub(crate) use proxy::{From, Proxy};
 use quota::Quota;
 pub(crate) use rule::Rule;
+pub(crate) use source::Secret;
 
 use super::{Principal, Right};
 

@@ -8,7 +8,7 @@ use axum::http::Uri;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{Beside, Secret, Source};
+use super::source::{Beside, Secret, Source};
 use super::url;
 use crate::auth::issuer::{Algorithm, KeyRing};
 

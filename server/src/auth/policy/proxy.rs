@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{Beside, Secret, Source};
+use super::source::{Beside, Secret, Source};
 use crate::http::forwarded::parse_network;
 
 /// A shorter secret can be guessed.

@@ -55,6 +55,9 @@ impl SignIns {
         wall_ms: i64,
     ) -> Result<Option<Principal>, Bad> {
         let Some(secret) = cookie::only(headers, cookie::SESSION)? else { return Ok(None) };
+        if way.is_of_other_page {
+            return Ok(None);
+        }
         if !way.is_private {
             return Err(
                 "a sign-in counts only over TLS, on this machine, or by a trusted proxy that says https",

@@ -1,0 +1,128 @@
+//! The files a policy is read from: their text, where something stands in it, and their secrets.
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use toml::Spanned;
+
+use super::key;
+
+/// A file that is larger is none of ours.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A file's text, and where it stands.
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+impl Source {
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let why = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = std::fs::File::open(path).map_err(why)?;
+        let facts = file.metadata().map_err(why)?;
+        // Whoever can write it decides who may do what.
+        if facts.permissions().mode() & 0o022 != 0 {
+            return Err(format!(
+                "{0}: others than its owner may write to it; run: chmod go-w {0}",
+                path.display()
+            ));
+        }
+        let mut text = String::new();
+        file.by_ref().take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(why)?;
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(format!("{}: has more than {FILE_BYTES_MAX} bytes", path.display()));
+        }
+        Ok(Self { path: path.into(), text })
+    }
+
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        toml::from_str(&self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            format!("{}: {}", self.place(at), error.message().trim_end())
+        })
+    }
+
+    /// `auth.toml:31`
+    pub(super) fn place(&self, at: usize) -> String {
+        format!("{}:{}", self.path.display(), self.line(at))
+    }
+
+    pub(super) fn line(&self, at: usize) -> u32 {
+        let n_before = self.text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        u32::try_from(n_before + 1).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn wrong<T>(&self, value: &Spanned<T>, why: impl std::fmt::Display) -> String {
+        format!("{}: {why}", self.place(value.span().start))
+    }
+}
+
+/// The files beside the first, as they are read. Their content is part of what has changed or not.
+pub(super) struct Beside<'a> {
+    folder: &'a Path,
+    hasher: Sha256,
+}
+
+impl<'a> Beside<'a> {
+    /// Those beside the file at `path`.
+    pub(super) fn new(path: &'a Path, first: &Source) -> Self {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Self { folder, hasher: Sha256::new_with_prefix(&first.text) }
+    }
+
+    /// Of the content of all of them.
+    pub(super) fn hash(self) -> [u8; 32] {
+        self.hasher.finalize().into()
+    }
+
+    pub(super) fn source(&mut self, name: &str) -> Result<Source, String> {
+        let source = Source::read(&self.folder.join(name))?;
+        self.hasher.update((source.text.len() as u64).to_le_bytes());
+        self.hasher.update(&source.text);
+        Ok(source)
+    }
+
+    /// What a file says.
+    pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
+        self.source(name).map(|source| source.text)
+    }
+
+    /// The secret in a file, without the line break at its end.
+    pub(super) fn secret(&mut self, name: &str, bytes_min: usize) -> Result<Secret, String> {
+        let source = self.source(name)?;
+        let text = source.text.trim_end();
+        let shown = source.path.display();
+        if text.len() < bytes_min {
+            return Err(format!("{shown}: the secret is shorter than {bytes_min} bytes"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("{shown}: the secret must be printable ASCII without spaces"));
+        }
+        Ok(Secret(text.into()))
+    }
+}
+
+/// Something nobody may see. It is not shown where other values are.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(Box<str>);
+
+impl Secret {
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Is it the same? However much of it is right, it takes as long to say.
+    pub(crate) fn is(&self, other: &[u8]) -> bool {
+        key::is_same(&Sha256::digest(self.0.as_bytes()).into(), &Sha256::digest(other).into())
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(a secret)")
+    }
+}
