@@ -141,6 +141,8 @@ async fn wait(
     let mut events = app.engine.follow(caller.permit(Interest::Lock(lock))?, None);
     loop {
         let claim = read(app, caller, number).await?;
+        // What ended the wait may be that whoever waits is not known any more.
+        caller.still(&app.engine)?.check(Right::Read, &claim.lock)?;
         if !claim.phase.is_queued() || Instant::now() >= over_at {
             return Ok(claim);
         }
