@@ -92,12 +92,13 @@ http {
   return run(folder, port, 'nginx', ['-c', join(folder, 'nginx.conf'), '-p', folder]);
 }
 
-export async function startApache(upstream) {
+// Apache with these modules beside the usual ones, and this configuration.
+export async function runApache(more, configuration) {
   const folder = mkdtempSync(join(tmpdir(), 'leasehold-apache-'));
   const port = await freePort();
   const modules = ['mpm_event', 'authn_core', 'authn_file', 'authz_core', 'authz_user', 'auth_basic', 'headers',
-    'proxy', 'proxy_http', 'setenvif'];
-  const load = modules.map((name) => `LoadModule ${name}_module /usr/lib/apache2/modules/mod_${name}.so`);
+    'proxy', 'proxy_http', 'setenvif', ...more];
+  const load = modules.map((name) => `LoadModule ${LOADED[name] ?? `${name}_module`} /usr/lib/apache2/modules/mod_${name}.so`);
   mkdirSync(join(folder, 'run'));
   // SHA-1, because every openssl can make it; nobody else sees this file.
   const hash = execFileSync('openssl', ['dgst', '-sha1', '-binary'], { input: 'wonderland' }).toString('base64');
@@ -112,13 +113,24 @@ ErrorLog ${folder}/error.log
 LogLevel error
 ${load.join('\n')}
 ${process.getuid() === 0 ? 'User www-data\nGroup www-data' : ''}
+${configuration}
+`);
+  execFileSync('chmod', ['755', folder]);
+  execFileSync('chmod', ['644', join(folder, 'users')]);
+  return run(folder, port, '/usr/sbin/apache2', ['-X', '-f', join(folder, 'apache.conf')]);
+}
+
+// Not called after its file.
+const LOADED = { shib: 'mod_shib' };
+
+export async function startApache(upstream) {
+  return runApache([], `
 ProxyPreserveHost On
 <Location "/">
   AuthType Basic
   AuthName "sso"
-  AuthUserFile ${folder}/users
+  AuthUserFile users
   Require valid-user
-  RequestHeader unset X-Remote-Groups
   RequestHeader set X-Remote-User "expr=%{REMOTE_USER}"
   RequestHeader set X-Remote-Groups "payments"
   RequestHeader set X-Proxy-Secret "${PROXY_SECRET}"
@@ -133,7 +145,4 @@ ProxyPreserveHost On
 </Location>
 ProxyPass "/" "http://127.0.0.1:${upstream}/"
 `);
-  execFileSync('chmod', ['755', folder]);
-  execFileSync('chmod', ['644', join(folder, 'users')]);
-  return run(folder, port, '/usr/sbin/apache2', ['-X', '-f', join(folder, 'apache.conf')]);
 }

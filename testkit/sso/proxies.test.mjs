@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { raw, startServer } from './leasehold.mjs';
 import { startApache, startAuthenticator, startNginx } from './proxies.mjs';
+import { startShibboleth } from './shibboleth.mjs';
 
 const auth = `version = 1
 [proxy]
@@ -85,4 +86,38 @@ test('a proxy that names nobody is believed to name nobody', async () => {
   const wrong = await raw(apache.port, ['GET /lock?job=x HTTP/1.1', 'Host: localhost']);
   assert.equal(wrong.status, 401, wrong.text);
   assert.match(wrong.text, /names nobody/);
+});
+
+test('Shibboleth: whoever a SAML identity provider has signed in', { timeout: 60_000 }, async () => {
+  const shibboleth = await startShibboleth(server.port);
+  try {
+    const url = `http://127.0.0.1:${shibboleth.port}`;
+    const jar = new Map();
+    const ask = async (to, init = {}) => {
+      const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ');
+      const headers = { ...(cookie && { cookie }), 'x-remote-user': 'root', ...init.headers };
+      const answer = await fetch(to, { redirect: 'manual', ...init, headers });
+      for (const set of answer.headers.getSetCookie()) {
+        const [name, value] = set.split(';')[0].split('=');
+        jar.set(name, value);
+      }
+      return answer;
+    };
+    const away = await ask(`${url}/v1/locks/shib`);
+    assert.equal(away.status, 302, await away.text());
+    const { to, form } = await (await fetch(away.headers.get('location'))).json();
+    assert.ok(to.startsWith(`${url}/Shibboleth.sso/`), to);
+    const back = await ask(to, { method: 'POST', body: new URLSearchParams(form) });
+    assert.equal(back.status, 302, await back.text());
+    assert.equal(back.headers.get('location'), `${url}/v1/locks/shib`);
+    const body = JSON.stringify({ owner_id: 'o', ttl_ms: 60_000 });
+    const json = { 'content-type': 'application/json' };
+    const taken = await ask(`${url}/v1/locks/shib/acquire`, { method: 'POST', headers: json, body });
+    assert.equal(taken.status, 200, await taken.text());
+    const seen = await ask(`${url}/v1/locks/shib`);
+    assert.match(await seen.text(), /"proxy:alice"/);
+    assert.equal((await ask(`${url}/v1/admin/sessions`)).status, 403);
+  } finally {
+    await shibboleth.stop();
+  }
 });
