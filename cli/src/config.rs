@@ -4,6 +4,7 @@
 //! file says becomes flags before the ones on the command line, unless the environment says otherwise, so
 //! that there is one parser and one set of error messages.
 
+mod audit;
 mod auth;
 mod backup;
 mod connections;
@@ -27,6 +28,7 @@ use leasehold_server::store::history::Bounds;
 use leasehold_server::{engine, http};
 
 use crate::duration::DurationArg;
+use audit::AuditArgs;
 use auth::AuthArgs;
 use backup::BackupArgs;
 use connections::ConnectionArgs;
@@ -108,6 +110,8 @@ pub(crate) struct Args {
     transport: TransportArgs,
     #[command(flatten)]
     auth: AuthArgs,
+    #[command(flatten)]
+    audit: AuditArgs,
     #[command(flatten)]
     backup: BackupArgs,
     #[command(flatten)]
@@ -286,6 +290,7 @@ impl Args {
                 },
             },
             webhook: self.webhook.options(),
+            audit: self.audit.options(),
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }

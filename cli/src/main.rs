@@ -6,6 +6,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod acquire;
 mod ask;
+mod audit;
 mod auth;
 mod backup;
 mod completions;
@@ -74,6 +75,7 @@ enum Command {
     Revoke(revoke::RevokeArgs),
     Session(session::SessionArgs),
     Load(load::LoadArgs),
+    Audit(audit::AuditArgs),
     Auth(auth::AuthArgs),
     Key(Box<key::KeyArgs>),
     /// Run the server.
@@ -148,6 +150,7 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Revoke(args) => revoke::revoke(&args)?,
         Command::Session(args) => session::session(&args)?,
         Command::Load(args) => return load::load(args),
+        Command::Audit(args) => audit::audit(&args)?,
         Command::Auth(args) => auth::auth(&args)?,
         Command::Key(args) => key::key(&args)?,
         Command::Serve(args) => serve::serve(*args, given)?,

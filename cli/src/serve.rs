@@ -113,11 +113,12 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
         // Whoever waits for the file waits for the server, also if it has no port.
         write_port(file, server.address().map_or(0, |address| address.port()))?;
     }
-    let told = server.reloader();
+    let (told, audit) = (server.reloader(), server.audit());
     let reloading = tokio::spawn(async move {
         loop {
             reload.notified().await;
             told.notify_one();
+            audit.iter().for_each(|audit| audit.reopen());
         }
     });
     let done = server.run_until(ended).await.map_err(|error| error.to_string());

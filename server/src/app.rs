@@ -14,6 +14,7 @@ use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 
+use crate::audit::{Act, Audit};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::console;
@@ -57,6 +58,8 @@ pub struct Parts {
     pub(crate) history: Option<History>,
     /// Whether anybody is asked who they are, and what they may.
     pub auth: Arc<Gate>,
+    /// Where it is written who did what, if anywhere.
+    pub(crate) audit: Option<Arc<Audit>>,
     /// Where files are, if anywhere.
     pub(crate) files: Option<files::Store>,
 }
@@ -84,6 +87,7 @@ impl App {
             answers,
             history: None,
             auth: Gate::off(),
+            audit: None,
             files: None,
         }))
     }
@@ -91,6 +95,20 @@ impl App {
     /// Asks who somebody is, or does not.
     pub fn with_auth(self, auth: Arc<Gate>) -> Self {
         Self(Arc::new(Parts { auth, ..Parts::clone(&self) }))
+    }
+
+    /// Writes down who did what, if there is somewhere to.
+    pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
+        Self(Arc::new(Parts { audit, ..Parts::clone(&self) }))
+    }
+
+    /// Somebody did something that is to be written down.
+    pub(crate) fn note(&self, caller: &Caller, act: &'static str, more: impl FnOnce(Act) -> Act) {
+        if let Some(audit) = &self.audit {
+            let request_id = caller.trail().and_then(|trail| trail.request_id());
+            let act = more(Act::new(act, caller.by())).claimed("request_id", request_id);
+            audit.acted(&act, self.engine.wall_ms());
+        }
     }
 
     /// Takes backups, if these are any.
@@ -199,6 +217,9 @@ async fn metrics(State(app): State<App>) -> Response {
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
+    if let Some(audit) = &app.audit {
+        app.metrics.observe_audit(audit.counts());
+    }
     if let Some(files) = &app.files {
         app.metrics.files_bytes.set(files.n_bytes() as i64);
     }

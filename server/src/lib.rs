@@ -1,6 +1,7 @@
 //! The engine, the store and the dialects.
 
 pub mod app;
+pub mod audit;
 pub mod auth;
 pub mod backup;
 pub mod clock;

@@ -146,6 +146,9 @@ pub struct Metrics {
     /// For how long the certificate or its key could not be used, in seconds.
     pub(crate) tls_stale: Family<NoLabels, Gauge>,
     unopened: Family<ReasonLabel, Counter>,
+    audit_failures: Family<NoLabels, Counter>,
+    audit_lost: Family<NoLabels, Counter>,
+    audit_failing: Family<NoLabels, Gauge>,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
@@ -203,6 +206,9 @@ impl Metrics {
             auth_stale: Family::default(),
             tls_stale: Family::default(),
             unopened: Family::default(),
+            audit_failures: Family::default(),
+            audit_lost: Family::default(),
+            audit_failing: Family::default(),
             commit_latency: millis(0.02),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
@@ -246,6 +252,12 @@ impl Metrics {
         r.register("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
         let about = "Connections that ended before their first request could be sent";
         r.register("leasehold_handshakes_failed", about, self.unopened.clone());
+        let failures = self.audit_failures.clone();
+        r.register("leasehold_audit_failures", "Writes to the audit file that failed", failures);
+        let lost = self.audit_lost.clone();
+        r.register("leasehold_audit_lost_lines", "Lines that are in no audit file", lost);
+        let failing = self.audit_failing.clone();
+        r.register("leasehold_audit_failing", "The audit file cannot be written now", failing);
         let age = self.backup_age.clone();
         r.register("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
         let commit = self.commit_latency.clone();
@@ -351,6 +363,14 @@ impl Metrics {
         self.webhook_queue.set(n_waiting as i64);
         let dropped = self.webhooks.get_or_create(&ResultLabel { result: "dropped" });
         dropped.inc_by(n_dropped.saturating_sub(dropped.get()));
+    }
+
+    pub(crate) fn observe_audit(&self, counts: crate::audit::Counts) {
+        let failures = self.audit_failures.get_or_create(&[]);
+        failures.inc_by(counts.n_failures.saturating_sub(failures.get()));
+        let lost = self.audit_lost.get_or_create(&[]);
+        lost.inc_by(counts.n_lost.saturating_sub(lost.get()));
+        self.audit_failing.get_or_create(&[]).set(i64::from(counts.is_failing));
     }
 
     pub(crate) fn observe_backup_age(&self, age: Duration) {

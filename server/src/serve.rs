@@ -1,7 +1,7 @@
 //! Putting it all together: from settings to a running server, and back to nothing in good order.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::app::App;
+use crate::audit::{self, Audit};
 use crate::auth::{self, Gate, reload};
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
@@ -29,6 +30,9 @@ use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
 use crate::store::{self, Store};
 use crate::webhook::{self, Webhook};
+
+/// How often an audit file that cannot be written is tried again.
+const AUDIT_RETRY: Duration = Duration::from_secs(1);
 
 /// Everything a server can be told.
 pub struct Settings {
@@ -64,6 +68,8 @@ pub struct Settings {
     pub auth_file: Option<PathBuf>,
     /// How much may be asked of whom, and how much is remembered.
     pub auth: auth::Bounds,
+    /// Where it is written who did what; `None`: nowhere.
+    pub audit: Option<audit::Options>,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -83,6 +89,8 @@ pub enum Error {
     Webhook(String),
     /// It does not know who may do what.
     Auth(String),
+    /// It cannot write down who did what.
+    Audit(String),
     /// Its store could not go on.
     Store(store::Error),
 }
@@ -95,6 +103,7 @@ impl std::fmt::Display for Error {
             Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
             Error::Auth(why) | Error::Tls(why) => f.write_str(why),
             Error::Threads(error) => write!(f, "cannot start threads: {error}"),
+            Error::Audit(why) => write!(f, "cannot write the audit file: {why}"),
             Error::Store(error) => error.fmt(f),
         }
     }
@@ -117,6 +126,8 @@ pub struct Server {
     webhook: Option<JoinHandle<()>>,
     /// Looks at the auth file again, and again when told to.
     reloading: Option<(JoinHandle<()>, Arc<Notify>)>,
+    /// Where it is written who did what, and the task that tries again.
+    audit: Option<(Arc<Audit>, JoinHandle<()>)>,
 }
 
 impl Server {
@@ -133,19 +144,19 @@ impl Server {
         let mut at =
             listen(&settings.listen, settings.metrics_listen.as_ref(), &tls, &http).await?;
         let speaks_files = settings.dialects.contains(&Dialect::Files);
-        let files = settings.files.or(settings.data.as_ref().map(|data| data.join("files")));
-        let backups = settings.data.clone().zip(settings.backup);
-        let backups = backups.map(|(data, options)| {
+        let data = settings.data.clone();
+        let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
+        let backups = data.clone().zip(settings.backup).map(|(data, options)| {
             let every = options.every;
             (Arc::new(Backups::new(data, options, clock.clone())), every)
         });
-        let data = settings.data.clone();
+        let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
+        let engine_options = audited(settings.engine, &audit, &data);
         let store = open_store(settings.data, settings.fold_interval, settings.history)?;
         let metrics = Arc::new(Metrics::new());
-        let limits = settings.engine.limits.clone();
-        let (engine, handle) =
-            Engine::start(settings.engine, store, clock.clone(), metrics.clone())
-                .map_err(Error::Store)?;
+        let limits = engine_options.limits.clone();
+        let engine = Engine::start(engine_options, store, clock.clone(), metrics.clone());
+        let (engine, handle) = engine.map_err(Error::Store)?;
         let webhook = hook(settings.webhook, &handle, clock, &metrics)?;
         let app = App::new(
             handle.clone(),
@@ -156,17 +167,9 @@ impl Server {
             limits,
         )
         .with_auth(auth.clone())
+        .with_audit(audit.clone())
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
-        let app = match &data {
-            Some(data) => app.with_history(data),
-            None => app,
-        };
-        // The store has made sure that nobody else uses the folder.
-        let app = if speaks_files {
-            app.keep_files(files.as_deref()).map_err(Error::Files)?
-        } else {
-            app
-        };
+        let app = with_data(app, data.as_deref(), speaks_files.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
             let (app, mailbox) = app.for_thread();
@@ -186,12 +189,10 @@ impl Server {
         let accepting =
             http::accept::serve(std::mem::take(&mut at.listeners), places, workers, stopping);
         let accepting = tokio::spawn(accepting);
-        let backups = backups.map(|(backups, every)| {
-            let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
-            (backups, keeping)
-        });
-        let reloading = keep_up(auth, tls, &handle, metrics);
-        Ok(Self { at, engine, handle, accepting, stop, beside, backups, webhook, reloading })
+        let backups = backups.map(kept_up);
+        let reloading = keep_up(auth, tls, &handle, metrics, audit.clone());
+        let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
+        Ok(Self { at, engine, handle, accepting, stop, beside, backups, webhook, reloading, audit })
     }
 
     /// Where it listens, in the order of the settings.
@@ -219,9 +220,15 @@ impl Server {
         &self.handle
     }
 
-    /// Looks at the auth file and the TLS files again at once.
+    /// Looks at the auth file and the TLS files again at once, and opens the audit file anew.
     pub fn reload(&self) {
         self.reloader().notify_one();
+        self.audit().inspect(|audit| audit.reopen());
+    }
+
+    /// Where it is written who did what, if anywhere.
+    pub fn audit(&self) -> Option<Arc<Audit>> {
+        self.audit.as_ref().map(|(audit, _)| audit.clone())
     }
 
     /// Whoever rings it has them looked at again.
@@ -242,6 +249,7 @@ impl Server {
     pub async fn stop(self) -> Result<(), Error> {
         self.stop.send_replace(true);
         self.reloading.iter().for_each(|(reloading, _)| reloading.abort());
+        self.audit.iter().for_each(|(_, trying)| trying.abort());
         self.handle.stop();
         // A task that panicked has been told of already.
         let _ = self.accepting.await;
@@ -350,12 +358,52 @@ fn keep_up(
     tls: Option<Arc<Tls>>,
     handle: &EngineHandle,
     metrics: Arc<Metrics>,
+    audit: Option<Arc<Audit>>,
 ) -> Option<(JoinHandle<()>, Arc<Notify>)> {
     let now = Arc::new(Notify::new());
     (auth.is_on() || tls.is_some()).then(|| {
-        let watch = reload::keep_up(auth, tls, handle.clone(), metrics, now.clone());
+        let watch = reload::keep_up(auth, tls, handle.clone(), metrics, now.clone(), audit);
         (tokio::spawn(watch), now)
     })
+}
+
+/// Tells of what happened in a folder, and keeps files there or elsewhere, if any.
+fn with_data(app: App, data: Option<&Path>, files: Option<Option<&Path>>) -> Result<App, Error> {
+    let app = match data {
+        Some(data) => app.with_history(data),
+        None => app,
+    };
+    // The store has made sure that nobody else uses the folder.
+    match files {
+        Some(folder) => app.keep_files(folder).map_err(Error::Files),
+        None => Ok(app),
+    }
+}
+
+/// Writes down who did what, if there is somewhere to.
+fn audited(
+    options: engine::Options,
+    audit: &Option<Arc<Audit>>,
+    data: &Option<PathBuf>,
+) -> engine::Options {
+    let audit = audit.clone().map(|audit| (audit, data.clone()));
+    engine::Options { audit, ..options }
+}
+
+/// Has backups taken as often as that was asked for.
+fn kept_up(
+    (backups, every): (Arc<Backups>, Option<Duration>),
+) -> (Arc<Backups>, Option<JoinHandle<()>>) {
+    let keeping = every.map(|every| tokio::spawn(backups.clone().keep_up(every)));
+    (backups, keeping)
+}
+
+/// An audit file that cannot be written is tried again, for ever: somebody may have made room.
+async fn keep_trying(audit: Arc<Audit>) {
+    loop {
+        tokio::time::sleep(AUDIT_RETRY).await;
+        audit.retry();
+    }
 }
 
 /// Has the dialects that have a listener of their own listen.

@@ -50,6 +50,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         webhook: None,
         auth_file: None,
         auth: auth::Bounds::default(),
+        audit: None,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

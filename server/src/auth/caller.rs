@@ -8,12 +8,14 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use leasehold_core::{LockKey, SessionRecord};
+use leasehold_core::{Asker, LockKey, SessionRecord};
 
 use super::gate::Authority;
 use super::need::{self, Governed, Own};
 use super::policy::{DISTRUSTED, Policy, refusal};
+use super::trail::Trail;
 use super::{Permitted, Principal, Right, View};
+use crate::audit::By;
 use crate::door::Arrival;
 use crate::engine::{EngineHandle, ListLocks, ReadSession};
 
@@ -29,6 +31,8 @@ pub(crate) struct Caller {
     realm: Realm,
     /// It showed something that only a dialect can tell the meaning of.
     is_foreign: bool,
+    /// What it does is written down; `None`: it is not.
+    trail: Option<Arc<Trail>>,
 }
 
 /// What the rights of a dialect are about.
@@ -42,7 +46,7 @@ impl Caller {
     /// Nobody asks who anybody is.
     pub(crate) fn unasked() -> Self {
         let (principal, realm) = (Principal::anonymous(), Realm::Locks);
-        Self { principal, authority: None, realm, is_foreign: false }
+        Self { principal, authority: None, realm, is_foreign: false, trail: None }
     }
 
     /// Somebody whose credential is wrong: no more than whoever shows none.
@@ -52,7 +56,8 @@ impl Caller {
 
     /// Somebody who is known.
     pub(super) fn known(authority: Arc<Authority>, principal: Principal) -> Self {
-        Self { principal, authority: Some(authority), realm: Realm::Locks, is_foreign: false }
+        let (authority, realm) = (Some(authority), Realm::Locks);
+        Self { principal, authority, realm, is_foreign: false, trail: None }
     }
 
     /// Somebody who shows what only a dialect can tell the meaning of.
@@ -82,6 +87,34 @@ impl Caller {
     /// The same in the dialect of files, where other rights count.
     pub(crate) fn of_files(self) -> Self {
         Self { realm: Realm::Files, ..self }
+    }
+
+    /// The same, and what it does is written down.
+    pub(crate) fn followed(self, trail: Trail) -> Self {
+        Self { trail: Some(Arc::new(trail)), ..self }
+    }
+
+    /// Who it is, for what is written down.
+    pub(crate) fn by(&self) -> By {
+        let trail = self.trail.as_ref();
+        By {
+            principal: self.principal.name().clone(),
+            credential: self.principal.credential().clone(),
+            rule: trail.map(|trail| trail.rule()).unwrap_or_default(),
+            peer: trail.map(|trail| trail.peer().clone()).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn trail(&self) -> Option<&Trail> {
+        self.trail.as_deref()
+    }
+
+    /// For the journal. Where nobody is asked who they are, only from where they ask is known, and that is not kept.
+    fn asker(&self) -> Option<Arc<Asker>> {
+        self.trail.as_ref()?;
+        let By { principal, credential, rule, peer } = self.by();
+        let principal = if self.is_asked() { principal } else { "".into() };
+        Some(Arc::new(Asker { principal, credential, rule, peer }))
     }
 
     pub(crate) fn principal(&self) -> &Principal {
@@ -115,13 +148,13 @@ impl Caller {
     /// May it ask this? What it may see of the answer is decided with it.
     pub(crate) fn permit<A: Governed>(&self, mut ask: A) -> Result<Permitted<A>, Denied> {
         ask.govern(self)?;
-        Ok(Permitted::new(ask))
+        Ok(Permitted::of(ask, self.asker()))
     }
 
     /// What needs no right but the proof that comes with it: whoever loses a right can still give back what they have.
     pub(crate) fn own<A: Own>(&self, mut ask: A) -> Permitted<A> {
         ask.bind(self);
-        Permitted::new(ask)
+        Permitted::of(ask, self.asker())
     }
 
     /// A session, by its secret, to find out whose it is: for a dialect in which a session is the credential.
@@ -147,7 +180,7 @@ impl Caller {
         ask: A,
     ) -> Result<Permitted<A>, Denied> {
         locks.into_iter().try_for_each(|lock| self.check(right, lock))?;
-        Ok(Permitted::new(ask))
+        Ok(Permitted::of(ask, self.asker()))
     }
 
     pub(super) fn is_of_files(&self) -> bool {
@@ -168,6 +201,9 @@ impl Caller {
     pub(crate) fn check(&self, right: Right, lock: &LockKey) -> Result<(), Denied> {
         let Some(authority) = &self.authority else { return Ok(()) };
         let rule = authority.rule(&self.principal, right, lock);
+        if let Some(trail) = &self.trail {
+            trail.note(rule, right, Some(lock));
+        }
         self.denied_unless(rule.is_some(), || refusal(&self.principal, right, lock))
     }
 
@@ -179,6 +215,9 @@ impl Caller {
     ) -> Result<(), Denied> {
         let Some(authority) = &self.authority else { return Ok(()) };
         let rule = authority.rule_somewhere(&self.principal, right, namespace);
+        if let Some(trail) = &self.trail {
+            trail.note(rule, right, None);
+        }
         self.denied_unless(rule.is_some(), || {
             let who = self.principal.name();
             match namespace {
@@ -194,6 +233,9 @@ impl Caller {
     pub(crate) fn check_everywhere(&self, right: Right) -> Result<(), Denied> {
         let Some(authority) = &self.authority else { return Ok(()) };
         let rule = authority.rule_everywhere(&self.principal, right);
+        if let Some(trail) = &self.trail {
+            trail.note(rule, right, None);
+        }
         self.denied_unless(rule.is_some(), || {
             let who = self.principal.name();
             format!("{who} needs the right {right} on every namespace: no rule grants it")

@@ -18,6 +18,7 @@ mod rate;
 pub(crate) mod reload;
 mod right;
 pub(crate) mod sign_in;
+mod trail;
 mod view;
 mod way;
 
@@ -32,5 +33,6 @@ pub(crate) use policy::{hex, unhex, url};
 pub(crate) use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use right::Right;
+pub(crate) use trail::Trail;
 pub use view::View;
 pub(crate) use way::Way;

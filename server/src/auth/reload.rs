@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Gate, RELOAD_EVERY, Reloaded, enforce};
+use crate::audit::{Act, Audit, By};
 use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
@@ -22,6 +23,7 @@ pub(crate) async fn keep_up(
     engine: EngineHandle,
     metrics: Arc<Metrics>,
     now: Arc<Notify>,
+    audit: Option<Arc<Audit>>,
 ) {
     let mut complained: Option<Instant> = None;
     // Whoever waited at the start was let in by files that may have changed since.
@@ -49,6 +51,10 @@ pub(crate) async fn keep_up(
             Reloaded::New => {
                 complained = None;
                 tracing::info!(hash = gate.hash(), "the auth file has changed and is in force");
+                if let Some(audit) = &audit {
+                    let act = Act::new("auth-reload", By::server()).detail("hash", gate.hash());
+                    audit.acted(&act, engine.wall_ms());
+                }
             }
             Reloaded::Bad(why) if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) => {
                 complained = Some(Instant::now());

@@ -170,7 +170,7 @@ impl FromStr for Dialect {
 }
 
 /// The name of a dialect as the core knows it.
-fn name_of(dialect: leasehold_core::Dialect) -> String {
+pub(crate) fn name_of(dialect: leasehold_core::Dialect) -> String {
     let known = ALL.iter().find(|known| known.number() == dialect);
     known.map_or_else(|| format!("dialect {}", dialect.0), |known| known.to_string())
 }

@@ -114,6 +114,14 @@ impl Arrival {
         }
     }
 
+    /// As it is logged, if the client named it.
+    pub(super) fn claimed(&self) -> Option<Box<str>> {
+        match &self.request_id {
+            RequestId::Given(id) => Some(logged(id).into()),
+            RequestId::Made(_) => None,
+        }
+    }
+
     pub(super) fn is_named(&self) -> bool {
         matches!(self.request_id, RequestId::Given(_))
     }

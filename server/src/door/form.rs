@@ -23,14 +23,14 @@ pub(super) fn drop_extra_slashes(uri: &mut Uri) {
     }
 }
 
-/// What is wrong, in words.
-pub(super) fn check<B>(request: &Request<B>) -> Result<(), String> {
-    check_host(request)?;
+/// What is wrong, in words. By a Unix socket whom it is for is clear.
+pub(super) fn check<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
+    check_host(request, is_unix)?;
     check_single(request)?;
     check_framing(request)
 }
 
-fn check_host<B>(request: &Request<B>) -> Result<(), String> {
+fn check_host<B>(request: &Request<B>, is_unix: bool) -> Result<(), String> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (host, is_repeated) = (hosts.next(), hosts.next().is_some());
     let authority = request.uri().authority();
@@ -40,6 +40,7 @@ fn check_host<B>(request: &Request<B>) -> Result<(), String> {
     match (host, authority) {
         // A probe of HTTP/1.0 knows no Host, and learns nothing but whether the server is well.
         (None, None) if is_probe(request) => Ok(()),
+        (None, None) if is_unix && request.version() == Version::HTTP_10 => Ok(()),
         (None, None) => Err(NO_HOST.into()),
         (None, Some(_)) if request.version() == Version::HTTP_11 => Err(NO_HOST.into()),
         (Some(host), _) if !is_host(host.as_bytes()) => {
@@ -166,7 +167,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        check(&request.body(()).expect("a request"))
+        check(&request.body(()).expect("a request"), false)
     }
 
     #[test]
@@ -199,6 +200,14 @@ mod tests {
         ] {
             let checked = checked(version, target, headers);
             assert_eq!(checked.is_ok(), is_good, "{version:?} {target} {headers:?}: {checked:?}");
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_needs_no_host() {
+        for (version, is_good) in [(Version::HTTP_10, true), (Version::HTTP_11, false)] {
+            let request = Request::builder().version(version).uri("/v1/locks").body(());
+            assert_eq!(check(&request.expect("a request"), true).is_ok(), is_good, "{version:?}");
         }
     }
 

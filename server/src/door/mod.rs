@@ -10,6 +10,7 @@ mod area;
 mod arrival;
 mod browser;
 mod cors;
+mod follow;
 mod form;
 mod link;
 mod methods;
@@ -39,6 +40,7 @@ pub(crate) use arrival::Arrival;
 use arrival::{Ids, RequestId};
 pub use arrival::{Peer, Visitor};
 use browser::Foreign;
+use follow::Followed;
 pub(crate) use form::is_host;
 pub use link::{CertificateNames, Link};
 pub(crate) use methods::NOT_ALLOWED;
@@ -81,13 +83,17 @@ impl Door {
             Ok(caller) => caller.clone(),
             Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
         };
-        let arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request);
+        let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request);
+        let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
             self.0.serve(&visitor, arrival, identified, request).instrument(span.clone()).await;
         span.in_scope(|| recorder.end(call, &route, answer.response.status()));
+        if let Some(followed) = followed {
+            followed.end(app, &route, answer.response.status());
+        }
         self.0.dress(&route, &mut answer.response);
         if let Some(origin) = origin {
             cors::expose(origin, answer.response.headers_mut());
@@ -125,8 +131,8 @@ impl Inner {
             Err(inquiry) => inquiry,
         };
         // Nobody is asked about what is refused anyway.
-        let is_refused =
-            form::check(request).is_err() || self.check_browser(visitor, request).is_err();
+        let is_refused = form::check(request, visitor.link.is_unix()).is_err()
+            || self.check_browser(visitor, request).is_err();
         if is_refused || Area::of(request.uri().path()) == Area::Health {
             return Err(Denied::Unauthenticated("unknown credential".into()));
         }
@@ -248,7 +254,7 @@ impl Inner {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         form::drop_extra_slashes(request.uri_mut());
-        if let Err(why) = form::check(&request) {
+        if let Err(why) = form::check(&request, visitor.link.is_unix()) {
             return (Route::Refused, refused(&why).into());
         }
         if visitor.link.is_for_metrics && !Area::of(request.uri().path()).is_for_metrics() {

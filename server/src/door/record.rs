@@ -26,7 +26,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    fn pattern(&self) -> &str {
+    pub(super) fn pattern(&self) -> &str {
         match self {
             Route::Direct(verb) => verb.route(),
             // The rest of a path that a group of routes takes as a whole.
@@ -93,7 +93,7 @@ impl Recorder {
 }
 
 /// A method by its name if it is one that somebody could mean: there are as many others as clients make up.
-fn known(method: &Method) -> &'static str {
+pub(super) fn known(method: &Method) -> &'static str {
     let known = [
         "GET",
         "HEAD",

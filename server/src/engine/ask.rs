@@ -52,6 +52,23 @@ impl Question {
     }
 }
 
+impl Question {
+    /// Whether what it does is told, as a fact or by itself. What only makes a deadline later is not.
+    pub(super) fn is_told(&self) -> bool {
+        match self {
+            Question::Read(_) => false,
+            Question::Apply(command) => !matches!(
+                command,
+                Command::Renew(_)
+                    | Command::RenewAll(_)
+                    | Command::KeepSession(_)
+                    | Command::Amend(_)
+                    | Command::Confirm(_)
+            ),
+        }
+    }
+}
+
 /// Any answer.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {

@@ -191,7 +191,8 @@ impl EngineHandle {
 
     /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
     pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
-        let question = ask.into_inner().into_question();
+        let (ask, asker) = ask.into_parts();
+        let question = ask.into_question();
         let (op, ticket) = (Op::of(&question), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
         let (worker, flusher) = match &self.0.worker {
@@ -199,7 +200,7 @@ impl EngineHandle {
             None => (None, None),
         };
         let reply_to = ReplyTo { sender, worker };
-        let asked = message::Asked { question, ticket, reply_to, sent_at: Instant::now() };
+        let asked = message::Asked { question, asker, ticket, reply_to, sent_at: Instant::now() };
         let refused = match self.0.shared.inbox.ask(asked, flusher) {
             Ok(()) => None,
             Err(Refused::Full) => {

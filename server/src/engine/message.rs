@@ -1,7 +1,10 @@
 //! A question on its way, and why there may be no answer.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Instant;
+
+use leasehold_core::Asker;
 
 use super::ask::Question;
 use super::mailbox::ReplyTo;
@@ -10,6 +13,8 @@ use crate::metrics::Op;
 /// One question on its way.
 pub(crate) struct Asked {
     pub(super) question: Question,
+    /// On whose word, if that is written down.
+    pub(super) asker: Option<Arc<Asker>>,
     pub(super) ticket: Ticket,
     pub(super) reply_to: ReplyTo,
     pub(super) sent_at: Instant,

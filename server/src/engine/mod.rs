@@ -22,6 +22,7 @@ mod waiters;
 mod watch;
 mod writer;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
@@ -45,6 +46,7 @@ pub use stepped::Stepped;
 pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 
+use crate::audit::Audit;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
 use crate::store::{self, Store};
@@ -68,6 +70,8 @@ pub struct Options {
     pub journal_bytes_max: u64,
     /// While anything can expire, the time is written down at least this often.
     pub tick: Duration,
+    /// Where it is written who did what; `None`: nowhere. And where the history is, for what the journal has no more.
+    pub audit: Option<(Arc<Audit>, Option<PathBuf>)>,
     /// If it is not known after so long whether a record is durable, the engine stops and a restart has to find out. No
     /// flag sets it: SQLite always knows, or stops at once.
     pub settle_max: Duration,
@@ -83,6 +87,7 @@ impl Default for Options {
             events_max: 10_000,
             journal_bytes_max: 1 << 30,
             tick: Duration::from_secs(1),
+            audit: None,
             settle_max: Duration::from_secs(10),
         }
     }
@@ -162,6 +167,10 @@ fn load(
         tracing::warn!("this store comes from a backup: everything it held has ended");
     }
     let clock = LockClock::resume(clock, loaded.last);
+    if let Some((audit, data)) = &options.audit {
+        let place = (loaded.generation, loaded.seq);
+        audit.begin(place, &loaded.told, data.as_deref(), clock.moment().wall_ms);
+    }
     let events =
         Arc::new(EventLog::new(loaded.generation, loaded.seq, loaded.told, options.events_max));
     let shared = Arc::new(Shared::new(options.queue_max));

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Ask, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
+    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
     Timestamp, What, mutant,
 };
 
@@ -251,7 +251,7 @@ impl Writer {
     }
 
     fn answer(&mut self, asked: Asked, batch: &mut Batch) {
-        let Asked { question, ticket, reply_to, sent_at } = asked;
+        let Asked { question, asker, ticket, reply_to, sent_at } = asked;
         let op = Op::of(&question);
         if op == Some(Op::Acquire) && reply_to.is_closed() {
             // Nobody is there to be given anything. Releases are applied all the same.
@@ -261,10 +261,14 @@ impl Writer {
             self.metrics.overloaded(op);
             return self.post(reply_to, Err(Error::JournalFull));
         }
+        if self.is_unaudited(&question) {
+            self.metrics.overloaded(op);
+            return self.post(reply_to, Err(Error::AuditFailed));
+        }
         let content = match question {
             Question::Apply(command) => {
                 let wanted = Wanted::by(&command);
-                let outcome = self.apply(command, batch);
+                let outcome = self.apply_for(asker, command, batch);
                 if let (Some(wanted), Some(lease)) = (wanted, queued(&outcome)) {
                     let waiter = Waiter { ticket, wanted, reply_to, sent_at };
                     return self.waiters.add(lease, waiter);
@@ -276,13 +280,29 @@ impl Writer {
         batch.answers.push(Answer { reply_to, content, op, sent_at });
     }
 
+    /// Would it change what has to be in the audit file, while nothing can be written there?
+    fn is_unaudited(&self, question: &Question) -> bool {
+        let Some((audit, _)) = &self.options.audit else { return false };
+        audit.refuses() && question.is_told()
+    }
+
     pub(super) fn apply<A: Ask>(
         &mut self,
         ask: A,
         batch: &mut Batch,
     ) -> Result<A::Answer, Rejection> {
+        self.apply_for(None, ask, batch)
+    }
+
+    fn apply_for<A: Ask>(
+        &mut self,
+        asker: Option<Arc<Asker>>,
+        ask: A,
+        batch: &mut Batch,
+    ) -> Result<A::Answer, Rejection> {
         let n_before = batch.effects.changes.len();
-        let outcome = self.machine.apply_onto(&mut batch.effects, None, self.clock.now(), ask);
+        let now = self.clock.now();
+        let outcome = self.machine.apply_onto(&mut batch.effects, asker, now, ask);
         let changes = &batch.effects.changes[n_before..];
         batch.n_bytes += changes.iter().map(store::bytes_at_most).sum::<usize>();
         outcome
@@ -303,7 +323,11 @@ impl Writer {
                 _ => {}
             }
         }
-        self.events.add(self.store.journal(), facts.drain(..), wall_ms);
+        let journal = self.store.journal();
+        if let Some((audit, _)) = &self.options.audit {
+            audit.tell((self.events.generation(), journal.seq), facts, wall_ms);
+        }
+        self.events.add(journal, facts.drain(..), wall_ms);
     }
 
     pub(super) fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {

@@ -5,7 +5,7 @@ use leasehold_testkit::{Value, json};
 use crate::Scene;
 
 /// Two tenants, each with all rights in its own half, in every dialect's namespace.
-const RULES: &str = r#"
+pub(crate) const RULES: &str = r#"
 version = 1
 key-files = ["keys.toml"]
 

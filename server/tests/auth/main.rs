@@ -1,6 +1,7 @@
 //! Who asks and what they may, over real HTTP, in every dialect.
 
 mod apart;
+mod audit;
 mod browser;
 mod circle;
 mod files;
@@ -15,6 +16,7 @@ mod proxy;
 mod quota;
 mod reload;
 mod rotation;
+mod secluded;
 mod sign_in;
 mod together;
 mod token;

@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod keyed;
 mod log;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use keyed::Keyed;
 use leasehold_testkit::{Client, Local, Method, Response, Value, json};
 use log::Log;
 
@@ -65,8 +67,11 @@ impl Caller {
 
 /// Every path and method of the contract, each with its parameters.
 async fn operations(client: &Client) -> Vec<(String, String)> {
-    let document = client.get("/openapi.json").await.body;
-    let paths = document["paths"].as_object().unwrap();
+    operations_of(&client.get("/openapi.json").await)
+}
+
+fn operations_of(document: &Response) -> Vec<(String, String)> {
+    let paths = document.body["paths"].as_object().unwrap();
     let mut operations = Vec::new();
     for (path, methods) in paths {
         for method in methods.as_object().unwrap().keys().filter(|name| *name != "parameters") {
@@ -166,14 +171,15 @@ async fn no_secret_is_seen_and_no_name_writes_on_a_terminal() {
     }
     caller.seen.push_str(&events(&local).await);
     assert!(caller.secrets.len() >= 4, "{:?}", caller.secrets);
+    let mut keyed = Keyed::start().await;
+    keyed.live().await;
+    let (audit, keyed_seen) = (keyed.audit(), &keyed.seen);
     let (lines, objects) = log.end();
     assert!(lines.len() > 500, "{} lines", lines.len());
-    for secret in &caller.secrets {
-        assert!(
-            !caller.seen.contains(secret.as_str()),
-            "{secret} in {}",
-            around(&caller.seen, secret)
-        );
+    for secret in caller.secrets.iter().chain(&keyed.secrets) {
+        for seen in [&caller.seen, keyed_seen, &audit] {
+            assert!(!seen.contains(secret.as_str()), "{secret} in {}", around(seen, secret));
+        }
         let leak = lines.iter().chain(&objects).find(|line| line.contains(secret.as_str()));
         assert_eq!(leak, None, "a secret is in the log");
     }

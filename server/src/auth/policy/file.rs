@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_core::Quota as Allowed;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
@@ -14,7 +13,7 @@ use super::mtls::{Mtls, Named};
 use super::oidc::{self, OidcEntry};
 use super::pattern::Pattern;
 use super::proxy::{self, ProxyEntry};
-use super::quota::{self, Quota};
+use super::quota::{self, QuotaEntry};
 use super::rule::Rule;
 use super::source::{Beside, Source};
 use super::{Policy, Public};
@@ -66,15 +65,6 @@ struct RuleEntry {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct QuotaEntry {
-    who: Option<Vec<Spanned<String>>>,
-    namespaces: Option<Vec<String>>,
-    requests_per_second: Option<Spanned<u32>>,
-    leases: Option<u32>,
-}
-
-#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyFile {
     // Not even an empty list may be left out: a file that was cut off says nothing, and must not lock everybody out.
@@ -111,7 +101,7 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
     let proxy = file.proxy.as_ref().map(|entry| proxy::read(&source, &mut beside, entry));
     let rules = file.rule.iter().map(|entry| rule(&source, entry)).collect::<Result<_, _>>()?;
     let quotas =
-        file.quota.iter().map(|entry| one_quota(&source, entry)).collect::<Result<_, _>>()?;
+        file.quota.iter().map(|entry| quota::read(&source, entry)).collect::<Result<_, _>>()?;
     Ok(Policy {
         keys,
         issuers,
@@ -189,7 +179,11 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
     })
 }
 
-fn check_who(source: &Source, what: &str, who: &[Spanned<String>]) -> Result<(), String> {
+pub(super) fn check_who(
+    source: &Source,
+    what: &str,
+    who: &[Spanned<String>],
+) -> Result<(), String> {
     match who.iter().find(|word| !is_principal(word.get_ref())) {
         None => Ok(()),
         Some(word) => {
@@ -232,40 +226,6 @@ fn public_url(source: &Source, url: Option<Spanned<String>>) -> Result<Option<St
     }
     let why = format!("public-url: {text:?} must be https://HOST or https://HOST:PORT");
     Err(source.wrong(&url, why))
-}
-
-fn one_quota(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
-    let QuotaEntry { who, namespaces, requests_per_second, leases } = entry.get_ref();
-    let wrong = |why: &str| Err(source.wrong(entry, format!("quota: {why}")));
-    let of = match (who, namespaces) {
-        (Some(who), None) if !who.is_empty() => {
-            check_who(source, "quota", who)?;
-            let patterns = who.iter().map(|text| Pattern::parse(text.get_ref()));
-            quota::Whose::Principals(patterns.collect())
-        }
-        (None, Some(namespaces)) if !namespaces.is_empty() => {
-            let patterns = namespaces.iter().map(|text| Pattern::parse(text));
-            quota::Whose::Namespaces(patterns.collect())
-        }
-        (Some(_), Some(_)) => return wrong("has who and namespaces; write a quota for each"),
-        _ => return wrong("who or namespaces is required, and must not be empty"),
-    };
-    if namespaces.is_some() && requests_per_second.is_some() {
-        return wrong("requests-per-second is for who: requests are counted by principal");
-    }
-    if requests_per_second.is_none() && leases.is_none() {
-        return wrong("limits nothing: requests-per-second or leases is required");
-    }
-    if requests_per_second.as_ref().is_some_and(|rate| *rate.get_ref() == 0) {
-        return wrong("requests-per-second must be more than 0");
-    }
-    let line = source.line(entry.span().start);
-    Ok(Quota {
-        of,
-        requests_per_second: requests_per_second.as_ref().map(|rate| *rate.get_ref()),
-        leases: leases.map(|max| Allowed { max, line }),
-        line,
-    })
 }
 
 fn read_keys(source: &Source, keys: &mut HashMap<Box<str>, Key>) -> Result<(), String> {

@@ -1,9 +1,13 @@
 //! Quotas: how much somebody may have, and how often they may ask.
 
 use leasehold_core::Quota as Allowed;
+use serde::Deserialize;
+use toml::Spanned;
 
+use super::file::check_who;
 use super::pattern::Pattern;
 use super::rule::is_named;
+use super::source::Source;
 use crate::auth::Principal;
 
 /// One quota of the file.
@@ -25,6 +29,16 @@ pub(super) enum Whose {
     Namespaces(Vec<Pattern>),
 }
 
+/// As it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct QuotaEntry {
+    who: Option<Vec<Spanned<String>>>,
+    namespaces: Option<Vec<String>>,
+    requests_per_second: Option<Spanned<u32>>,
+    leases: Option<u32>,
+}
+
 impl Quota {
     pub(super) fn is_about(&self, who: &Principal) -> bool {
         matches!(&self.of, Whose::Principals(principals) if is_named(principals, who))
@@ -34,4 +48,39 @@ impl Quota {
         let Whose::Namespaces(patterns) = &self.of else { return false };
         patterns.iter().any(|pattern| pattern.matches(namespace))
     }
+}
+
+/// One quota, or what is wrong with it.
+pub(super) fn read(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
+    let QuotaEntry { who, namespaces, requests_per_second, leases } = entry.get_ref();
+    let wrong = |why: &str| Err(source.wrong(entry, format!("quota: {why}")));
+    let of = match (who, namespaces) {
+        (Some(who), None) if !who.is_empty() => {
+            check_who(source, "quota", who)?;
+            let patterns = who.iter().map(|text| Pattern::parse(text.get_ref()));
+            Whose::Principals(patterns.collect())
+        }
+        (None, Some(namespaces)) if !namespaces.is_empty() => {
+            let patterns = namespaces.iter().map(|text| Pattern::parse(text));
+            Whose::Namespaces(patterns.collect())
+        }
+        (Some(_), Some(_)) => return wrong("has who and namespaces; write a quota for each"),
+        _ => return wrong("who or namespaces is required, and must not be empty"),
+    };
+    if namespaces.is_some() && requests_per_second.is_some() {
+        return wrong("requests-per-second is for who: requests are counted by principal");
+    }
+    if requests_per_second.is_none() && leases.is_none() {
+        return wrong("limits nothing: requests-per-second or leases is required");
+    }
+    if requests_per_second.as_ref().is_some_and(|rate| *rate.get_ref() == 0) {
+        return wrong("requests-per-second must be more than 0");
+    }
+    let line = source.line(entry.span().start);
+    Ok(Quota {
+        of,
+        requests_per_second: requests_per_second.as_ref().map(|rate| *rate.get_ref()),
+        leases: leases.map(|max| Allowed { max, line }),
+        line,
+    })
 }

@@ -72,11 +72,13 @@ fn shown(files: &Files, key: &LockKey, view: &LockView) -> Option<LockShown> {
 pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri) -> Answer {
     let raw = uri.path().strip_prefix("/admin/locks").unwrap_or_default();
     let path = FilePath::parse(raw)?;
-    let target = Target::Lock(path.lock(&files.app));
+    let lock = path.lock(&files.app);
+    let target = Target::Lock(lock.clone());
     let revoke = Revoke { target, reason: "taken away by an admin".into() };
     if files.app.engine.ask(caller.permit(revoke)?).await??.is_empty() {
         return Err(Refusal::no_lock());
     }
+    files.app.note(&caller, "revoke", |act| act.on(&lock));
     let body = Done { message: "Lock revoked", path: path.as_str() };
     Ok(wire::answer(StatusCode::OK, body))
 }

@@ -40,6 +40,10 @@ pub(super) async fn force_release(
     let revoke = Revoke { target, reason: reason.as_str().into() };
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
     tracing::warn!(lock = ?key, ?reason, n = leases.len(), "released by force");
+    app.note(&caller, "revoke", |act| {
+        let act = act.on(&key).detail("n", leases.len());
+        act.claimed("actor", Some(&request.actor)).claimed("reason", request.reason.as_deref())
+    });
     Ok(Json(state(&app, &caller, key, leases.first(), false).await).into_response())
 }
 

@@ -24,6 +24,7 @@ pub(super) async fn backup(
     match taken {
         Ok(Ok(taken)) => {
             let taken = BackupTaken { name: taken.name, bytes: taken.n_bytes };
+            app.note(&caller, "backup", |act| act.detail("name", taken.name.as_str()));
             Ok((StatusCode::CREATED, Json(taken)))
         }
         Ok(Err(Error::Running)) => {

@@ -336,6 +336,9 @@ pub(super) async fn revoke(
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
     let by = &**caller.principal().name();
     tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
+    app.note(&caller, "revoke", |act| {
+        act.on(&key).detail("n", leases.len()).claimed("reason", Some(&request.reason))
+    });
     let revoked = leases.iter().map(|lease| RevokedLease {
         owner_id: lease.owner.instance.to_string(),
         principal: wire::principal(&lease.owner),

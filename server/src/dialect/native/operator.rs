@@ -66,7 +66,14 @@ pub(super) async fn revoke(
     }
     if !request.dry_run {
         tracing::warn!(?whose, reason = request.reason, n_revoked, "revoked");
+        app.note(&caller, "revoke", |act| {
+            act.detail("of", format!("{whose:?}"))
+                .detail("n", n_revoked)
+                .claimed("reason", Some(&request.reason))
+        });
     }
+    // They were found in an order that depends on what others have.
+    revoked.sort_by(|a, b| place(a).cmp(&place(b)));
     Ok(json(StatusCode::OK, &RevokedAll { dry_run: request.dry_run, n_revoked, revoked }))
 }
 
@@ -77,6 +84,10 @@ fn whose(request: &RevokeAllRequest) -> Result<Whose, Refusal> {
         (None, None, Some(principal)) => Ok(Whose::Principal(principal.as_str().into())),
         _ => Err(Refusal::invalid("exactly one of owner, session and principal is required")),
     }
+}
+
+fn place(lease: &RevokedFrom) -> (&str, &str, u64, &str) {
+    (&lease.namespace, &lease.lock_name, lease.fencing_token, &lease.owner_id)
 }
 
 fn shown(lease: &LeaseRecord) -> RevokedFrom {
@@ -102,6 +113,7 @@ pub(super) async fn set_maintenance(
 ) -> Answer {
     app.engine.ask(caller.permit(Maintain { on })?).await??;
     tracing::warn!(on, "maintenance");
+    app.note(&caller, "maintenance", |act| act.detail("on", on));
     Ok(json(StatusCode::OK, &Maintenance { on }))
 }
 
@@ -156,5 +168,6 @@ pub(super) async fn end_session(
     let number = SessionNumber(number.ok_or(Rejection::NoSuchSession)?);
     app.engine.ask(caller.permit(EndSession { number })?).await??;
     tracing::warn!(?number, "session ended by an operator");
+    app.note(&caller, "end-session", |act| act.detail("session", number.0));
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -33,6 +33,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         webhook: None,
         auth_file: None,
         auth: Default::default(),
+        audit: None,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

@@ -1,0 +1,40 @@
+//! Settings of the file in which it is written who did what.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use leasehold_server::audit::{self, OnFailure, Options};
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Audit")]
+pub(super) struct AuditArgs {
+    /// Write down who did what, from where and by which rule, a JSON object a line.
+    #[arg(long, env = "LEASEHOLD_AUDIT_FILE")]
+    audit_file: Option<PathBuf>,
+    /// Put it aside once it has this many bytes: it becomes FILE.1.
+    #[arg(long, env = "LEASEHOLD_AUDIT_SIZE_MAX", default_value_t = audit::BYTES_MAX,
+          value_parser = clap::value_parser!(u64).range(4096..))]
+    audit_size_max: u64,
+    /// How many that were put aside are kept.
+    #[arg(long, env = "LEASEHOLD_AUDIT_KEEP", default_value_t = audit::KEEP)]
+    audit_keep: usize,
+    /// If it cannot be written: refuse what would change anything, or only warn and count.
+    #[arg(long, env = "LEASEHOLD_AUDIT_FAILURE", default_value_t = OnFailure::Refuse, value_name = "refuse|warn")]
+    audit_failure: OnFailure,
+    /// Most refused requests that are written in one second; of more, how many there were.
+    #[arg(long, env = "LEASEHOLD_AUDIT_REFUSALS_PER_SECOND", default_value_t = audit::REFUSALS_PER_SECOND,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    audit_refusals_per_second: u32,
+}
+
+impl AuditArgs {
+    pub(super) fn options(&self) -> Option<Options> {
+        Some(Options {
+            file: self.audit_file.clone()?,
+            bytes_max: self.audit_size_max,
+            keep: self.audit_keep,
+            failure: self.audit_failure,
+            refusals_per_second: self.audit_refusals_per_second,
+        })
+    }
+}

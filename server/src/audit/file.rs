@@ -1,0 +1,144 @@
+//! The file itself: appended to, put aside when it is large, and read from its end at a start.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Options;
+use crate::engine::Cursor;
+
+/// No line is longer.
+const LINE_BYTES_MAX: u64 = 512 * 1024;
+
+/// A file that is written to.
+pub(super) struct Appending {
+    file: File,
+    n_bytes: u64,
+}
+
+impl Appending {
+    /// Opens it or makes it. What a crash left of a line that was not whole is cut off: it is told again.
+    pub(super) fn open(options: &Options) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .read(true)
+            .mode(0o600)
+            .open(&options.file)?;
+        let n_bytes = whole(&file)?;
+        if n_bytes < file.metadata()?.size() {
+            file.set_len(n_bytes)?;
+        }
+        Ok(Self { file, n_bytes })
+    }
+
+    /// How many of these lines there is room for. A file has at least one.
+    pub(super) fn fits(&self, lines: &VecDeque<String>, bytes_max: u64) -> usize {
+        let mut n_bytes = self.n_bytes;
+        let fit = lines.iter().take_while(|line| {
+            let is_first = n_bytes == 0;
+            n_bytes += line.len() as u64;
+            is_first || n_bytes <= bytes_max
+        });
+        fit.count()
+    }
+
+    /// Whole lines, or as good as none: what was written of them is cut off again.
+    pub(super) fn append(&mut self, lines: &str) -> io::Result<()> {
+        if let Err(error) = self.file.write_all(lines.as_bytes()) {
+            let _ = self.file.set_len(self.n_bytes);
+            return Err(error);
+        }
+        self.n_bytes += lines.len() as u64;
+        Ok(())
+    }
+
+    /// Puts the file aside and begins another. The oldest goes.
+    pub(super) fn rotate(&mut self, options: &Options) -> io::Result<()> {
+        self.file.sync_data()?;
+        for n in (1..=options.keep).rev() {
+            let older = aside(&options.file, n);
+            match n {
+                1 => fs::rename(&options.file, older)?,
+                _ => missing_is_fine(fs::rename(aside(&options.file, n - 1), older))?,
+            }
+        }
+        if options.keep == 0 {
+            fs::remove_file(&options.file)?;
+        }
+        *self = Self::open(options)?;
+        Ok(())
+    }
+}
+
+fn missing_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// `audit.log.1` is the one before `audit.log`.
+fn aside(file: &Path, n: usize) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{n}"));
+    file.with_file_name(name)
+}
+
+/// Those that were put aside and are still there, the oldest first.
+pub fn rotated(file: &Path) -> Vec<PathBuf> {
+    let older = (1..).map(|n| aside(file, n)).take_while(|older| older.exists());
+    let mut older: Vec<_> = older.collect();
+    older.reverse();
+    older
+}
+
+/// How many bytes of it are whole lines.
+fn whole(file: &File) -> io::Result<u64> {
+    let size = file.metadata()?.size();
+    let tail = tail(file, size)?;
+    let end = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    Ok(size - (tail.len() - end) as u64)
+}
+
+fn tail(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
+    let n_bytes = size.min(2 * LINE_BYTES_MAX);
+    file.seek(SeekFrom::Start(size - n_bytes))?;
+    let mut tail = Vec::new();
+    file.take(n_bytes).read_to_end(&mut tail)?;
+    Ok(tail)
+}
+
+/// How far a line goes.
+#[derive(Deserialize)]
+struct Place {
+    id: Option<String>,
+    after: Option<String>,
+}
+
+/// How far the last line goes that is whole, in this file or in the one before it.
+pub(super) fn last(options: &Options) -> io::Result<Option<Cursor>> {
+    for path in [options.file.clone(), aside(&options.file, 1)] {
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let size = file.metadata()?.size();
+        let tail = tail(&file, size)?;
+        let end = tail.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let lines = tail[..end].rsplit(|byte| *byte == b'\n');
+        let place = |line: &[u8]| {
+            let Place { id, after } = serde_json::from_slice(line).ok()?;
+            id.or(after)?.parse().ok()
+        };
+        if let Some(last) = lines.filter_map(place).next() {
+            return Ok(Some(last));
+        }
+    }
+    Ok(None)
+}

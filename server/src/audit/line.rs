@@ -1,0 +1,283 @@
+//! One line: a JSON object of printable ASCII. What a client only claims stands apart, shortened.
+
+use std::sync::Arc;
+
+use leasehold_core::{Asker, Ending, Fact, LockKey, Note, What};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::auth::Right;
+use crate::dialect::{self, calendar};
+use crate::engine::{Cursor, EventId};
+
+/// So much of what a client claims is written.
+const CLAIMED_CHARS_MAX: usize = 256;
+/// And so much of a name, which has bounds of its own.
+const NAME_CHARS_MAX: usize = 4096;
+
+/// Who did it, as far as the server knows for sure.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct By {
+    pub(crate) principal: Arc<str>,
+    /// The id of what it showed.
+    pub(crate) credential: Arc<str>,
+    /// The rule that let it.
+    pub(crate) rule: Arc<str>,
+    /// Where it came from.
+    pub(crate) peer: Arc<str>,
+}
+
+/// What is not known is left out.
+impl Serialize for By {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = [
+            ("principal", &*self.principal),
+            ("credential", &*self.credential),
+            ("rule", &*self.rule),
+            ("peer", &*self.peer),
+        ];
+        serializer.collect_map(members.into_iter().filter(|(_, text)| !text.is_empty()))
+    }
+}
+
+impl By {
+    /// The server itself.
+    pub(crate) fn server() -> Self {
+        Self { principal: "server".into(), ..Self::default() }
+    }
+}
+
+impl From<&Asker> for By {
+    fn from(asker: &Asker) -> Self {
+        let Asker { principal, credential, rule, peer } = asker.clone();
+        Self { principal, credential, rule, peer }
+    }
+}
+
+/// A request that was refused because of who made it.
+#[derive(Debug)]
+pub(crate) struct Refused<'a> {
+    pub(crate) by: By,
+    pub(crate) status: u16,
+    pub(crate) method: &'a str,
+    /// Never the path: there may be a secret in it.
+    pub(crate) route: &'a str,
+    /// What it was refused, if it is known by then.
+    pub(crate) wanted: Option<(Right, LockKey)>,
+    /// Claimed.
+    pub(crate) request_id: Option<&'a str>,
+}
+
+/// What somebody did that is told beside what happened to leases.
+#[derive(Clone, Debug)]
+pub(crate) struct Act {
+    act: &'static str,
+    by: By,
+    lock: Option<LockKey>,
+    detail: Map<String, Value>,
+    claimed: Map<String, Value>,
+}
+
+impl Act {
+    pub(crate) fn new(act: &'static str, by: By) -> Self {
+        Self { act, by, lock: None, detail: Map::new(), claimed: Map::new() }
+    }
+
+    /// Which lock it was about.
+    pub(crate) fn on(mut self, lock: &LockKey) -> Self {
+        self.lock = Some(lock.clone());
+        self
+    }
+
+    /// What the server knows of it.
+    pub(crate) fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.detail.insert(name.into(), value.into());
+        self
+    }
+
+    /// What whoever did it says of it.
+    pub(crate) fn claimed(mut self, name: &str, text: Option<&str>) -> Self {
+        if let Some(text) = text {
+            self.claimed.insert(name.into(), bounded(text).into());
+        }
+        self
+    }
+}
+
+#[derive(Serialize, Default)]
+struct Line<'a> {
+    /// RFC 3339, UTC.
+    at: String,
+    /// The place in the journal of what happened to a lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// What is in no journal came after this place in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<&'a str>,
+    kind: &'static str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    act: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    right: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<Holder<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<By>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    detail: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    claimed: Map<String, Value>,
+}
+
+/// Whose lease it is.
+#[derive(Serialize)]
+struct Holder<'a> {
+    principal: &'a str,
+    /// What the client calls itself.
+    owner_id: &'a str,
+    dialect: String,
+    lease: u64,
+    token: u64,
+    waited_ms: u64,
+    held_ms: u64,
+}
+
+/// What happened to a lease.
+pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> String {
+    let Fact { what, lock, owner, dialect, .. } = fact;
+    let holder = Holder {
+        principal: cut(&owner.principal, NAME_CHARS_MAX),
+        owner_id: cut(&owner.instance, NAME_CHARS_MAX),
+        dialect: dialect::name_of(*dialect),
+        lease: fact.lease.0,
+        token: fact.token.get(),
+        waited_ms: fact.waited.as_millis(),
+        held_ms: fact.held.as_millis(),
+    };
+    let mut claimed = Map::new();
+    // What a note rests on is the server's own word.
+    let mut detail = Map::new();
+    if let Some(reason) = &fact.reason {
+        let of = if matches!(what, What::Noted(_)) { &mut detail } else { &mut claimed };
+        of.insert("reason".into(), bounded(reason).into());
+    }
+    written(&Line {
+        at: calendar::to_millis(at_ms),
+        id: Some(Cursor { generation, id }.to_string()),
+        kind: "lease",
+        outcome: outcome(*what),
+        namespace: Some(cut(&lock.namespace, NAME_CHARS_MAX)),
+        lock: Some(cut(&lock.name, NAME_CHARS_MAX)),
+        holder: Some(holder),
+        by: fact.asker.as_deref().filter(|_| is_somebodys(*what)).map(By::from),
+        detail,
+        claimed,
+        ..Line::default()
+    })
+}
+
+/// Time does what nobody asked for, whoever's command noticed it.
+fn is_somebodys(what: What) -> bool {
+    let is_expiry = matches!(what, What::Ended(Ending::Expired) | What::WaitEnded(Ending::Expired));
+    !is_expiry && !matches!(what, What::Noted(_))
+}
+
+fn outcome(what: What) -> &'static str {
+    match what {
+        What::Queued => "queued",
+        What::Granted => "granted",
+        What::Ended(Ending::Released) => "released",
+        What::Ended(Ending::Expired) => "expired",
+        What::Ended(Ending::Revoked) => "revoked",
+        What::WaitEnded(Ending::Released) => "left",
+        What::WaitEnded(Ending::Expired) => "timed-out",
+        What::WaitEnded(Ending::Revoked) => "wait-revoked",
+        What::Noted(Note::HeldLong) => "held-long",
+        What::Noted(Note::WaitedLong) => "waited-long",
+        What::Noted(Note::DeadlockSuspected) => "deadlock-suspected",
+    }
+}
+
+pub(super) fn of_refusal(refused: &Refused<'_>, after: &str, wall_ms: i64) -> String {
+    let mut claimed = Map::new();
+    if let Some(id) = refused.request_id {
+        claimed.insert("request_id".into(), bounded(id).into());
+    }
+    let lock = refused.wanted.as_ref().map(|(_, lock)| lock);
+    written(&Line {
+        at: calendar::to_millis(wall_ms),
+        after: Some(after),
+        kind: "refused",
+        outcome: match refused.status {
+            401 => "unauthenticated",
+            403 => "forbidden",
+            _ => "limited",
+        },
+        right: refused.wanted.as_ref().map(|(right, _)| right.name()),
+        namespace: lock.map(|lock| cut(&lock.namespace, NAME_CHARS_MAX)),
+        lock: lock.map(|lock| cut(&lock.name, NAME_CHARS_MAX)),
+        status: Some(refused.status),
+        method: Some(refused.method),
+        route: Some(refused.route),
+        by: Some(refused.by.clone()),
+        claimed,
+        ..Line::default()
+    })
+}
+
+pub(super) fn of_act(act: &Act, after: &str, wall_ms: i64) -> String {
+    let Act { act, by, lock, detail, claimed } = act;
+    written(&Line {
+        at: calendar::to_millis(wall_ms),
+        after: Some(after),
+        kind: "admin",
+        outcome: "done",
+        act: Some(act),
+        namespace: lock.as_ref().map(|lock| cut(&lock.namespace, NAME_CHARS_MAX)),
+        lock: lock.as_ref().map(|lock| cut(&lock.name, NAME_CHARS_MAX)),
+        by: Some(by.clone()),
+        detail: detail.clone(),
+        claimed: claimed.clone(),
+        ..Line::default()
+    })
+}
+
+/// The beginning of what somebody claims.
+fn bounded(text: &str) -> String {
+    let shown = cut(text, CLAIMED_CHARS_MAX);
+    if shown.len() < text.len() { format!("{shown}...") } else { text.into() }
+}
+
+fn cut(text: &str, chars_max: usize) -> &str {
+    text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
+}
+
+/// As one line of printable ASCII: nothing in it is obeyed by a terminal, whoever wrote it.
+fn written(line: &Line<'_>) -> String {
+    // Texts and numbers can always be written.
+    let json = serde_json::to_string(line).unwrap_or_default();
+    let mut written = String::with_capacity(json.len() + 1);
+    let mut units = [0; 2];
+    for c in json.chars() {
+        match c {
+            ' '..='~' => written.push(c),
+            // Outside of texts there are none of these.
+            c => c.encode_utf16(&mut units).iter().for_each(|unit| {
+                written.push_str(&format!("\\u{unit:04x}"));
+            }),
+        }
+    }
+    written.push('\n');
+    written
+}
