@@ -66,7 +66,10 @@ pub(crate) fn audit(args: &AuditArgs) -> Result<(), Failure> {
     let file = File::open(&args.audit_file).map_err(|error| wrong(&args.audit_file, &error))?;
     let mut reader = BufReader::new(file);
     show_all(args, since.as_deref(), &mut reader)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         std::thread::sleep(LOOK_EVERY);
         show_all(args, since.as_deref(), &mut reader)?;
         if let Some(next) = replaced(&args.audit_file, reader.get_ref())? {
@@ -75,7 +78,6 @@ pub(crate) fn audit(args: &AuditArgs) -> Result<(), Failure> {
             reader = BufReader::new(next);
         }
     }
-    Ok(())
 }
 
 /// The file that has this name now, if it is another.

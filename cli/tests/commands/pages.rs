@@ -4,7 +4,9 @@ use leasehold_testkit::folder;
 
 use crate::{Ended, command};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 20] = [
+    "audit",
+    "history",
     "run",
     "acquire",
     "renew",

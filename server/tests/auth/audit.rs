@@ -156,6 +156,53 @@ async fn what_admins_do_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn backups_sessions_and_locks_of_files_that_admins_end_are_told() {
+    let home = folder();
+    let file = home.path().join("audit.log");
+    let (data, dir) = (home.path().join("data"), home.path().join("backups"));
+    std::fs::create_dir(&dir).expect("a folder");
+    let scene = Scene::with(RULES, &NAMES, |settings| {
+        settings.audit = Some(Options::new(&file));
+        settings.data = Some(data);
+        settings.backup = Some(leasehold_server::backup::Options { dir, every: None, n_keep: 2 });
+    })
+    .await;
+    let taken = scene.send("admin", "POST /v1/admin/backup", Value::Null).await;
+    assert_eq!(taken.status, 201, "{taken:?}");
+    let session = json!({"owner_id": "o", "ttl_ms": 60_000});
+    assert_eq!(scene.send("taker", "POST /v1/sessions", session).await.status, 201);
+    let sessions = scene.send("admin", "GET /v1/admin/sessions", Value::Null).await.body;
+    let number = sessions["sessions"][0]["number"].clone();
+    let end = format!("DELETE /v1/admin/sessions/{number}");
+    assert_eq!(scene.send("admin", &end, Value::Null).await.status, 204);
+    let editor = scene.send("file-writer", "POST /auth/session", Value::Null).await;
+    let bearer = format!("Bearer {}", editor.text_of("sessionId"));
+    let lock = "GET /f.txt?lock=acquire";
+    assert_eq!(scene.status(&[("authorization", &bearer)], lock, "").await, 200);
+    let revoked = scene.send("revoker", "DELETE /admin/locks/f.txt", Value::Null).await;
+    assert_eq!(revoked.status, 200, "{revoked:?}");
+    let acts: Vec<_> = found(&file, "admin", "done")
+        .into_iter()
+        .map(|act| (act["act"].clone(), act["by"]["principal"].clone(), act))
+        .collect();
+    let names: Vec<_> = acts.iter().map(|(act, by, _)| (act.clone(), by.clone())).collect();
+    let expected = [
+        ("start", "server"),
+        ("backup", "key:admin"),
+        ("end-session", "key:admin"),
+        ("revoke", "key:revoker"),
+    ];
+    assert_eq!(names, expected.map(|(act, by)| (json!(act), json!(by))));
+    assert_eq!(acts[1].2["detail"]["name"], taken.text_of("name"));
+    assert_eq!(acts[2].2["detail"]["session"], number);
+    assert_eq!(acts[3].2["lock"], "/f.txt");
+    let granted = found(&file, "lease", "granted").remove(0);
+    assert_eq!(granted["by"]["rule"], "file writers", "{granted}");
+    assert_eq!(granted["by"]["credential"], scene.keys["file-writer"].id.as_str());
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
     for failure in [OnFailure::Refuse, OnFailure::Warn] {
         let home = folder();
