@@ -155,27 +155,38 @@ fn explain_alert(alert: AlertDescription) -> String {
     }
 }
 
-/// Was the connection refused in its handshake? Then no request was looked at, also if one was on its way already: in
+/// What a server says that refuses a handshake. Then no request was looked at, also if one was on its way already: in
 /// TLS 1.3 the client may send before its certificate was looked at.
+const REFUSALS: [AlertDescription; 12] = [
+    AlertDescription::CertificateRequired,
+    AlertDescription::UnknownCA,
+    AlertDescription::BadCertificate,
+    AlertDescription::CertificateExpired,
+    AlertDescription::CertificateUnknown,
+    AlertDescription::UnsupportedCertificate,
+    AlertDescription::CertificateRevoked,
+    AlertDescription::AccessDenied,
+    AlertDescription::DecryptError,
+    AlertDescription::HandshakeFailure,
+    AlertDescription::ProtocolVersion,
+    AlertDescription::NoApplicationProtocol,
+];
+
+/// Of a server that closes a connection before a request was sent: so may look that it refuses a client certificate.
+pub(crate) const CLOSED_AT_ONCE: &str = "the server closed the connection at once; does it require a client certificate? (--client-cert-file)";
+
+/// Was the connection refused in its handshake?
 pub(crate) fn is_refused(error: &rustls::Error) -> bool {
-    use AlertDescription as Alert;
     match error {
         rustls::Error::InvalidCertificate(_) | rustls::Error::PeerIncompatible(_) => true,
-        rustls::Error::AlertReceived(alert) => matches!(
-            alert,
-            Alert::CertificateRequired
-                | Alert::UnknownCA
-                | Alert::BadCertificate
-                | Alert::CertificateExpired
-                | Alert::CertificateUnknown
-                | Alert::UnsupportedCertificate
-                | Alert::CertificateRevoked
-                | Alert::AccessDenied
-                | Alert::DecryptError
-                | Alert::HandshakeFailure
-                | Alert::ProtocolVersion
-                | Alert::NoApplicationProtocol
-        ),
+        rustls::Error::AlertReceived(alert) => REFUSALS.contains(alert),
         _ => false,
     }
+}
+
+/// The refusal of a handshake in what was said of it: HTTP/2 keeps the words of an error, and nothing else.
+pub(crate) fn refusal_in(said: &str) -> Option<rustls::Error> {
+    let is_said =
+        |alert: &AlertDescription| said.contains(&rustls::Error::AlertReceived(*alert).to_string());
+    REFUSALS.into_iter().find(is_said).map(rustls::Error::AlertReceived)
 }

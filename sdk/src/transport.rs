@@ -191,15 +191,24 @@ fn is_of_a_gateway(status: StatusCode) -> bool {
 }
 
 fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
-    if let Some(cause) = tls::cause(error)
-        && (error.is_connect() || tls::is_refused(cause))
+    let said = || tls::refusal_in(&chain(error));
+    let cause = tls::cause(error).cloned().or_else(said);
+    if let Some(cause) = cause
+        && (error.is_connect() || tls::is_refused(&cause))
     {
-        Error::Unreachable(format!("{base}: {}", tls::explain(cause)))
+        Error::Unreachable(format!("{base}: {}", tls::explain(&cause)))
+    } else if is_unsent(error) && base.starts_with("https:") {
+        Error::Unreachable(format!("{base}: {}", tls::CLOSED_AT_ONCE))
     } else if error.is_connect() {
         Error::Unreachable(format!("{base}: {}", root(error)))
     } else {
         Error::Broken(chain(error))
     }
+}
+
+/// Was the connection gone before anything of the request was sent? The library has no other way to say so.
+fn is_unsent(error: &hyper_util::client::legacy::Error) -> bool {
+    error.to_string().contains("(Canceled)")
 }
 
 /// What a 2xx says; anything else is an error.

@@ -142,7 +142,7 @@ async fn nonsense_is_refused_with_the_field_that_is_wrong() {
     assert!(!refused.is_retryable());
     assert_eq!(refused.to_string(), "limit cannot be combined with mode (400)");
     assert!(matches!(client.look("").await, Err(Error::Invalid(_))));
-    for url in ["https://localhost", "localhost:8080", "http://a/?b", "ftp://a", ""] {
+    for url in ["localhost:8080", "http://a/?b", "ftp://a", ""] {
         assert!(matches!(Client::new(url), Err(Error::Invalid(_))), "{url}");
     }
     client.ready().await.unwrap();

@@ -13,8 +13,8 @@ import (
 
 // Options say where the server is and who we are. What is left out comes from the environment, or has a default.
 type Options struct {
-	// URLs of one server, or of several that stand in for each other. Default: LEASEHOLD_URL (several with commas in
-	// between), or http://127.0.0.1:8080.
+	// URLs (https://, http:// or unix:/path) of one server, or of several that stand in for each other. Default:
+	// LEASEHOLD_URL (several with commas in between), or http://127.0.0.1:8080.
 	URLs []string
 	// Namespace of every lock. Default: LEASEHOLD_NAMESPACE, or the server's default.
 	Namespace string
@@ -110,19 +110,31 @@ func (o Options) urls(getenv func(string) string) ([]string, error) {
 }
 
 func checkedURL(text string) (string, error) {
+	if path, isUnix := unixPath(text); isUnix {
+		if path == "" {
+			return "", invalid("%q has no path: write unix:/run/leasehold.sock", text)
+		}
+		return text, nil
+	}
 	parsed, err := url.Parse(text)
 	switch {
 	case err != nil || parsed.Host == "" && parsed.Scheme == "":
-		return "", invalid("a URL cannot be read: it must begin with http:// or https://")
+		return "", invalid("a URL cannot be read: it must begin with http://, https:// or unix:")
 	case parsed.User != nil:
 		// A password in a URL ends up in messages; so the URL is not shown here either.
 		return "", invalid("a URL must have no user and no password: use APIKey")
 	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
-		return "", invalid("%q must begin with http:// or https://", text)
+		return "", invalid("%q must begin with http://, https:// or unix:", text)
 	case parsed.RawQuery != "" || parsed.Fragment != "":
 		return "", invalid("%q must have no query and no fragment", text)
 	}
 	return normalURL(parsed), nil
+}
+
+// unixPath is the path of a Unix socket, if it is one: unix:/run/a.sock, or unix:///run/a.sock.
+func unixPath(url string) (string, bool) {
+	path := strings.TrimPrefix(url, "unix:")
+	return strings.TrimPrefix(path, "//"), path != url
 }
 
 // normalURL is the same text for the same place.
@@ -158,6 +170,9 @@ func (o Options) apiKey(getenv func(string) string) (string, error) {
 }
 
 func refusePlainHTTP(text string) error {
+	if _, isUnix := unixPath(text); isUnix {
+		return nil
+	}
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Scheme == "http" && !isLoopback(parsed.Hostname()) {
 		return invalid("the API key would be sent unencrypted to %s: use https, or set Insecure", text)

@@ -32,7 +32,7 @@ func TestURLsComeFromTheOptionsTheEnvironmentOrTheDefault(t *testing.T) {
 }
 
 func TestWhatIsNoURLOfAServerIsRefused(t *testing.T) {
-	for _, url := range []string{"a", "://", "ftp://a", "http://", "http://a?x=1", "http://a#x", "http://ann:secret@a"} {
+	for _, url := range []string{"a", "://", "unix:", "unix://", "ftp://a", "http://", "http://a?x=1", "http://a#x", "http://ann:secret@a"} {
 		_, err := Options{URLs: []string{url}}.settings(environment(nil))
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", url, err)

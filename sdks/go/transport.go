@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +63,12 @@ func newTransport(s *settings) *transport {
 	dialer := &net.Dialer{Timeout: s.connectTimeout, KeepAlive: keepAlive}
 	return &transport{settings: s, http: &http.Client{
 		Transport: &http.Transport{
-			DialContext:         dialer.DialContext,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				if path, ok := s.socketOf(address); ok {
+					return dialer.DialContext(ctx, "unix", path)
+				}
+				return dialer.DialContext(ctx, network, address)
+			},
 			TLSClientConfig:     s.tls,
 			TLSHandshakeTimeout: s.connectTimeout,
 			IdleConnTimeout:     idleMax,
@@ -71,6 +78,31 @@ func newTransport(s *settings) *transport {
 		// A key goes nowhere but to the URLs that were given.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// What follows the number of a Unix socket among the URLs in the host of its requests. Nobody looks it up.
+const socketHost = ".leasehold.localhost"
+
+// address is what a path is put behind.
+func (s *settings) address(base string) string {
+	if _, isUnix := unixPath(base); isUnix {
+		for n, known := range s.urls {
+			if known == base {
+				return "http://" + strconv.Itoa(n) + socketHost
+			}
+		}
+	}
+	return base
+}
+
+// socketOf is the path of the Unix socket that is meant by a host and port.
+func (s *settings) socketOf(address string) (string, bool) {
+	host := strings.TrimSuffix(address, ":80")
+	n, err := strconv.Atoi(strings.TrimSuffix(host, socketHost))
+	if err != nil || !strings.HasSuffix(host, socketHost) || n >= len(s.urls) {
+		return "", false
+	}
+	return unixPath(s.urls[n])
 }
 
 // call sends a request and waits for the whole answer.
@@ -237,7 +269,7 @@ func (t *transport) send(ctx context.Context, base string, q question) (*http.Re
 	}
 	var isConnected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { isConnected.Store(true) }}
-	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), q.method, base+q.path, body)
+	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace), q.method, t.settings.address(base)+q.path, body)
 	if err != nil {
 		return nil, invalid("%v", err)
 	}

@@ -225,12 +225,29 @@ func TestAServerThatSpeaksTLSKnowsAClientByItsCertificate(t *testing.T) {
 	}
 }
 
+func TestAUnixSocket(t *testing.T) {
+	url := "unix:" + filepath.Join(t.TempDir(), "a.sock")
+	startServerBy(t, "http", "--listen", url)
+	client := clientOf(t, "http://127.0.0.1:1", url)
+	lease, err := client.Lock(background(t), "a")
+	must(t, err)
+	if !look(t, client, "a").Held {
+		t.Fatal("not held")
+	}
+	must(t, lease.Release(background(t)))
+	var unreachable *UnreachableError
+	if _, err := clientOf(t, url+"x").Look(background(t), "a"); !errors.As(err, &unreachable) {
+		t.Fatal(err)
+	}
+}
+
 // certificate is one for 127.0.0.1 that is good for servers, clients and as its own authority.
 func certificate(t *testing.T) (certFile, keyFile string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"web-1"}, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

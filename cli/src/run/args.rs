@@ -101,7 +101,8 @@ pub(crate) struct RunArgs {
     /// Shown to whoever looks at the lock.
     #[arg(long, value_name = "JSON", value_parser = json::parse)]
     pub(super) metadata: Option<Value>,
-    /// Hand LEASEHOLD_API_KEY and LEASEHOLD_API_KEY_FILE on to the command.
+    /// Hand the API key and the client certificate on to the command: LEASEHOLD_API_KEY, LEASEHOLD_API_KEY_FILE,
+    /// LEASEHOLD_CLIENT_CERT_FILE, LEASEHOLD_CLIENT_KEY_FILE.
     #[arg(long)]
     pub(super) pass_api_key: bool,
     /// Say on standard error what is done.

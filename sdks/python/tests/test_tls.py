@@ -1,4 +1,4 @@
-"""TLS with a certificate authority and client certificates of our own."""
+"""TLS with a certificate authority and client certificates of our own, and Unix sockets."""
 
 from __future__ import annotations
 
@@ -67,8 +67,13 @@ def real(tmp_path: Path) -> Iterator[Tuple[str, Path]]:
 
 def test_a_server_knows_a_client_by_its_certificate(real: Tuple[str, Path], name: str) -> None:
     url, folder = real
-    files = {"client_cert_file": folder / "web-1.pem", "client_key_file": folder / "web-1.key"}
-    with Client(url, ca_file=folder / "ca.pem", **files) as client, client.lock(name):
+    client = Client(
+        url,
+        ca_file=folder / "ca.pem",
+        client_cert_file=folder / "web-1.pem",
+        client_key_file=folder / "web-1.key",
+    )
+    with client, client.lock(name):
         assert client.look(name)["principal"] == "mtls:web-1"
     with Client(url, ca_file=folder / "ca.pem") as client, pytest.raises(Failed) as refused:
         client.look(name)
@@ -133,3 +138,21 @@ def test_without_a_client_certificate_nothing_is_answered(tls: Tuple[str, Path])
 def test_a_key_needs_its_certificate(tls: Tuple[str, Path]) -> None:
     with pytest.raises(Invalid):
         Client(tls[0], client_key_file=tls[1] / "key.pem")
+
+
+def test_a_unix_socket(tmp_path: Path, name: str) -> None:
+    url = f"unix:{tmp_path / 'a.sock'}"
+    server = Server(tmp_path, "--listen", url)
+    try:
+        with Client(url, api_key="lh_a_b") as client, client.lock(name):
+            assert client.look(name)["held"]
+        with Client(url + "x") as client, pytest.raises(Unreachable, match="cannot connect to unix:"):
+            client.look(name)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("url", ["unix:", "unix://"])
+def test_a_socket_needs_a_path(url: str) -> None:
+    with pytest.raises(Invalid, match="has no path"):
+        Client(url)

@@ -7,7 +7,10 @@ import { InvalidError } from "./error.js";
 
 /** How to reach a server. What is left out comes from the environment, or has a default. */
 export interface ClientOptions {
-  /** One URL, or several separated by commas, or a list. Default: `LEASEHOLD_URL`, or `http://127.0.0.1:8080`. */
+  /**
+   * One URL (`https://`, `http://` or `unix:/path`), or several separated by commas, or a list. Default: `LEASEHOLD_URL`, or
+   * `http://127.0.0.1:8080`.
+   */
   url?: string | readonly string[];
   /** The namespace of every lock. Default: `LEASEHOLD_NAMESPACE`, or the server's default. */
   namespace?: string;
@@ -83,6 +86,12 @@ function urlList(urls: string | readonly string[]): string[] {
 }
 
 function checkedUrl(text: string): string {
+  if (text.startsWith("unix:")) {
+    if (socketPath(text) === "") {
+      throw new InvalidError(`${JSON.stringify(text)} has no path: write unix:/run/leasehold.sock`);
+    }
+    return text;
+  }
   let url: URL;
   try {
     url = new URL(text);
@@ -94,12 +103,17 @@ function checkedUrl(text: string): string {
     throw new InvalidError("a URL must have no user and no password: use apiKey");
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw new InvalidError(`${JSON.stringify(text)} must begin with http:// or https://`);
+    throw new InvalidError(`${JSON.stringify(text)} must begin with http://, https:// or unix:`);
   }
   if (url.search !== "" || url.hash !== "") {
     throw new InvalidError(`${JSON.stringify(text)} must have no query and no fragment`);
   }
   return normalUrl(url);
+}
+
+/** The path of a Unix socket, if it is one: `unix:/run/a.sock`, or `unix:///run/a.sock`. */
+export function socketPath(url: string): string | undefined {
+  return url.startsWith("unix:") ? url.slice("unix:".length).replace(/^\/\//, "") : undefined;
 }
 
 /** The same text for the same place. */
@@ -128,6 +142,9 @@ function checkedKey(key: string): string {
 }
 
 function refusePlainHttp(text: string): void {
+  if (socketPath(text) !== undefined) {
+    return;
+  }
   const url = new URL(text);
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
     throw new InvalidError(`the API key would be sent unencrypted to ${text}: use https, or set insecure`);

@@ -6,7 +6,7 @@ import { inspect } from "node:util";
 
 import type { Failure } from "./api.js";
 import { BrokenError, FailedError, ForeignError, UnreachableError } from "./error.js";
-import { normalUrl, type Settings } from "./settings.js";
+import { normalUrl, type Settings, socketPath } from "./settings.js";
 
 /** A page of 1000 locks, each with everything it can show, is far smaller. */
 const ANSWER_BYTES_MAX = 64 << 20;
@@ -143,7 +143,8 @@ export class Transport {
   }
 
   #send(base: string, question: Question, signal: AbortSignal): Promise<http.IncomingMessage> {
-    const url = new URL(base);
+    const unixPath = socketPath(base);
+    const url = new URL(unixPath === undefined ? base : "http://localhost");
     const isTls = url.protocol === "https:";
     const { apiKey } = this.#settings;
     const body = question.body === undefined ? undefined : JSON.stringify(question.body);
@@ -152,6 +153,7 @@ export class Transport {
       // As it is: `URL` would take a step of dots, even of escaped ones, for a way up.
       path: url.pathname.replace(/\/$/, "") + question.path,
       agent: isTls ? this.#agents.https : this.#agents.http,
+      ...(unixPath === undefined ? {} : { socketPath: unixPath }),
       headers: {
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         "content-length": body === undefined ? 0 : Buffer.byteLength(body),

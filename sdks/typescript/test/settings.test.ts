@@ -26,7 +26,7 @@ test("URLs come from the argument, the environment or the default", () => {
 });
 
 test("what is no URL of a server is refused", () => {
-  for (const url of ["", "a:b:c", "ftp://a", "http://a?x=1", "http://a#x", "http://ann:secret@a"]) {
+  for (const url of ["", "a:b:c", "ftp://a", "unix:", "unix://", "http://a?x=1", "http://a#x", "http://ann:secret@a"]) {
     assert.throws(() => settings({ url }, {}), InvalidError, url);
   }
   assert.throws(() => settings({ url: "http://ann:secret@a" }, {}), (error: Error) => !error.message.includes("secret"));
@@ -62,7 +62,7 @@ test("a key is not sent over plain http to another machine, unless that is asked
     assert.equal(settings({ url, apiKey, insecure: true }, {}).apiKey, apiKey);
     assert.equal(settings({ url }, {}).apiKey, undefined);
   }
-  for (const url of ["https://example.org", "http://localhost:1", "http://a.localhost", "http://127.9.9.9", "http://[::1]:1"]) {
+  for (const url of ["https://example.org", "unix:/run/a.sock", "http://localhost:1", "http://a.localhost", "http://127.9.9.9", "http://[::1]:1"]) {
     assert.equal(settings({ url, apiKey }, {}).apiKey, apiKey, url);
   }
 });

@@ -199,3 +199,16 @@ test("a server that speaks TLS knows a client by its certificate", async (t) => 
   await assert.rejects(server.client({ caFile: certFile }).calls.look("a"), { status: 401 });
   await assert.rejects(server.client().calls.look("a"), { name: "UnreachableError", mayHaveTakenEffect: false });
 });
+
+test("a Unix socket", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "leasehold-ts-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const url = `unix:${join(folder, "a.sock")}`;
+  const server = await RealServer.start(["--listen", url]);
+  t.after(() => server.stop());
+  const client = new Client({ url, apiKey: "lh_a_b" });
+  const lease = await client.lock("a").acquire();
+  assert.equal((await client.calls.look("a")).held, true);
+  await lease.release();
+  await assert.rejects(new Client({ url: `${url}x` }).calls.look("a"), { name: "UnreachableError" });
+});

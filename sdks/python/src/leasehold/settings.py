@@ -82,6 +82,10 @@ def _urls(given: Union[str, Sequence[str]]) -> Tuple[str, ...]:
 
 def base(text: str) -> str:
     """Return a URL as it is compared and used, or say what is wrong with it."""
+    if text.startswith("unix:"):
+        if not unix_path(text):
+            raise Invalid(f"{text!r} has no path; write unix:/run/leasehold.sock")
+        return text
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
@@ -90,10 +94,18 @@ def base(text: str) -> str:
         # Not shown: it is a secret.
         raise Invalid("a URL must have no user and no password; use api_key or api_key_file")
     if url.scheme not in ("http", "https") or not url.host:
-        raise Invalid(f"{text!r} must begin with http:// or https:// and name a host")
+        raise Invalid(f"{text!r} must begin with http:// or https:// and name a host, or with unix:")
     if url.query or url.fragment:
         raise Invalid(f"{text!r} must have no query and no fragment")
     return str(url).rstrip("/")
+
+
+def unix_path(url: str) -> Optional[str]:
+    """Return the path of a Unix socket, if it is one: `unix:/run/a.sock`, or `unix:///run/a.sock`."""
+    if not url.startswith("unix:"):
+        return None
+    path = url[len("unix:") :]
+    return path[2:] if path.startswith("//") else path
 
 
 def _api_key(
@@ -116,6 +128,8 @@ def _api_key(
 
 def _refuse_plain(urls: Tuple[str, ...]) -> None:
     for text in urls:
+        if unix_path(text) is not None:
+            continue
         url = httpx.URL(text)
         if url.scheme == "http" and not _is_loopback(url.host):
             raise Invalid(f"the API key would be readable on the way to {text}; use https or insecure=True")

@@ -14,7 +14,7 @@ from typing import Any, AsyncIterator, Coroutine, Dict, List, Mapping, NamedTupl
 import httpx
 
 from .errors import Broken, Failed, Foreign, Invalid, LeaseholdError, SessionOver, Unreachable
-from .settings import Settings, base
+from .settings import Settings, base, unix_path
 from .version import __version__
 
 #: A page of 1000 locks, each with everything it can show, is far smaller.
@@ -97,15 +97,21 @@ class Transport:
         self._headers = {"User-Agent": f"leasehold-python/{__version__}"}
         if settings.api_key is not None:
             self._headers["Authorization"] = f"Bearer {settings.api_key.reveal()}"
-        self._http = httpx.AsyncHTTPTransport(
-            # Without TLS settings there is no https URL, and nothing to verify.
-            verify=settings.tls if settings.tls is not None else False,
-            trust_env=False,
-            # Whoever waits in a queue has a connection of its own, and renewals must not wait for one. Few are kept
-            # idle: each of them is looked at with every request.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=4, keepalive_expiry=60),
-            socket_options=_keepalive(),
-        )
+        # A Unix socket has connections of its own; all others share theirs.
+        paths = {path for path in map(unix_path, settings.urls) if path is not None}
+        self._http: Dict[Optional[str], httpx.AsyncHTTPTransport] = {
+            path: httpx.AsyncHTTPTransport(
+                # Without TLS settings there is no https URL, and nothing to verify.
+                verify=settings.tls if settings.tls is not None else False,
+                trust_env=False,
+                # Whoever waits in a queue has a connection of its own, and renewals must not wait for one. Few are kept
+                # idle: each of them is looked at with every request.
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=4, keepalive_expiry=60),
+                uds=path,
+                socket_options=_keepalive() if path is None else None,
+            )
+            for path in (None, *paths)
+        }
 
     async def call(
         self,
@@ -142,7 +148,8 @@ class Transport:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._http.aclose()
+        for http in self._http.values():
+            await http.aclose()
 
     async def _ask(
         self,
@@ -164,7 +171,7 @@ class Transport:
             left = max(until - loop.time(), 0.001)
             request.extensions["timeout"] = {"connect": min(self._connect_timeout, left)}
             try:
-                answer = await within(left, self._send(request, whole=whole))
+                answer = await within(left, self._send(self._urls[index], request, whole=whole))
             except asyncio.TimeoutError:
                 self._leave(index)
                 raise Broken(f"no answer of {self._urls[index]} within {patience:g} s") from None
@@ -206,16 +213,18 @@ class Transport:
                 content = json.dumps(body, allow_nan=False).encode()
             except (TypeError, ValueError) as error:
                 raise Invalid(f"this cannot be sent as JSON: {error}") from None
-        return httpx.Request(method, url + path, headers=headers, content=content)
+        where = url if unix_path(url) is None else "http://localhost"
+        return httpx.Request(method, where + path, headers=headers, content=content)
 
-    async def _send(self, request: httpx.Request, *, whole: bool) -> Union[Answer, Stream]:
+    async def _send(self, url: str, request: httpx.Request, *, whole: bool) -> Union[Answer, Stream]:
+        path = unix_path(url)
         try:
-            response = await self._http.handle_async_request(request)
+            response = await self._http[path].handle_async_request(request)
             if not whole and response.status_code < 300:
                 return Stream(response)
             return Answer(response.status_code, response.headers, await _read(response))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            where = f"{request.url.scheme}://{request.url.netloc.decode()}"
+            where = url if path is not None else f"{request.url.scheme}://{request.url.netloc.decode()}"
             hint = "Is the server running? (LEASEHOLD_URL)"
             raise Unreachable(f"cannot connect to {where}: {_words(error)}. {hint}") from None
         except httpx.LocalProtocolError as error:

@@ -1,0 +1,188 @@
+//! Listeners, TLS and Unix sockets with the real binary: the server, its commands, `run` and the recipe of the
+//! documentation.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use leasehold_testkit::{Ca, Process, Signal, TempDir, folder};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+
+struct World {
+    folder: TempDir,
+    ca: Ca,
+}
+
+impl World {
+    fn new() -> Self {
+        let (folder, ca) = (folder(), Ca::new("servers"));
+        ca.server().write(folder.path(), "server");
+        ca.write(folder.path(), "ca.pem");
+        Self { folder, ca }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn flag(&self, flag: &str, name: &str) -> String {
+        format!("--{flag}={}", self.path(name).display())
+    }
+
+    /// A server that speaks TLS, with these flags too.
+    fn serve(&self, more: &[&str]) -> Process {
+        let (cert, key) =
+            (self.flag("tls-cert-file", "server.pem"), self.flag("tls-key-file", "server.key"));
+        let flags = [&["--listen=https://127.0.0.1:0", &cert, &key][..], more].concat();
+        Process::start(BINARY, &self.path("data"), &flags)
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(BINARY);
+        command.current_dir(self.folder.path()).args(words).env_remove("LEASEHOLD_API_KEY");
+        command.output().expect("the binary")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn commands_and_run_work_over_tls_and_over_a_unix_socket() {
+    let world = World::new();
+    let socket = format!("unix:{}", world.path("a.sock").display());
+    let server = world.serve(&[&format!("--listen={socket}")]);
+    let https = format!("https://localhost:{}", server.address.port());
+    for (url, ca) in [(&https, &["--ca-file", "ca.pem"][..]), (&socket, &[])] {
+        let ask = |words: &[&str]| world.run(&[words, &["--url", url], ca].concat());
+        let acquired = ask(&["acquire", "deploy", "--ttl", "60", "--json"]);
+        assert!(acquired.status.success(), "{acquired:?}");
+        assert!(text(&ask(&["ls"]).stdout).contains("deploy"));
+        assert!(ask(&["revoke", "deploy", "--reason", "test"]).status.success());
+        let told = "echo $LEASEHOLD_URL $LEASEHOLD_CA_FILE; \"$0\" status job";
+        let run =
+            [&["run", "job", "--url", url.as_str()][..], ca, &["--", "sh", "-c", told, BINARY]];
+        let ran = world.run(&run.concat());
+        let said = text(&ran.stdout);
+        assert!(ran.status.success() && said.contains(url.as_str()), "{ran:?}");
+        assert_eq!(said.contains("/ca.pem"), !ca.is_empty(), "{said}");
+    }
+    assert!(world.path("a.sock").exists());
+    assert!(server.terminate().success());
+    assert!(!world.path("a.sock").exists());
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let url = format!("https://localhost:{}", server.address.port());
+    let ls = |more: &[&str]| {
+        let words = [&["ls", "--url", &url, "--connect-timeout", "200ms"][..], more].concat();
+        let output = world.run(&words);
+        assert!(!output.status.success());
+        text(&output.stderr)
+    };
+    let said = ls(&[]);
+    assert!(said.contains("not trusted here") && said.contains("--ca-file"), "{said}");
+    assert!(ls(&["--ca-file", "none.pem"]).contains("none.pem: No such file"));
+    let said = ls(&["--client-cert-file", "server.pem"]);
+    assert!(said.contains("--client-key-file"), "{said}");
+    let plain = format!("http://127.0.0.1:{}", server.address.port());
+    assert!(!world.run(&["ls", "--url", &plain, "--connect-timeout", "200ms"]).status.success());
+}
+
+#[test]
+fn every_listener_is_announced_and_counts_for_the_safe_rule() {
+    let world = World::new();
+    let (cert, key) =
+        (world.flag("tls-cert-file", "server.pem"), world.flag("tls-key-file", "server.key"));
+    let mut server = Command::new(BINARY);
+    server.args(["serve", "--ephemeral", "--listen=127.0.0.1:0", "--listen=https://127.0.0.1:0"]);
+    server.args(["--listen=unix:a.sock", "--metrics-listen=127.0.0.1:0", &cert, &key]);
+    server.current_dir(world.folder.path()).stderr(Stdio::piped());
+    let mut server = server.spawn().expect("the binary");
+    let said = BufReader::new(server.stderr.take().expect("it is ours"));
+    let said: Vec<_> =
+        said.lines().map_while(Result::ok).take_while(|line| !line.contains("auth ")).collect();
+    let _ = server.kill();
+    let _ = server.wait();
+    let said = said.join("\n");
+    for listener in [
+        "listening  http://127.0.0.1:",
+        "listening  https://127.0.0.1:",
+        "listening  unix:a.sock",
+        "metrics    http://127.0.0.1:",
+    ] {
+        assert!(said.contains(listener), "{said}");
+    }
+    let check = |flags: &[&str]| world.run(&[&["check-config"][..], flags].concat());
+    let open = check(&["--listen=127.0.0.1:0", "--listen=unix:a.sock", "--listen=0.0.0.0:0"]);
+    assert!(!open.status.success());
+    let said = text(&open.stderr);
+    assert!(said.contains("--listen http://0.0.0.0:0 can be reached from other"), "{said}");
+    let open = check(&["--listen=https://0.0.0.0:0", &cert, &key]);
+    assert!(!open.status.success(), "TLS says nothing of who asks");
+    let local = check(&["--listen=unix:a.sock", "--metrics-listen=0.0.0.0:9090"]);
+    assert!(local.status.success(), "{local:?}");
+    assert!(text(&local.stdout).contains("listen = [\"unix:a.sock\"]  # --listen"));
+    for (flags, why) in [
+        (&["--listen=https://127.0.0.1:0"][..], "needs a certificate: --tls-cert-file"),
+        (&["--listen=127.0.0.1:0", &cert], "--tls-cert-file needs --tls-key-file"),
+        (&["--listen=127.0.0.1:0", &cert, &key], "no --listen begins with https://"),
+        (&["--listen=unix:"], "has no path"),
+        (&["--unix-socket-mode=660"], "is not a mode such as \"0660\""),
+        (&["--proxy-protocol-from=lb"], "is neither an address nor a network"),
+        (&["--handshakes-max=0"], "--handshakes-max"),
+    ] {
+        let said = text(&check(flags).stderr);
+        assert!(said.contains(why), "{flags:?}: {said}");
+    }
+}
+
+#[test]
+fn a_certificate_is_read_again_at_sighup() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let url = format!("https://localhost:{}", server.address.port());
+    let other = Ca::new("new servers");
+    other.write(world.folder.path(), "other.pem");
+    other.server().write(world.folder.path(), "server");
+    server.signal(Signal::HUP);
+    let is_renewed =
+        || world.run(&["ls", "--url", &url, "--ca-file", "other.pem"]).status.success();
+    let began = std::time::Instant::now();
+    while !is_renewed() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(30), "never renewed");
+    }
+    assert!(!world.run(&["ls", "--url", &url, "--ca-file", "ca.pem"]).status.success());
+}
+
+/// The lines of the documentation, as they are.
+#[test]
+fn the_recipe_for_client_certificates_works() {
+    let world = World::new();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, rest) = page.split_once("A recipe with openssl").expect("the recipe");
+    let recipe = rest.split("```").nth(1).expect("a block");
+    let (openssl, ls) = recipe.split_once("leasehold ls").expect("its last line");
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", openssl]).current_dir(world.folder.path());
+    let made = shell.output().expect("a shell");
+    assert!(made.status.success(), "{made:?}");
+    let rules = "version = 1\n[mtls]\nca-file = \"clients.pem\"\nprincipal = \"dns\"\n\
+                 [[rule]]\nname = \"r\"\nwho = [\"mtls:web-1\"]\nmay = [\"read\"]\nnamespaces = [\"*\"]\n";
+    std::fs::write(world.path("auth.toml"), rules).expect("a file");
+    let server = world.serve(&[&world.flag("auth-file", "auth.toml")]);
+    let here = format!("https://localhost:{}", server.address.port());
+    let ls = ls.trim().replace("https://locks.example.org:8443", &here);
+    let words: Vec<_> = std::iter::once("ls").chain(ls.split_whitespace()).collect();
+    let listed = world.run(&words);
+    assert!(listed.status.success(), "{listed:?}");
+    let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
+    assert_eq!(nobody.status.code(), Some(77), "{nobody:?}");
+    drop(world.ca);
+}
