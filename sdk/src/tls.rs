@@ -173,7 +173,8 @@ const REFUSALS: [AlertDescription; 12] = [
 ];
 
 /// Of a server that closes a connection before a request was sent: so may look that it refuses a client certificate.
-pub(crate) const CLOSED_AT_ONCE: &str = "the server closed the connection at once; does it require a client certificate? (--client-cert-file)";
+pub(crate) const CLOSED_AT_ONCE: &str =
+    "the server hung up at once; does it require a client certificate (--client-cert-file)?";
 
 /// Was the connection refused in its handshake?
 pub(crate) fn is_refused(error: &rustls::Error) -> bool {

@@ -121,7 +121,15 @@ impl Port {
             return Ok(opened(Line::clear(wire), peer, place, link, None));
         };
         let terms = tls.terms();
-        let secured = terms.acceptor.accept(wire).await.map_err(Unopened::Tls)?;
+        let socket = wire.clone();
+        let secured = match terms.acceptor.accept(wire).await {
+            Ok(secured) => secured,
+            Err(error) => {
+                // In TLS 1.3 the client may be sending its request already. It is to read why that is in vain.
+                socket.linger().await;
+                return Err(Unopened::Tls(error));
+            }
+        };
         if let (Some(mtls), [certificate, ..]) =
             (&terms.mtls, secured.get_ref().1.peer_certificates().unwrap_or_default())
         {
