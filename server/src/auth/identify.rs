@@ -19,7 +19,6 @@ pub(crate) struct Inquiry {
     digest: Digest,
     /// Who asks by what was shown beside it.
     beside: Option<Principal>,
-    from: IpAddr,
 }
 
 impl Caller {
@@ -64,8 +63,7 @@ impl Caller {
                 let digest = issuer::digest(&token);
                 let known = |issuer: &Arc<Issuer>| issuer.known(&digest, wall_ms);
                 let Some(known) = authority.issuers().iter().find_map(known) else {
-                    let from = way.address;
-                    return Ok(Err(Inquiry { authority, token, digest, beside, from }));
+                    return Ok(Err(Inquiry { authority, token, digest, beside }));
                 };
                 Some(known)
             }
@@ -97,9 +95,14 @@ fn same(one: Option<Principal>, other: Option<Principal>) -> Result<Option<Princ
 }
 
 impl Inquiry {
-    /// Finds out who asks.
-    pub(crate) async fn settle(self, now: Timestamp, wall_ms: i64) -> Result<Caller, Denied> {
-        let Self { authority, token, digest, beside, from } = self;
+    /// Finds out who asks from there.
+    pub(crate) async fn settle(
+        self,
+        from: IpAddr,
+        now: Timestamp,
+        wall_ms: i64,
+    ) -> Result<Caller, Denied> {
+        let Self { authority, token, digest, beside } = self;
         let may_look_up = || may_look_up(&authority, from, now);
         let asked = Asked { now, wall_ms, may_look_up: &may_look_up };
         let found = issuer::identify(authority.issuers(), &token, &digest, &asked).await;
@@ -122,7 +125,12 @@ pub(crate) async fn admit(
     Ok(issuer.admit(login, code, &asked).await?)
 }
 
-fn may_look_up(authority: &Authority, from: IpAddr, now: Timestamp) -> Result<(), Doubt> {
+/// May one more question be put to an issuer for whoever asks from there?
+pub(crate) fn may_look_up(
+    authority: &Authority,
+    from: IpAddr,
+    now: Timestamp,
+) -> Result<(), Doubt> {
     authority.gate().map_or(Ok(()), |gate| gate.take_lookup(from, now))
 }
 

@@ -25,7 +25,7 @@ mod way;
 pub(crate) use caller::{Caller, Denied};
 pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
-pub(crate) use identify::admit;
+pub(crate) use identify::{admit, may_look_up};
 pub use permitted::Permitted;
 pub(crate) use policy::Mtls;
 pub use policy::{Decision, NewKey, PREFIX, Policy};

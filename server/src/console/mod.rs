@@ -130,6 +130,13 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let Some((issuer, login)) = login else {
         return Err(failed(StatusCode::NOT_FOUND, "Nobody can sign in with this."));
     };
+    let arrival = Arrival::of(parts);
+    let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
+    // Where people sign in may have to be asked for.
+    crate::auth::may_look_up(&desk.authority, from, arrival.received).map_err(|doubt| {
+        let denied = Denied::from(doubt);
+        failed(denied.status(), &denied.to_string())
+    })?;
     let before = cookie::only(&parts.headers, cookie::SESSION).ok().flatten();
     let before = before.map(|secret| crate::auth::hex(&sign_in::digest(secret)));
     let attempt = Attempts::begin(&with, to, before, desk.wall_ms);

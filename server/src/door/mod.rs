@@ -138,7 +138,9 @@ impl Inner {
         }
         let now = engine.now();
         // It takes room, and few requests come here.
-        Box::pin(inquiry.settle(now, engine.wall_ms_of(now))).await
+        let from =
+            forwarded::client(request.headers(), visitor.peer, &self.app.http.trusted_proxies);
+        Box::pin(inquiry.settle(from, now, engine.wall_ms_of(now))).await
     }
 
     /// Could nobody on the way read or change this?

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use hyper::Method;
+use leasehold_server::serve::Settings;
 use leasehold_testkit::{Response, Value, json};
 
 use crate::idp::{Idp, Key, NOW};
@@ -12,6 +13,10 @@ use crate::{RULES, Scene, acquire};
 const LOOK: &str = "/v1/locks/x";
 
 async fn scene(idp: &Idp) -> Scene {
+    scene_with(idp, |_| {}).await
+}
+
+async fn scene_with(idp: &Idp, change: impl FnOnce(&mut Settings)) -> Scene {
     let login =
         "login = { client-id = \"lh-console\", secret-file = \"console\", session = \"1h\" }";
     let rules = oidc(idp, login).replacen(
@@ -20,7 +25,7 @@ async fn scene(idp: &Idp) -> Scene {
         1,
     );
     let files = [("console", "console-secret")];
-    let scene = Scene::with_files(&rules, &["admin", "reader", "other"], &files, |_| {}).await;
+    let scene = Scene::with_files(&rules, &["admin", "reader", "other"], &files, change).await;
     scene.local.clock.set_wall_ms(NOW * 1000);
     scene
 }
@@ -220,6 +225,21 @@ async fn an_issuer_that_names_itself_has_to() {
         let back = come_back(&idp, &told, &[]);
         assert_eq!(browser.get(&format!("{back}{query}")).await.status, expected, "{query}");
     }
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn an_issuer_that_does_not_answer_is_told_of_and_not_asked_for_ever() {
+    let idp = Idp::start(Key::ec()).await;
+    idp.is_down.store(true, Relaxed);
+    let scene = scene_with(&idp, |settings| settings.auth.lookups_per_minute = 3).await;
+    let mut browser = Browser::new(&scene);
+    let mut statuses = Vec::new();
+    for _ in 0..5 {
+        statuses.push(browser.get("/console/sign-in?with=oidc").await.status);
+    }
+    assert_eq!(statuses, [503, 503, 503, 429, 429]);
+    assert_eq!(browser.get("/console/sign-in?with=nobody").await.status, 404);
     scene.stop().await;
 }
 

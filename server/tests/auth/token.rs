@@ -245,6 +245,17 @@ async fn a_forged_token_is_refused() {
         assert!(told.contains(why), "{told}\nexpected: {why}");
     }
     assert_eq!(scene.look(&good).await.0, 200);
+    // As issuers write them.
+    for header in [
+        r#"{"alg":"RS256","kid":"first"}"#,
+        r#"{"alg":"RS256"}"#,
+        r#"{"alg":"RS256","kid":"first","typ":"at+jwt"}"#,
+        r#"{"alg":"RS256","kid":"first","typ":"application/at+jwt"}"#,
+        r#"{"alg":"RS256","kid":"first","typ":"jwt","x5t":"abc","x5t#S256":"abc"}"#,
+    ] {
+        let token = idp.key("first").token(header, &idp.claims().to_string());
+        assert_eq!(scene.look(&token).await, (200, scene.look(&good).await.1), "{header}");
+    }
     scene.stop().await;
 }
 

@@ -38,7 +38,7 @@ impl Issuer {
         (asked.may_look_up)()?;
         let _question = self.questions.acquire().await;
         let members = self.introspect(token).await.map_err(|why| {
-            tracing::warn!(issuer = self.config.issuer, why, "a token cannot be checked");
+            self.complain(&why, asked.now);
             Doubt::Unknown("the token cannot be checked now: its issuer does not answer".into())
         })?;
         let principal = self.believe(&members, digest, asked.wall_ms);

@@ -93,12 +93,10 @@ impl Keys {
         }
         let why = self.tried.lock().unwrap_or_else(PoisonError::into_inner).why.clone();
         match why {
-            Some(why) => {
-                tracing::warn!(issuer = issuer.config().issuer, why, "a token cannot be checked");
-                Err(Doubt::Unknown(
-                    "the token cannot be checked now: its issuer does not answer".into(),
-                ))
-            }
+            // That it is so was logged when it was tried.
+            Some(_) => Err(Doubt::Unknown(
+                "the token cannot be checked now: its issuer does not answer".into(),
+            )),
             None => Err(unknown()),
         }
     }

@@ -13,7 +13,7 @@ mod keys;
 mod sign_in;
 mod token;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_core::Timestamp;
@@ -35,6 +35,8 @@ use super::policy::Oidc;
 
 /// Most questions to one issuer at once; further ones wait.
 const QUESTIONS_MAX: usize = 32;
+/// One that does not answer is complained of this often.
+const COMPLAIN_EVERY_MS: u64 = 10_000;
 
 /// Somebody whose tokens are believed, and what is known of them.
 pub(crate) struct Issuer {
@@ -47,6 +49,7 @@ pub(crate) struct Issuer {
     /// What opaque tokens stand for.
     looked: Cache<Looked>,
     questions: Semaphore,
+    complained: Mutex<Option<Timestamp>>,
 }
 
 /// Why a token proves nothing.
@@ -66,7 +69,8 @@ impl Issuer {
         let mark = super::policy::hex(&Sha256::digest(&config.issuer)[..4]);
         let keys = Keys::new(&config);
         let (tokens, looked) = (Cache::new(tokens_max), Cache::new(tokens_max));
-        Self { config, mark, keys, tokens, looked, questions: Semaphore::new(QUESTIONS_MAX) }
+        let questions = Semaphore::new(QUESTIONS_MAX);
+        Self { config, mark, keys, tokens, looked, questions, complained: Mutex::default() }
     }
 
     pub(crate) fn config(&self) -> &Oidc {
@@ -123,6 +127,15 @@ impl Issuer {
             self.tokens.clear();
         }
         Ok(principal)
+    }
+
+    /// Logs that it does not answer as it should, but not for everybody who asks.
+    fn complain(&self, why: &str, now: Timestamp) {
+        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        if complained.is_none_or(|at| now.since(at).as_millis() >= COMPLAIN_EVERY_MS) {
+            *complained = Some(now);
+            tracing::warn!(issuer = self.config.issuer, why, "an issuer does not answer");
+        }
     }
 
     /// Has its keys fetched if that is due.

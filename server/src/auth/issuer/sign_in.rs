@@ -62,7 +62,7 @@ impl Issuer {
         asked: &Asked<'_>,
     ) -> Result<Principal, Doubt> {
         let unknown = |why: String| {
-            tracing::warn!(issuer = self.config.issuer, why, "somebody could not be signed in");
+            self.complain(&why, asked.now);
             Doubt::Unknown(
                 "nobody can be signed in now: the issuer does not answer as it should".into(),
             )
