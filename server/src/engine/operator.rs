@@ -42,7 +42,9 @@ impl Look for ListHoldings {
             let mut others = others.filter_map(|number| writer.machine.lease_record(number));
             self.view.shows(&lease.lock) && others.all(|other| self.view.shows(&other.lock))
         };
-        let leases = leases.into_iter().filter(is_shown).collect();
+        let mut leases: Vec<_> = leases.into_iter().filter(is_shown).collect();
+        // The order in which they were found depends on what others have.
+        leases.sort_unstable_by_key(|lease| lease.number);
         LeasePage { leases, next }
     }
 }

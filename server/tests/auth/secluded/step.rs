@@ -1,0 +1,125 @@
+//! What somebody may do in a story.
+
+/// Small and good enough.
+pub(super) struct Chance(pub(super) u64);
+
+impl Chance {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// One thing somebody does.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) who: &'static str,
+    /// Whose names it is about.
+    pub(super) whose: &'static str,
+    pub(super) what: u64,
+    /// Which of several.
+    pub(super) n: u64,
+    /// Whatever else has to be chosen.
+    pub(super) way: u64,
+    /// Which of the other calls.
+    pub(super) row: u64,
+}
+
+pub(super) const N_KINDS: u64 = 35;
+pub(super) const OTHER: u64 = 33;
+
+/// Every call that has no kind of its own. `W` is whose names it is about, `N` which of them, `I` who asks; `LEASE`,
+/// `TOKEN`, `PROOF` and `CLAIM` are what somebody got hold of.
+pub(super) const OTHERS: &[(&str, &str)] = &[
+    ("POST /locks/W-lN/force-release", r#"{"tenant_id":"W","actor":"a"}"#),
+    ("POST /v1/locks/W-nN/cancel", r#"{"owner_id":"W-owner","request_id":"r"}"#),
+    ("POST /v1/cancel", r#"{"owner_id":"W-owner","request_id":"r"}"#),
+    ("POST /v1/renew", r#"{"owner_id":"I-owner","extend_by_ms":9000,"leases":[PROOF]}"#),
+    ("POST /v1/release", r#"{"owner_id":"I-owner","leases":[PROOF]}"#),
+    (
+        "POST /v1/locks/W-nN/watch",
+        r#"{"owner_id":"W-owner","lease_id":"LEASE","fencing_token":TOKEN}"#,
+    ),
+    (
+        "POST /v1/locks/W-nN/renew",
+        r#"{"owner_id":"W-owner","lease_id":"LEASE","fencing_token":TOKEN,"extend_by_ms":9}"#,
+    ),
+    (
+        "POST /v1/locks/W-nN/release",
+        r#"{"owner_id":"W-owner","lease_id":"LEASE","fencing_token":TOKEN}"#,
+    ),
+    ("GET /v1/events", ""),
+    ("GET /v1/events?lock=W-nN", ""),
+    ("GET /v1/namespaces/W/events", ""),
+    ("GET /v1/namespaces/W/history", ""),
+    ("GET /v1/namespaces/W/locks", ""),
+    ("GET /v1/namespaces/W/locks/W-mN", ""),
+    ("GET /v1/namespaces/W/locks/W-mN/history", ""),
+    ("POST /v1/namespaces/W/locks/W-mN/revoke", r#"{"reason":"r"}"#),
+    ("POST /v1/namespaces/W/locks/W-mN/cancel", r#"{"owner_id":"W-owner","request_id":"r"}"#),
+    (
+        "POST /v1/namespaces/W/locks/W-mN/renew",
+        r#"{"owner_id":"W-owner","lease_id":"LEASE","fencing_token":TOKEN,"extend_by_ms":9}"#,
+    ),
+    (
+        "POST /v1/namespaces/W/locks/W-mN/release",
+        r#"{"owner_id":"W-owner","lease_id":"LEASE","fencing_token":TOKEN}"#,
+    ),
+    (
+        "POST /v1/namespaces/W/locks/W-mN/watch",
+        r#"{"owner_id":"W-owner","lease_id":"LEASE","fencing_token":TOKEN}"#,
+    ),
+    (
+        "POST /v1/namespaces/W/acquire",
+        r#"{"owner_id":"I-owner","ttl_ms":9000,"locks":[{"lock_name":"W-mN"}]}"#,
+    ),
+    (
+        "POST /v1/namespaces/W/renew",
+        r#"{"owner_id":"I-owner","extend_by_ms":9000,"leases":[PROOF]}"#,
+    ),
+    ("POST /v1/namespaces/W/release", r#"{"owner_id":"I-owner","leases":[PROOF]}"#),
+    ("POST /v1/namespaces/W/cancel", r#"{"owner_id":"W-owner","request_id":"r"}"#),
+    ("GET /v1/claims/", ""),
+    ("POST /v1/claims/", r#"{"resource":"W-cN","timeout":30}"#),
+    ("GET CLAIM", ""),
+    ("PUT CLAIM", r#"{"ttl":45}"#),
+    ("PATCH CLAIM", r#"{"status":"aborted"}"#),
+    ("GET CLAIMBARE", ""),
+    ("PUT CLAIMBARE", r#"{"timeout":45}"#),
+    ("PATCH CLAIMBARE", r#"{"ttl":45}"#),
+    ("DELETE /admin/locks/W/fN.txt", ""),
+    ("GET /files/W/fN.txt", ""),
+    ("GET /auth/sessions", ""),
+    ("GET /auth/session", ""),
+    ("DELETE /auth/session", ""),
+    ("PUT /", "x"),
+    ("POST /", ""),
+    ("DELETE /", ""),
+    ("PUT /files/W/fN.txt", "x"),
+    ("POST /files/W/fN.txt", ""),
+    ("DELETE /files/W/fN.txt", ""),
+    ("POST /W/fN.txt", ""),
+    ("POST /v1/admin/backup", ""),
+    ("GET /v1/admin/auth", ""),
+    ("GET /v1/admin/maintenance", ""),
+    ("PUT /v1/admin/maintenance", r#"{"on":true}"#),
+    ("DELETE /v1/admin/sessions/N", ""),
+];
+
+impl Step {
+    pub(super) fn draw(chance: &mut Chance) -> Self {
+        let who = chance.of(&["red", "blue"]);
+        // Blue is curious.
+        let whose = if who == "blue" { chance.of(&["blue", "blue", "red"]) } else { "red" };
+        // A third of all steps are one of the many other calls.
+        let what = if chance.below(3) == 0 { OTHER } else { chance.below(N_KINDS) };
+        let (n, way, row) = (chance.below(3), chance.below(4), chance.below(OTHERS.len() as u64));
+        Self { who, whose, what, n, way, row }
+    }
+}
