@@ -1,5 +1,7 @@
 //! What a request shows to prove who asks.
 
+use std::borrow::Cow;
+
 use axum::http::{HeaderMap, HeaderValue, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,13 +18,13 @@ const SESSION_CHARS: usize = 84;
 
 /// What a request shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Credential {
+pub(super) enum Credential<'a> {
     /// Nothing.
     Nothing,
     /// An API key.
-    Key(String),
+    Key(Cow<'a, str>),
     /// A token of somebody who is trusted to issue them.
-    Token(String),
+    Token(&'a str),
     /// A name and a password of somebody else's: a proxy's, most likely.
     Basic,
     /// Something that only a dialect can know: the id of one of its sessions.
@@ -33,7 +35,7 @@ pub(super) enum Credential {
 pub(super) type Bad = &'static str;
 
 /// There is at most one, or none is believed.
-pub(super) fn of(headers: &HeaderMap) -> Result<Credential, Bad> {
+pub(super) fn of(headers: &HeaderMap) -> Result<Credential<'_>, Bad> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(Credential::Nothing),
@@ -42,7 +44,7 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Credential, Bad> {
     }
 }
 
-fn parse(value: &HeaderValue) -> Result<Credential, Bad> {
+fn parse(value: &HeaderValue) -> Result<Credential<'_>, Bad> {
     if value.len() > BYTES_MAX {
         return Err("the Authorization header is longer than 8192 bytes");
     }
@@ -55,7 +57,7 @@ fn parse(value: &HeaderValue) -> Result<Credential, Bad> {
             key if key.starts_with(PREFIX) => Credential::Key(key.into()),
             // It proves more than an issuer should learn.
             id if is_session(id) => Credential::Other,
-            token => Credential::Token(token.into()),
+            token => Credential::Token(token),
         });
     }
     if scheme.eq_ignore_ascii_case("basic") {
@@ -64,7 +66,11 @@ fn parse(value: &HeaderValue) -> Result<Credential, Bad> {
         let (_, password) =
             decoded.split_once(':').ok_or("the Basic credential has no password")?;
         let is_key = password.starts_with(PREFIX);
-        return Ok(if is_key { Credential::Key(password.into()) } else { Credential::Basic });
+        return Ok(if is_key {
+            Credential::Key(password.to_owned().into())
+        } else {
+            Credential::Basic
+        });
     }
     Err("the Authorization header must be Bearer, or Basic with an API key as the password")
 }
@@ -94,12 +100,18 @@ pub(super) const UNKNOWN_KEY: Bad = "unknown API key";
 mod tests {
     use super::*;
 
-    fn shown(values: &[&str]) -> Result<Credential, Bad> {
+    fn shown(values: &[&str]) -> Result<Credential<'static>, Bad> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(header::AUTHORIZATION, value.parse().expect("a value"));
         }
-        of(&headers)
+        of(&headers).map(|shown| match shown {
+            Credential::Key(key) => Credential::Key(key.into_owned().into()),
+            Credential::Token(token) => Credential::Token(token.to_owned().leak()),
+            Credential::Nothing => Credential::Nothing,
+            Credential::Basic => Credential::Basic,
+            Credential::Other => Credential::Other,
+        })
     }
 
     #[test]
@@ -109,7 +121,7 @@ mod tests {
         assert_eq!(shown(&["Bearer lh_a_b"]), key());
         assert_eq!(shown(&["bEARER  lh_a_b "]), key());
         assert_eq!(shown(&["Basic dTpsaF9hX2I="]), key());
-        assert_eq!(shown(&["Bearer 0123"]), Ok(Credential::Token("0123".into())));
+        assert_eq!(shown(&["Bearer 0123"]), Ok(Credential::Token("0123")));
         let session = format!("Bearer {}", "0a".repeat(42));
         assert_eq!(shown(&[&session]), Ok(Credential::Other));
         assert_eq!(shown(&["Basic dTpzZWNyZXQ="]), Ok(Credential::Basic));

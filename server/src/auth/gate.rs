@@ -14,7 +14,7 @@ use super::issuer::{Doubt, Issuer};
 use super::policy::{Mtls, Oidc, Policy};
 use super::rate::Rates;
 use super::sign_in::SignIns;
-use super::{Denied, Principal, proxy};
+use super::{Caller, Denied, Principal, proxy};
 
 /// How often the files are looked at. Watching them would miss the way mounted secrets are swapped.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
@@ -275,12 +275,12 @@ impl Gate {
     /// come from.
     pub(crate) fn take_request(
         &self,
-        who: &Principal,
+        caller: &Caller,
         from: impl FnOnce() -> IpAddr,
         now: Timestamp,
     ) -> Result<(), Denied> {
-        let Some(on) = &self.0 else { return Ok(()) };
-        let authority = on.authority.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some((on, authority)) = self.0.as_ref().zip(caller.authority()) else { return Ok(()) };
+        let who = caller.principal();
         let Some(quota) = authority.quota(who) else { return Ok(()) };
         let Some(n) = quota.requests_per_second else { return Ok(()) };
         let asking = match who.is_anonymous() {

@@ -60,9 +60,10 @@ impl Caller {
                 return Ok(Ok(Self::foreign(authority, beside)));
             }
             Credential::Token(token) => {
-                let digest = issuer::digest(&token);
+                let digest = issuer::digest(token);
                 let known = |issuer: &Arc<Issuer>| issuer.known(&digest, wall_ms);
                 let Some(known) = authority.issuers().iter().find_map(known) else {
+                    let token = token.to_owned();
                     return Ok(Err(Inquiry { authority, token, digest, beside }));
                 };
                 Some(known)
@@ -95,6 +96,11 @@ fn same(one: Option<Principal>, other: Option<Principal>) -> Result<Option<Princ
 }
 
 impl Inquiry {
+    /// The policy it is asked by.
+    pub(crate) fn authority(&self) -> Option<&Authority> {
+        Some(&self.authority)
+    }
+
     /// Finds out who asks from there.
     pub(crate) async fn settle(
         self,

@@ -30,7 +30,7 @@ use leasehold_api::Code;
 use tracing::Instrument;
 
 use crate::app::{self, App};
-use crate::auth::{Caller, Denied, Way};
+use crate::auth::{Authority, Caller, Denied, Way};
 use crate::dialect::{self, Dialect, native};
 use crate::http::forwarded;
 
@@ -132,7 +132,7 @@ impl Inner {
         };
         // Nobody is asked about what is refused anyway.
         let is_refused = form::check(request, visitor.link.is_unix()).is_err()
-            || self.check_browser(visitor, request).is_err();
+            || self.check_browser(visitor, inquiry.authority(), request).is_err();
         if is_refused || Area::of(request.uri().path()) == Area::Health {
             return Err(Denied::Unauthenticated("unknown credential".into()));
         }
@@ -155,11 +155,16 @@ impl Inner {
         forwarded::is_private(request.headers(), request.uri(), *peer, link.is_tls, proxies)
     }
 
-    fn check_browser<B>(&self, visitor: &Visitor, request: &Request<B>) -> Result<(), Foreign> {
-        let (http, authority) = (&self.app.http, self.app.auth.authority());
+    fn check_browser<B>(
+        &self,
+        visitor: &Visitor,
+        authority: Option<&Authority>,
+        request: &Request<B>,
+    ) -> Result<(), Foreign> {
+        let http = &self.app.http;
         let known = browser::Known {
             hosts: &http.hosts,
-            public_url: authority.as_ref().and_then(|authority| authority.public_url()),
+            public_url: authority.and_then(|authority| authority.public_url()),
             origins: &http.cors_origins,
             // No page of a browser can reach a Unix socket, and its clients call it as they like.
             any_host: visitor.link.is_unix(),
@@ -195,12 +200,18 @@ impl Inner {
             }
             Box::new(response)
         };
-        self.check_browser(visitor, request).map_err(|foreign| match foreign {
-            Foreign::Host(why) => {
-                Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
-            }
-            Foreign::Origin(why) => refuse(Denied::Origin(why)),
-        })?;
+        // By the listener for metrics nobody is asked, but the server has the same names.
+        let authority = arrival.caller.authority().cloned().or_else(|| app.auth.authority());
+        self.check_browser(visitor, authority.as_deref(), request).map_err(
+            |foreign| match foreign {
+                Foreign::Host(why) => Box::new(app::failure(
+                    StatusCode::MISDIRECTED_REQUEST,
+                    Code::HostNotAllowed,
+                    &why,
+                )),
+                Foreign::Origin(why) => refuse(Denied::Origin(why)),
+            },
+        )?;
         let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
         let wrong = |denied: Denied| {
             // Whoever asks has done nothing wrong, or was told so already.
@@ -214,7 +225,7 @@ impl Inner {
             Err(_) if area == Area::Console => return Ok(()),
             identified => identified.map_err(|denied| refuse(wrong(denied)))?,
         };
-        app.auth.take_request(caller.principal(), from, arrival.received).map_err(refuse)?;
+        app.auth.take_request(&caller, from, arrival.received).map_err(refuse)?;
         let entered = area.check(&caller, dialect::of_path(path), request.headers());
         entered.map_err(|denied| match denied {
             // Nobody's key, and no session where there are sessions.
