@@ -138,3 +138,95 @@ impl AsyncWrite for Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use leasehold_testkit::{Ca, Issued};
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio_rustls::{TlsAcceptor, TlsConnector, client};
+
+    use super::super::socket::Socket;
+    use super::*;
+
+    const BYTES: [u8; 10_000] = [7; 10_000];
+
+    /// Both ends of a connection.
+    async fn pair() -> (Line, client::TlsStream<UnixStream>) {
+        let ca = Ca::new("servers");
+        let Issued { certificate, key } = ca.server();
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .expect("TLS")
+            .with_no_client_auth()
+            .with_single_cert(vec![der(&certificate)], key)
+            .expect("a pair");
+        let mut roots = RootCertStore::empty();
+        roots.add(der(&ca.pem())).expect("a CA");
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("TLS")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let name = ServerName::try_from("localhost").expect("a name");
+        let (acceptor, connector) =
+            (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
+        let (secured, client) = tokio::join!(
+            acceptor.accept(Wire::new(Socket::Unix(ours))),
+            connector.connect(name, theirs)
+        );
+        (Line::secured(secured.expect("TLS")), client.expect("TLS"))
+    }
+
+    /// Writes until the system takes no more, and says how much was taken over.
+    async fn fill(line: &mut Line) -> u64 {
+        let mut n_written = 0;
+        loop {
+            let written =
+                poll_fn(|context| Poll::Ready(Pin::new(&mut *line).poll_write(context, &BYTES)));
+            match written.await {
+                Poll::Ready(n) => n_written += n.expect("written") as u64,
+                Poll::Pending => return n_written,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_counts_as_accepted_is_what_the_client_can_read() {
+        let (mut line, mut client) = pair().await;
+        let outgoing = line.outgoing().clone();
+        let n_written = fill(&mut line).await;
+        let n_stuck = n_written - outgoing.n_accepted();
+        assert!(0 < n_stuck && n_stuck <= RECORD_BYTES_MAX as u64, "one record: {n_stuck}");
+        let flushed = poll_fn(|context| Poll::Ready(Pin::new(&mut line).poll_flush(context)));
+        assert!(flushed.await.is_pending());
+        // Whatever the system has not taken is lost.
+        let socket = line.wire().clone();
+        rustix::net::shutdown(socket.socket(), rustix::net::Shutdown::Write).expect("a socket");
+        let (mut n_read, mut bytes) = (0, vec![0; 65_536]);
+        while let Ok(n @ 1..) = client.read(&mut bytes).await {
+            n_read += n as u64;
+        }
+        assert_eq!(n_read, outgoing.n_accepted());
+    }
+
+    #[tokio::test]
+    async fn everything_is_accepted_once_it_is_flushed() {
+        let (mut line, mut client) = pair().await;
+        let outgoing = line.outgoing().clone();
+        let n_written = fill(&mut line).await;
+        let mut bytes = vec![0; n_written as usize];
+        let (flushed, read) = tokio::join!(line.flush(), client.read_exact(&mut bytes));
+        assert!(flushed.is_ok() && read.is_ok());
+        assert_eq!(outgoing.n_accepted(), n_written);
+    }
+}

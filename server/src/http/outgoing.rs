@@ -63,6 +63,11 @@ impl Outgoing {
         self.n_accepted.store(self.n_accepted.load(Relaxed) + n_bytes as u64, Relaxed);
     }
 
+    #[cfg(test)]
+    pub(super) fn n_accepted(&self) -> u64 {
+        self.n_accepted.load(Relaxed)
+    }
+
     /// There is nothing more to be written of what was handed over to HTTP/1.
     pub(super) fn flushed(&self) {
         if self.has_grants.load(Relaxed) {

@@ -2,7 +2,7 @@
 
 use leasehold_core::mutant::{Mutant, OF_DELIVERY, switch};
 
-use crate::socket::{VERSIONS, gone_after_the_answer, stuck_on_http1, stuck_on_http2};
+use crate::socket::{GROUPS, VERSIONS, gone_after_the_answer, stuck_on_http1, stuck_on_http2};
 use crate::way::Way;
 use crate::{Outcome, door, together};
 
@@ -14,7 +14,7 @@ async fn socket(mutant: Mutant) -> Outcome {
         for version in VERSIONS {
             gone_after_the_answer(Way::Clear, version).await?;
         }
-        stuck_on_http1(Way::Clear).await?;
+        stuck_on_http1(Way::Clear, GROUPS[0]).await?;
         stuck_on_http2(Way::Clear).await
     }
     .await;
