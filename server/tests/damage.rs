@@ -178,6 +178,8 @@ fn start(crashed: &Crashed, data: &Path, what: &str) -> Option<String> {
 fn check_recovery(crashed: &Crashed, data: &Path, what: &str) {
     let recovered = match recover(data) {
         Ok(recovered) => recovered,
+        // A flip can make it look like what a newer program wrote, and that is not ours to throw away.
+        Err(Error::Refused(why)) if why.contains("this program knows only") => return,
         Err(error) => panic!("{what}: not recovered: {error}"),
     };
     let kept = std::fs::read_dir(&recovered.damaged).unwrap().count();

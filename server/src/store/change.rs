@@ -314,9 +314,10 @@ fn write_lease(w: &mut Writer, lease: &LeaseRecord) {
     w.number(lease.version.into());
     w.number(lease.token.get());
     w.number(lease.created_at.as_nanos());
-    // Both are usually the same as the one before.
-    w.number(lease.granted_at.since(lease.created_at).as_nanos());
-    w.number(lease.renewed_at.since(lease.created_at).as_nanos());
+    // Both are usually the same as the one before, and never before it unless a row is damaged: that must show.
+    for later in [lease.granted_at, lease.renewed_at] {
+        w.number(later.as_nanos().wrapping_sub(lease.created_at.as_nanos()));
+    }
     write_time(w, lease.deadline);
     w.option(lease.ttl, |w, ttl| w.number(ttl.as_nanos()));
     w.number(lease.grace.as_nanos());

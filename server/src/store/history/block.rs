@@ -1,8 +1,7 @@
 //! Many facts as few bytes: one block of history.
 //!
 //! Names come back again and again, so each is written once; the rest is numbers, mostly small; and what is still
-//! alike is
-//! left to the compressor.
+//! alike is left to the compressor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,26 +24,51 @@ pub(super) struct Packed {
     pub(super) filter: Vec<u8>,
 }
 
-/// Packs events that are in order.
-pub(super) fn pack(events: &[Event]) -> Packed {
-    let mut names = Names::default();
-    let (mut body, mut before) = (Writer::default(), EventId { seq: 0, index: 0 });
-    let mut entries = Vec::with_capacity(events.len() * 2);
-    for event in events {
-        entries.push(Trait::lock(&event.fact.lock.namespace, &event.fact.lock.name));
-        entries.push(Trait::owner(&event.fact.owner.instance));
-        write(&mut body, &mut names, event, before.seq);
-        before = event.id;
+/// Events on their way into a block, in their order. They are written as they come, so that nobody has to keep them.
+pub(in crate::store) struct Block {
+    names: Names,
+    entries: Vec<Trait>,
+    body: Writer,
+    n_events: u64,
+    /// Events up to this record are in earlier blocks.
+    after: u64,
+    /// The first event and the last: record and wall clock.
+    pub(super) span: Option<[(u64, i64); 2]>,
+}
+
+impl Block {
+    pub(super) fn after(seq: u64) -> Self {
+        let (names, entries, body) = (Names::default(), Vec::new(), Writer::default());
+        Self { names, entries, body, n_events: 0, after: seq, span: None }
     }
-    let mut whole = Writer(Vec::with_capacity(body.0.len() * 2));
-    whole.byte(VERSION);
-    whole.number(names.texts.len() as u64);
-    names.texts.iter().for_each(|text| whole.text(text));
-    whole.number(events.len() as u64);
-    whole.fixed(&body.0);
-    let mut bytes = lz4_flex::compress_prepend_size(&whole.0);
-    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    Packed { bytes, filter: filter::build(entries) }
+
+    /// Adds an event, unless an earlier block has it.
+    pub(in crate::store) fn add(&mut self, event: &Event) {
+        if event.id.seq <= self.after {
+            return;
+        }
+        let here = (event.id.seq, event.at_ms);
+        let [first, (before, _)] = self.span.unwrap_or([here, (0, 0)]);
+        self.entries.push(Trait::lock(&event.fact.lock.namespace, &event.fact.lock.name));
+        self.entries.push(Trait::owner(&event.fact.owner.instance));
+        write(&mut self.body, &mut self.names, event, before);
+        self.n_events += 1;
+        self.span = Some([first, here]);
+    }
+
+    pub(super) fn pack(self) -> Packed {
+        let Self { names, entries, body, n_events, .. } = self;
+        let n_bytes_of_names: usize = names.texts.iter().map(|text| text.len() + 2).sum();
+        let mut whole = Writer(Vec::with_capacity(body.0.len() + n_bytes_of_names + 32));
+        whole.byte(VERSION);
+        whole.number(names.texts.len() as u64);
+        names.texts.iter().for_each(|text| whole.text(text));
+        whole.number(n_events);
+        whole.fixed(&body.0);
+        let mut bytes = lz4_flex::compress_prepend_size(&whole.0);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        Packed { bytes, filter: filter::build(entries) }
+    }
 }
 
 /// Unpacks a block; an error says in words what is wrong with it.
@@ -74,9 +98,23 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
 struct Names {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u64>,
+    /// The numbers of what the event before had in the same places: it is mostly the same.
+    recent: [u64; PLACES],
 }
 
+/// Namespace, lock, principal, instance.
+const PLACES: usize = 4;
+
 impl Names {
+    fn number_at(&mut self, place: usize, text: &str) -> u64 {
+        let recent = self.recent[place];
+        if self.texts.get(recent as usize).is_some_and(|known| **known == *text) {
+            return recent;
+        }
+        self.recent[place] = self.number(text);
+        self.recent[place]
+    }
+
     fn number(&mut self, text: &str) -> u64 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -95,10 +133,10 @@ fn write(w: &mut Writer, names: &mut Names, event: &Event, seq_before: u64) {
     w.fixed(&at_ms.to_le_bytes());
     w.byte(what_tag(fact.what));
     w.number(fact.lease.0);
-    for text in
-        [&*fact.lock.namespace, &*fact.lock.name, &*fact.owner.principal, &*fact.owner.instance]
-    {
-        w.number(names.number(text));
+    let texts: [&str; PLACES] =
+        [&fact.lock.namespace, &fact.lock.name, &fact.owner.principal, &fact.owner.instance];
+    for (place, text) in texts.into_iter().enumerate() {
+        w.number(names.number_at(place, text));
     }
     w.byte(fact.dialect.0);
     w.number(fact.token.get());

@@ -2,8 +2,7 @@
 //!
 //! History is told, never relied on: no lock is granted or refused because of it. So a file that cannot be read is put
 //! aside and a new one begun, and the server starts all the same. It is written by the fold, one block for each chunk
-//! of
-//! records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
+//! of records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
 
 mod block;
 mod filter;
@@ -14,6 +13,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, params};
 
+pub(super) use block::Block;
 pub use query::{Asked, Page};
 
 use super::Error;
@@ -87,24 +87,23 @@ impl Writer {
         Ok(Self { db, bounds, n_bytes: n_bytes as u64, last_seq: last_seq as u64 })
     }
 
-    /// Adds what happened in the records up to `through`. Events that are there already are left out.
-    pub(super) fn add(&mut self, mut events: Vec<Event>, through: u64) -> rusqlite::Result<()> {
-        events.retain(|event| event.id.seq > self.last_seq);
-        if let (Some(first), Some(last)) = (events.first(), events.last()) {
-            let block::Packed { bytes, filter } = block::pack(&events);
+    /// A block for what happens next. Events that are there already are left out of it.
+    pub(super) fn begin(&self) -> Block {
+        Block::after(self.last_seq)
+    }
+
+    /// Adds what happened in the records up to `through`.
+    pub(super) fn add(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
+        if let Some([(first_seq, first_ms), (last_seq, last_ms)]) = block.span {
+            let block::Packed { bytes, filter } = block.pack();
             let tx = self.db.unchecked_transaction()?;
             let sql = "INSERT INTO blocks (last_seq, first_seq, first_ms, last_ms, filter, events)
                        VALUES (?1,?2,?3,?4,?5,?6)";
-            tx.prepare_cached(sql)?.execute(params![
-                last.id.seq as i64,
-                first.id.seq as i64,
-                first.at_ms,
-                last.at_ms,
-                filter,
-                bytes
-            ])?;
+            let (first_seq, last_seq) = (first_seq as i64, last_seq as i64);
+            let row = params![last_seq, first_seq, first_ms, last_ms, filter, bytes];
+            tx.prepare_cached(sql)?.execute(row)?;
             let n_bytes = self.n_bytes + (bytes.len() + filter.len()) as u64;
-            let n_bytes = forget(&tx, self.bounds, n_bytes, last.at_ms)?;
+            let n_bytes = forget(&tx, self.bounds, n_bytes, last_ms)?;
             tx.commit()?;
             self.n_bytes = n_bytes;
         }

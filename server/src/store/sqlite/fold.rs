@@ -20,7 +20,6 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::digest::Digest;
 use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
-use crate::engine::Event;
 use crate::store::folder::Identity;
 use crate::store::{Chain, Error, Health, Place, Record, history};
 
@@ -223,8 +222,9 @@ pub(super) fn fold(
     let (meta, digest) = (load::meta(tables)?, Digest::get(tables)?);
     let tx = tables.transaction().map_err(refused)?;
     let before = Touched::read(&tx, changes()).map_err(refused)?;
-    let (machine, events) = absorb(meta, before.rows.clone(), chunk).map_err(refused)?;
-    add_history(history, events, *folded);
+    let mut block = history.as_ref().map(|history| history.begin());
+    let machine = absorb(meta, before.rows.clone(), chunk, block.as_mut()).map_err(refused)?;
+    add_history(history, block, *folded);
     write_back(&tx, digest, before, &machine.export(), *folded, last).map_err(refused)?;
     tx.commit().map_err(refused)
 }
@@ -242,8 +242,9 @@ fn fold_whole(
         Ok::<_, rusqlite::Error>(())
     })
     .map_err(refused)?;
-    let (machine, events) = absorb(load::meta(tables)?, all, chunk).map_err(refused)?;
-    add_history(history, events, *folded);
+    let mut block = history.as_ref().map(|history| history.begin());
+    let machine = absorb(load::meta(tables)?, all, chunk, block.as_mut()).map_err(refused)?;
+    add_history(history, block, *folded);
     load::rewrite(tables, &machine, *folded, Some(last.moment), |_| Ok(())).map_err(refused)
 }
 
@@ -251,22 +252,31 @@ fn absorb(
     meta: Row,
     rows: Vec<Row>,
     chunk: &[(Place, Record)],
-) -> Result<(Machine, Vec<Event>), Incoherent> {
+    mut history: Option<&mut history::Block>,
+) -> Result<Machine, Incoherent> {
     let rows = std::iter::once(meta).chain(rows);
     let mut machine = Machine::import(Limits::default(), 0, rows)?;
-    let (mut events, mut facts) = (Vec::new(), Vec::new());
+    let mut facts = Vec::new();
     for (place, record) in chunk {
         machine.absorb_and_tell(record.moment.lock_time, &record.changes, &mut facts)?;
-        events.extend(load::events(place.seq, record, facts.drain(..)));
+        for event in load::events(place.seq, record, facts.drain(..)) {
+            if let Some(block) = &mut history {
+                block.add(&event);
+            }
+        }
     }
-    Ok((machine, events))
+    Ok(machine)
 }
 
 /// History that cannot be written is missed, and holds up nothing.
-fn add_history(history: Option<&mut history::Writer>, events: Vec<Event>, folded: Place) {
-    let n_events = events.len();
-    if let Some(Err(error)) = history.map(|history| history.add(events, folded.seq)) {
-        tracing::error!(%error, n_events, through = folded.seq, "history could not be written");
+fn add_history(
+    history: Option<&mut history::Writer>,
+    block: Option<history::Block>,
+    folded: Place,
+) {
+    let Some((history, block)) = history.zip(block) else { return };
+    if let Err(error) = history.add(block, folded.seq) {
+        tracing::error!(%error, through = folded.seq, "history could not be written");
     }
 }
 

@@ -14,6 +14,8 @@ use crate::store::{Error, Hash};
 const APPLICATION_ID: i64 = 0x4C45_4153;
 /// The newest layout. A file with an older one is brought forward, one with a newer one is refused.
 const SCHEMA_VERSION: i64 = 2;
+/// What is further from ours than this is no newer layout, but a damaged number.
+const NEWER_MAX: i64 = 3;
 
 /// Which of the two files.
 #[derive(Clone, Copy)]
@@ -149,6 +151,12 @@ fn check_version(path: &Path, db: &Connection) -> Result<i64, Error> {
     let version = pragma("user_version").map_err(why)?;
     if version < 1 {
         return Err(refused(format!("{} has no layout", path.display())));
+    }
+    if version > SCHEMA_VERSION + NEWER_MAX {
+        return Err(refused(format!(
+            "{} is damaged: it says that it has layout {version}, and there is none",
+            path.display()
+        )));
     }
     if version > SCHEMA_VERSION {
         return Err(refused(format!(
