@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use leasehold_core::LockKey;
 use leasehold_server::auth::{Policy, Right};
+use leasehold_server::http::Listen;
 use leasehold_server::serve::Server;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -93,10 +94,15 @@ fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> R
     if decision.is_allowed { Ok(()) } else { Err(Failure::silent(exit::FORBIDDEN)) }
 }
 
-/// What in the rules may be wider than it looks.
+/// What in the auth file may be wider than it looks, or is for nothing.
 fn doubts(settings: &Args) -> Result<Vec<String>, String> {
     let Some(file) = settings.auth_file() else { return Ok(Vec::new()) };
-    Ok(Policy::load(file)?.doubts())
+    let policy = Policy::load(file)?;
+    let mut doubts = policy.doubts();
+    if policy.has_mtls() && !settings.listen.iter().any(Listen::is_tls) {
+        doubts.push("[mtls] has no effect: no --listen begins with https://".into());
+    }
+    Ok(doubts)
 }
 
 fn warn(why: &str) {

@@ -184,5 +184,9 @@ fn the_recipe_for_client_certificates_works() {
     assert!(listed.status.success(), "{listed:?}");
     let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
     assert_eq!(nobody.status.code(), Some(77), "{nobody:?}");
+    let flag = world.flag("auth-file", "auth.toml");
+    let warned = world.run(&["check-config", &flag, "--listen=127.0.0.1:0"]);
+    let said = text(&warned.stderr);
+    assert!(warned.status.success() && said.contains("[mtls] has no effect"), "{said}");
     drop(world.ca);
 }

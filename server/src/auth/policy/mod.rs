@@ -81,6 +81,11 @@ impl Policy {
         self.rules.iter().flat_map(|rule| rule.doubts(is_known)).collect()
     }
 
+    /// Are clients known by their certificates?
+    pub fn has_mtls(&self) -> bool {
+        self.mtls.is_some()
+    }
+
     pub(crate) fn public(&self) -> Public {
         self.public
     }
