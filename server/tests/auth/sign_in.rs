@@ -404,3 +404,46 @@ async fn a_session_ends_with_its_time_and_with_what_it_was_opened_by() {
         .await;
     scene.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_waits_for_ends_when_they_sign_out() {
+    let idp = Idp::start(Key::ec()).await;
+    let scene = scene(&idp).await;
+    assert_eq!(scene.send("other", "POST /v1/locks/x/acquire", acquire("o")).await.status, 200);
+    let mut browser = Browser::new(&scene);
+    browser.post("/console/sign-in", &format!("key={}", scene.keys["admin"].text)).await;
+    let mut waits = Browser { cookies: browser.cookies.clone(), ..Browser::new(&scene) };
+    let wait = json!({"owner_id": "w", "ttl_ms": 60_000, "wait_ms": 60_000}).to_string();
+    let kind = [("content-type", "application/json")];
+    let waiting = waits.send(Method::POST, "/v1/locks/x/acquire", &kind, &wait);
+    let leaving = async {
+        scene
+            .local
+            .until("somebody waits", async |_| {
+                let lock = scene.send("admin", "GET /v1/locks/x", Value::Null).await;
+                lock.body["n_waiting"] == 1
+            })
+            .await;
+        browser.post("/console/sign-out", "").await
+    };
+    let (waiting, out) = tokio::join!(waiting, leaving);
+    assert_eq!((waiting.status, out.status), (401, 303), "{waiting:?}");
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn no_more_than_so_many_are_signed_in() {
+    let scene = Scene::with(RULES, &["reader", "taker"], |settings| {
+        settings.auth.sign_ins_max = 1;
+    })
+    .await;
+    let sign_in = async |name: &str| {
+        let form = format!("key={}", scene.keys[name].text);
+        Browser::new(&scene).post("/console/sign-in", &form).await
+    };
+    assert_eq!(sign_in("reader").await.status, 303);
+    let refused = sign_in("taker").await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.text.contains("auth-sign-ins-max"), "{}", refused.text);
+    scene.stop().await;
+}
