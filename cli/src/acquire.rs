@@ -1,21 +1,27 @@
 //! `leasehold acquire`: a lock for a script, for as long as its ttl.
 
+use std::pin::{Pin, pin};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use leasehold::api::{AcquireRequest, Acquired, Mode};
+use leasehold::api::{AcquireRequest, Acquired, CancelRequest, Mode, ReleaseRequest};
 use leasehold::{Client, Error};
 use serde_json::Value;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
 use crate::duration::{DurationArg, glance, lasting};
-use crate::exit::Failure;
+use crate::exit::{Failure, SYSTEM};
+use crate::interrupt::{Ending, interruption};
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
 use crate::proof::request_id;
 
 const TTL_DEFAULT: DurationArg = DurationArg(Duration::from_secs(30));
+
+/// How long leaving the queue may take.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,16 +82,56 @@ pub(crate) struct AcquireArgs {
     server: ServerArgs,
 }
 
-pub(crate) fn acquire(args: &AcquireArgs) -> Result<(), Failure> {
-    ask(args.output, async {
-        let client = args.server.reach().await?;
-        let acquired = granted(&client, args).await.map_err(|error| not_granted(args, error))?;
-        show(args, &acquired)
-    })
+pub(crate) fn acquire(args: &AcquireArgs) -> Result<ExitCode, Failure> {
+    let ending = ask(args.output, asked(args))?;
+    Ok(ending.map_or(ExitCode::SUCCESS, Ending::end))
 }
 
-async fn granted(client: &Client, args: &AcquireArgs) -> Result<Acquired, Error> {
+/// Returns how to end if a signal ended the wait.
+async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
+    let client = args.server.reach().await?;
     let question = args.question();
+    let mut granted = pin!(granted(&client, args, &question));
+    let answer = if args.wait.is_none() {
+        granted.await
+    } else {
+        let interruption = interruption().map_err(|error| Failure::new(SYSTEM, error))?;
+        tokio::select! {
+            answer = &mut granted => answer,
+            ending = interruption => {
+                let leaving = leave(&client, args, &question, granted);
+                let _ = tokio::time::timeout(LEAVE_MAX, leaving).await;
+                return Ok(Some(ending));
+            }
+        }
+    };
+    let acquired = answer.map_err(|error| not_granted(args, error))?;
+    show(args, &acquired).map(|()| None)
+}
+
+/// Leaves the queue, and gives back what was granted meanwhile.
+async fn leave(
+    client: &Client,
+    args: &AcquireArgs,
+    question: &AcquireRequest,
+    granted: Pin<&mut impl Future<Output = Result<Acquired, Error>>>,
+) {
+    let owner_id = question.owner_id.clone();
+    let request_id = question.request_id.clone().unwrap_or_default();
+    let cancel = CancelRequest { owner_id, request_id };
+    let (_, answer) = tokio::join!(client.cancel(&cancel), granted);
+    if let Ok(Acquired { owner_id, lease_id, fencing_token, .. }) = answer {
+        let release = ReleaseRequest { owner_id, lease_id, fencing_token, request_id: None };
+        // If it cannot be given back, it expires.
+        let _ = client.release(&args.lock, &release).await;
+    }
+}
+
+async fn granted(
+    client: &Client,
+    args: &AcquireArgs,
+    question: &AcquireRequest,
+) -> Result<Acquired, Error> {
     let asked_at = Instant::now();
     persist(|| {
         let left =
@@ -138,12 +184,13 @@ fn show(args: &AcquireArgs, acquired: &Acquired) -> Result<(), Failure> {
     let Acquired { lock_name, owner_id, lease_id, fencing_token, expires_in_ms, .. } = acquired;
     let token = fencing_token.to_string();
     if args.env {
-        return print(&exports(&[
-            ("LEASEHOLD_LOCK", lock_name),
+        let lease = [
+            ("LEASEHOLD_LOCK", lock_name.as_str()),
             ("LEASEHOLD_OWNER", owner_id),
             ("LEASEHOLD_LEASE_ID", lease_id),
             ("LEASEHOLD_FENCING_TOKEN", &token),
-        ]));
+        ];
+        return print(&exports(&[&lease[..], &args.server.exports()].concat()));
     }
     let left = expires_in_ms.map_or("for ever".into(), |ms| glance(Duration::from_millis(ms)));
     let [lock, owner, lease_id] = [lock_name, owner_id, lease_id].map(|text| plain(text));

@@ -103,6 +103,23 @@ impl ServerArgs {
         }
     }
 
+    /// The variables by which the next command of a script finds the same server and namespace, as far as they are
+    /// not set already.
+    pub(crate) fn exports(&self) -> Vec<(&'static str, &str)> {
+        let is_known = |name, value: &str, default| {
+            std::env::var(name).map_or(default == Some(value), |known| known == value)
+        };
+        let url = Some(self.url.as_str());
+        let url = url.filter(|url| !is_known("LEASEHOLD_URL", url, Some(URL_DEFAULT)));
+        let namespace = self.namespace.as_deref();
+        let namespace = namespace.filter(|name| !is_known("LEASEHOLD_NAMESPACE", name, None));
+        let named = |name, value: Option<_>| value.map(|value| (name, value));
+        [named("LEASEHOLD_URL", url), named("LEASEHOLD_NAMESPACE", namespace)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
     /// Lets a command find the same server and namespace. A key is handed on only if that was asked for.
     #[cfg(target_os = "linux")]
     pub(crate) fn hand_on(&self, command: &mut std::process::Command, passes_api_key: bool) {

@@ -15,6 +15,7 @@ mod connection;
 mod duration;
 mod exit;
 mod history;
+mod interrupt;
 mod json;
 mod key;
 mod key_file;
@@ -140,7 +141,7 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Warden(args) => run::warden(&args)?,
         #[cfg(target_os = "linux")]
         Command::Die(args) => return Ok(run::die(&args)),
-        Command::Acquire(args) => acquire::acquire(&args)?,
+        Command::Acquire(args) => return acquire::acquire(&args),
         Command::Renew(args) => renew::renew(&args)?,
         Command::Release(args) => release::release(&args)?,
         Command::Status(args) => return status::status(&args),

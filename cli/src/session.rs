@@ -69,7 +69,7 @@ struct KeepArgs {
     #[command(flatten)]
     this: ThisArgs,
     /// Do so again and again until it is over. Less than half of its ttl is a good choice.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = lasting)]
     every: Option<DurationArg>,
 }
 
@@ -101,7 +101,8 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
     }
     let (id, owner) = (&opened.session_id, &opened.owner_id);
     if args.env {
-        return print(&exports(&[("LEASEHOLD_SESSION", id), ("LEASEHOLD_OWNER", owner)]));
+        let session = [("LEASEHOLD_SESSION", id.as_str()), ("LEASEHOLD_OWNER", owner)];
+        return print(&exports(&[&session[..], &args.server.exports()].concat()));
     }
     let left = glance(Duration::from_millis(opened.expires_in_ms));
     print(&format!("session  {}\nowner    {}\nleft     {left}", plain(id), plain(owner)))

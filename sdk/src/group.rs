@@ -129,6 +129,8 @@ impl LocksRequest {
         let mut place = Place::new(&self.client, &self.owner);
         loop {
             let sent_at = clock.now();
+            // That the wait of several was over early can have another reason than that somebody ended it.
+            attempts.begin(sent_at, Duration::ZERO);
             if manner == Manner::Queue {
                 question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
                 place.take(question.request_id.as_ref());

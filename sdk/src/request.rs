@@ -129,7 +129,8 @@ impl LockRequest {
     }
 
     /// The lock, if it is free or becomes free within [`wait`](Self::wait). The queue is first come, first served,
-    /// and a broken connection does not cost the place in it if the server is back within 10 s.
+    /// and a broken connection does not cost the place in it if the server is back within 10 s. A wait that somebody
+    /// ended, by cancelling or revoking it, is [`Error::NotAcquired`] at once.
     pub async fn acquire(self) -> Result<LockGuard, Error> {
         let manner = if self.wait.is_zero() { Manner::Once } else { Manner::Queue };
         self.ask(manner).await
@@ -186,9 +187,12 @@ impl LockRequest {
         let mut place = Place::new(&self.client, &self.owner);
         loop {
             let sent_at = clock.now();
-            attempts.begin(sent_at);
-            if manner == Manner::Queue {
-                question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
+            let is_queued = manner == Manner::Queue;
+            let wait =
+                if is_queued { give_up_at.since(sent_at).min(WAIT_MAX) } else { Duration::ZERO };
+            attempts.begin(sent_at, wait);
+            if is_queued {
+                question.wait_ms = Some(millis(wait));
                 place.take(question.request_id.as_ref());
             }
             let answer = self.client.acquire(&self.name, &question).await;

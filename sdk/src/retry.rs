@@ -43,6 +43,11 @@ pub(crate) enum Manner {
     Return,
 }
 
+/// A wait that ends so long before its time was ended by somebody: cancelled, or revoked. Both must be exceeded: clocks
+/// differ, and the server counts from when it received what we sent.
+const EARLY_MIN: Duration = Duration::from_millis(100);
+const EARLY_PART: u32 = 10;
+
 /// The tries so far.
 #[derive(Debug)]
 pub(crate) struct Attempts {
@@ -51,6 +56,8 @@ pub(crate) struct Attempts {
     give_up_at: Moment,
     /// When the latest try began.
     begun_at: Moment,
+    /// The wait it asked for, if an early end of that is an answer.
+    wait: Duration,
     n_attempts: u32,
     n_failures: u32,
 }
@@ -58,12 +65,19 @@ pub(crate) struct Attempts {
 impl Attempts {
     pub(crate) fn new(retry: Retry, manner: Manner, give_up_at: Moment) -> Self {
         let begun_at = Moment::default();
-        Self { retry, manner, give_up_at, begun_at, n_attempts: 0, n_failures: 0 }
+        let wait = Duration::ZERO;
+        Self { retry, manner, give_up_at, begun_at, wait, n_attempts: 0, n_failures: 0 }
     }
 
-    /// The next try begins.
-    pub(crate) fn begin(&mut self, now: Moment) {
-        self.begun_at = now;
+    /// The next try begins. A wait of this length that ends early is the answer; with zero none is.
+    pub(crate) fn begin(&mut self, now: Moment, wait: Duration) {
+        (self.begun_at, self.wait) = (now, wait);
+    }
+
+    /// Whether a wait that is over now was ended by somebody. Asking again would undo that.
+    fn was_ended(&self, now: Moment) -> bool {
+        let left = self.wait.saturating_sub(now.since(self.begun_at));
+        left > EARLY_MIN && left > self.wait / EARLY_PART
     }
 
     /// The pause before the next try; `None` if this error is the answer.
@@ -74,6 +88,7 @@ impl Attempts {
                 self.n_failures = 0;
                 let returns = match no.reason {
                     Reason::BusyRetry => true,
+                    Reason::WaitTimeout if self.was_ended(now) => false,
                     Reason::QueueFull | Reason::WaitTimeout => self.manner != Manner::Once,
                     _ => self.manner == Manner::Return,
                 };
@@ -205,7 +220,7 @@ mod tests {
         let begun_at = Moment::default() + Duration::from_secs(1);
         let pause = |took| {
             let mut queued = attempts(Manner::Queue);
-            queued.begin(begun_at);
+            queued.begin(begun_at, Duration::ZERO);
             queued.after(&refusal(Reason::WaitTimeout), begun_at + took).unwrap()
         };
         assert!(pause(Duration::from_millis(1)) > Duration::from_millis(390));
@@ -215,8 +230,25 @@ mod tests {
             no.recommended_retry_ms = 0;
         }
         let mut queued = attempts(Manner::Queue);
-        queued.begin(begun_at);
+        queued.begin(begun_at, Duration::ZERO);
         assert_eq!(queued.after(&nothing, begun_at), Some(Retry::default().pause_min));
+    }
+
+    #[test]
+    fn a_wait_that_somebody_ended_is_not_begun_again() {
+        let begun_at = Moment::default() + Duration::from_secs(1);
+        let again = |wait, took| {
+            let mut queued = attempts(Manner::Queue);
+            queued.begin(begun_at, Duration::from_millis(wait));
+            let now = begun_at + Duration::from_millis(took);
+            queued.after(&refusal(Reason::WaitTimeout), now).is_some()
+        };
+        assert!(!again(50_000, 0));
+        assert!(!again(50_000, 44_000));
+        assert!(again(50_000, 45_500), "within a tenth of its end");
+        assert!(again(50_000, 50_000));
+        assert!(!again(400, 200));
+        assert!(again(400, 300), "100 ms are nothing");
     }
 
     #[test]

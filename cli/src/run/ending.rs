@@ -19,9 +19,9 @@ use rustix::process::{
 use super::child::OURSELVES;
 use crate::exit::SIGNAL;
 
-/// How `run` is to end.
+/// How to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// With this exit status.
     Status(u8),
     /// By this signal, as everybody does who does not care about it.
@@ -30,7 +30,7 @@ pub(super) enum Ending {
 
 /// Who gets the signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Whom {
+pub(crate) enum Whom {
     /// Only this process: whoever sent it chose whom to send it to.
     Ourselves,
     /// Everybody in our group, the script that called us among them: the terminal sent it.
@@ -39,7 +39,7 @@ pub(super) enum Whom {
 
 impl Ending {
     /// Ends this way; with a status of 128 and the number if we cannot die of the signal.
-    pub(super) fn end(self) -> ExitCode {
+    pub(crate) fn end(self) -> ExitCode {
         let (signal, whom) = match self {
             Ending::Status(status) => return ExitCode::from(status),
             Ending::Signal(signal, whom) => (signal, whom),

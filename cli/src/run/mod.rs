@@ -30,8 +30,8 @@ pub(crate) use args::RunArgs;
 use args::Task;
 use child::Child;
 use contain::Containment;
-pub(crate) use ending::{DieArgs, die};
-use ending::{Ending, Whom};
+use ending::Whom;
+pub(crate) use ending::{DieArgs, Ending, die};
 use held::Held;
 pub(crate) use launch::{LaunchArgs, launch};
 use leasehold::{Client, Error, LockRequest, LocksRequest, Retry};
@@ -64,6 +64,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     // Whoever gave up waiting still has to leave the queue.
     runtime.shutdown_timeout(FAREWELL_MAX);
     ending.map(Ending::end)
+}
+
+/// Takes the signals that end a process, from here on. Completes when one comes, and says how to end then.
+pub(crate) fn interruption() -> std::io::Result<impl Future<Output = Ending>> {
+    let mut signals = Signals::listen()?;
+    Ok(async move { Ending::Signal(signals.deadly().await, Whom::Ourselves) })
 }
 
 async fn held(

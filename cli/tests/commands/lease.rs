@@ -1,9 +1,11 @@
 //! `acquire`, `renew`, `release`, `revoke`.
 
+use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use leasehold_testkit::{Method, json};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{BINARY, Ended, World, command, fake, until};
 
@@ -41,6 +43,10 @@ fn a_value_that_cannot_be_is_a_mistake_on_the_command_line() {
     };
     assert!(refused(&["--ttl", "0"]).contains("--ttl <TTL>': must be more than 0"));
     assert!(refused(&["--ttl", "soon"]).contains("not a duration; write 30s"));
+    for every in [&["ls", "--watch=0"][..], &["session", "keep", "id", "--every", "0"]] {
+        let ended = world.leasehold(every);
+        assert!(ended.code == 64 && ended.err.contains("must be more than 0"), "{ended:?}");
+    }
     let long = refused(&["--ttl", "1000d"]);
     assert!(long.contains("--ttl: must be at most 86400000 ms (ttl-max)"), "{long}");
 }
@@ -136,6 +142,32 @@ fn whoever_waits_has_the_lock_when_it_is_given_back() {
     assert!(left <= 30_000, "time in the queue is not counted in: {left}");
     let in_vain = world.leasehold(&["acquire", "db", "--owner", "cem", "--wait", "0.05", "--json"]);
     assert_eq!((in_vain.code, &in_vain.json()["reason"]), (1, &json!("WAIT_TIMEOUT")));
+}
+
+#[test]
+fn whoever_is_interrupted_while_it_waits_leaves_the_queue_at_once() {
+    let world = World::new();
+    world.json(&["acquire", "db", "--owner", "ann", "--ttl", "1m"]);
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut waiter = world.command(&["acquire", "db", "--owner", "ben", "-w", "50"]);
+        let mut waiter = waiter.spawn().unwrap();
+        until("ben waits", || world.json(&["status", "db"])["n_waiting"] == 1);
+        kill_process(Pid::from_child(&waiter), signal).unwrap();
+        assert_eq!(waiter.wait().unwrap().signal(), Some(signal.as_raw()));
+        let queue = &world.json(&["status", "db"])["queue"];
+        assert!(queue.as_array().is_none_or(Vec::is_empty), "{signal:?}: {queue}");
+    }
+}
+
+#[test]
+fn what_is_evaluated_names_the_server_and_the_namespace_that_were_flags() {
+    let world = World::new();
+    let out = world.leasehold(&["acquire", "db", "--namespace", "shop", "--env"]).out;
+    assert!(out.contains("export LEASEHOLD_NAMESPACE='shop'"), "{out}");
+    assert!(!out.contains("LEASEHOLD_URL"), "it is set already: {out}");
+    let by_flag = command(&["session", "open", "--url", &world.url(), "--env"]).output().unwrap();
+    let out = Ended::of(by_flag).out;
+    assert!(out.contains(&format!("export LEASEHOLD_URL='{}'", world.url())), "{out}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Several `run`s of one lock.
 
+use leasehold_testkit::json;
+
 use crate::World;
 
 #[tokio::test]
@@ -65,6 +67,19 @@ fn shared_and_counted_runs_go_side_by_side() {
         }
         std::fs::remove_file(world.file("go")).unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_run_whose_wait_is_revoked_does_not_wait_again() {
+    let world = World::new();
+    let _holder = world.run(&["a"], "touch held; sleep 1000");
+    world.until("it is held", || world.file("held").exists());
+    let waiting = world.run(&["a", "--owner", "w3"], "touch wrong");
+    wait_for_queue(&world, 1).await;
+    let revoke = json!({"owner": "w3", "reason": "enough"});
+    assert_eq!(world.server.client.post("/v1/revoke", revoke).await.unwrap().status, 200);
+    assert_eq!(waiting.code(), Some(1));
+    assert!(!world.file("wrong").exists());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use leasehold::api::RevokeAllRequest;
 use leasehold::clock::Clock;
 use leasehold::{Client, LockGuard};
 use leasehold_testkit::Local;
@@ -54,6 +55,24 @@ async fn a_wait_that_is_over_is_a_conflict_and_leaves_the_queue() {
     let asking = tokio::spawn(world.other().lock("orders").wait(wait).acquire());
     world.until("it waits", async || n_waiting(&world.client, 1).await).await;
     world.advance(wait);
+    assert!(asking.await.unwrap().unwrap_err().is_conflict());
+    assert!(n_waiting(&world.client, 0).await);
+}
+
+#[tokio::test]
+async fn a_wait_that_was_revoked_is_not_begun_again() {
+    let world = World::new().await;
+    let _guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+    let asking = tokio::spawn(world.other().lock("orders").owner("w").wait(WAIT).acquire());
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    let revoke = RevokeAllRequest {
+        owner: Some("w".into()),
+        session: None,
+        principal: None,
+        reason: "enough".into(),
+        dry_run: false,
+    };
+    world.client.revoke_all(&revoke).await.unwrap();
     assert!(asking.await.unwrap().unwrap_err().is_conflict());
     assert!(n_waiting(&world.client, 0).await);
 }
