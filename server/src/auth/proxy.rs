@@ -48,7 +48,11 @@ pub(super) fn user(
 
 fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
     proxy.from.iter().any(|from| match from {
-        From::Network(network) => !way.is_unix() && network.contains(&way.address.to_canonical()),
+        // Who relays connections says where they come from, never who asks.
+        From::Network(network) => {
+            let is_direct = !way.is_unix() && !way.is_relayed;
+            is_direct && network.contains(&way.address.to_canonical())
+        }
         From::Unix(path) => way.unix_path == Some(path.as_ref()),
         From::Mtls(name) => way.certificate.is_some_and(|names| names.has(name)),
     })

@@ -9,6 +9,8 @@ use crate::door::CertificateNames;
 pub(crate) struct Way<'a> {
     /// From where; for a Unix socket, this machine.
     pub(crate) address: IpAddr,
+    /// That is what a header of the PROXY protocol says.
+    pub(crate) is_relayed: bool,
     /// The path of the Unix socket it came by.
     pub(crate) unix_path: Option<&'a Path>,
     /// The names in the certificate of the other end, if it showed one.

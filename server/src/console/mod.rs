@@ -176,6 +176,16 @@ async fn sign_in_by_key(State(app): State<App>, request: Request) -> Response {
     by_key(&app, &parts, body).await.unwrap_or_else(|answer| *answer)
 }
 
+/// With when to come back, rounded up.
+fn too_often(denied: Denied) -> Refused {
+    let mut refused = failed(denied.status(), &denied.to_string());
+    if let Denied::TooOften(_, wait) = denied {
+        let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;
+        refused.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    refused
+}
+
 async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refused> {
     let desk = Desk::of(app, parts)?;
     desk.check_private()?;
@@ -189,7 +199,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
                 choice(&desk, to, Some("This API key is not known."), StatusCode::UNAUTHORIZED)
                     .into()
             }
-            Err(denied) => failed(denied.status(), &denied.to_string()),
+            Err(denied) => too_often(denied),
         });
     };
     let ends_ms = desk.wall_ms.saturating_add(KEY_SESSION_MS);

@@ -149,6 +149,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
         "livez",
         "readyz",
         "healthz",
+        "leaderz",
         "console",
         "openapi.json",
         "docs",

@@ -72,7 +72,8 @@ pub(crate) struct Arrival {
     /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
     pub(crate) received: Timestamp,
     pub(crate) caller: Caller,
-    /// Nobody on the way could read or change it: TLS, this machine, or a trusted proxy that says so.
+    /// Nobody on the way could read or change it (TLS, this machine, or a trusted proxy that says so), and no page of
+    /// another origin asks: cookies count. Known only where they matter.
     pub(crate) is_private: bool,
     pub(super) request_id: RequestId,
 }

@@ -12,6 +12,8 @@ pub struct Link {
     pub unix_path: Option<Arc<Path>>,
     /// The names in the client's certificate, which a CA of `[mtls]` has signed; `None`: it showed none.
     pub certificate: Option<Arc<CertificateNames>>,
+    /// Where it comes from is what a header of the PROXY protocol says: true, but not where its bytes come from.
+    pub is_relayed: bool,
     /// It came by the listener that only answers `/metrics` and health checks.
     pub is_for_metrics: bool,
 }
@@ -36,8 +38,13 @@ impl CertificateNames {
 
 impl Link {
     /// Plain HTTP over TCP.
-    pub const PLAIN: Self =
-        Self { is_tls: false, unix_path: None, certificate: None, is_for_metrics: false };
+    pub const PLAIN: Self = Self {
+        is_tls: false,
+        unix_path: None,
+        certificate: None,
+        is_relayed: false,
+        is_for_metrics: false,
+    };
 
     /// Is it a Unix socket of this machine?
     pub fn is_unix(&self) -> bool {

@@ -119,11 +119,11 @@ impl Inner {
         let engine = &self.app.engine;
         let way = Way {
             address: visitor.peer.address(),
+            is_relayed: link.is_relayed,
             unix_path: link.unix_path.as_deref(),
             certificate: link.certificate.as_deref(),
             is_private,
-            is_of_other_page: cors::allowed(request.headers(), &self.app.http.cors_origins)
-                .is_some(),
+            is_of_other_page: self.is_of_other_page(request),
         };
         let inquiry = match Caller::identify(authority, request.headers(), &way, engine.wall_ms())?
         {
@@ -145,14 +145,21 @@ impl Inner {
 
     /// Could nobody on the way read or change this?
     fn is_private<B>(&self, visitor: &Visitor, request: &Request<B>) -> bool {
-        // Only cookies and those who want one need to know.
-        let has_cookie = request.headers().contains_key(header::COOKIE);
-        let is_asked = has_cookie || Area::of(request.uri().path()) == Area::Console;
-        if !self.app.auth.is_on() || !is_asked {
+        // Only cookies and those who want one need to know. A page of another origin is to have neither.
+        let (path, has_cookie) =
+            (request.uri().path(), request.headers().contains_key(header::COOKIE));
+        let is_asked =
+            has_cookie || path.ends_with("/auth/session") || Area::of(path) == Area::Console;
+        if !self.app.auth.is_on() || !is_asked || self.is_of_other_page(request) {
             return false;
         }
         let (Visitor { peer, link, .. }, proxies) = (visitor, &self.app.http.trusted_proxies);
         forwarded::is_private(request.headers(), request.uri(), *peer, link.is_tls, proxies)
+    }
+
+    /// Does a page of another origin ask that may?
+    fn is_of_other_page<B>(&self, request: &Request<B>) -> bool {
+        cors::allowed(request.headers(), &self.app.http.cors_origins).is_some()
     }
 
     fn check_browser<B>(
@@ -225,7 +232,11 @@ impl Inner {
             Err(_) if area == Area::Console => return Ok(()),
             identified => identified.map_err(|denied| refuse(wrong(denied)))?,
         };
-        app.auth.take_request(&caller, from, arrival.received).map_err(refuse)?;
+        let taken = app.auth.take_request(&caller, from, arrival.received);
+        // What keeps a lock from being lost or held for nothing counts, and is never refused.
+        if !vital::is_vital(request.method(), request.uri()) {
+            taken.map_err(refuse)?;
+        }
         let entered = area.check(&caller, dialect::of_path(path), request.headers());
         entered.map_err(|denied| match denied {
             // Nobody's key, and no session where there are sessions.

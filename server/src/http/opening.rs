@@ -82,14 +82,15 @@ impl Port {
         place: Place,
         options: &Options,
     ) -> Result<(Opened, Place), Unopened> {
+        let has_header =
+            wire.socket().tcp().is_some() && is_in(&options.proxy_protocol_from, peer.address());
         let link = Link {
             is_tls: self.tls.is_some(),
             unix_path: self.unix_path.clone(),
             certificate: None,
+            is_relayed: has_header,
             is_for_metrics: self.is_for_metrics,
         };
-        let has_header =
-            wire.socket().tcp().is_some() && is_in(&options.proxy_protocol_from, peer.address());
         if self.tls.is_none() && !has_header {
             return Ok(opened(Line::clear(wire), peer, place, link, None));
         }

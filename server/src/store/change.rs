@@ -314,10 +314,9 @@ fn write_lease(w: &mut Writer, lease: &LeaseRecord) {
     w.number(lease.version.into());
     w.number(lease.token.get());
     w.number(lease.created_at.as_nanos());
-    // Both are usually the same as the one before, and never before it unless a row is damaged: that must show.
-    for later in [lease.granted_at, lease.renewed_at] {
-        w.number(later.as_nanos().wrapping_sub(lease.created_at.as_nanos()));
-    }
+    // Both are usually the same as that one, and earlier only in a row that is damaged, which must show.
+    let since_created = |at: Timestamp| at.as_nanos().wrapping_sub(lease.created_at.as_nanos());
+    [lease.granted_at, lease.renewed_at].iter().for_each(|at| w.number(since_created(*at)));
     write_time(w, lease.deadline);
     w.option(lease.ttl, |w, ttl| w.number(ttl.as_nanos()));
     w.number(lease.grace.as_nanos());

@@ -46,13 +46,25 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// What a request says. An `Authorization` header is meant; a cookie may be a leftover.
-    pub(super) fn of(headers: &HeaderMap, caller: &Caller) -> Result<Option<Self>, Refusal> {
+    /// What a request says. If nobody is asked who they are an `Authorization` header is meant, and a cookie may be a
+    /// leftover; otherwise two sessions are one too many, and cookies count only where nobody can take them.
+    pub(super) fn of(parts: &Parts, caller: &Caller) -> Result<Option<Self>, Refusal> {
+        let headers = &parts.headers;
+        let cookie = || match caller.is_asked() && !Arrival::of(parts).is_private {
+            true => Ok(None),
+            false => only_cookie(headers),
+        };
         let id = match headers.get(header::AUTHORIZATION) {
             // An API key says who asks; it is not a session.
-            Some(_) if caller.is_asked() && !caller.is_foreign() => only_cookie(headers)?,
-            Some(value) => Some(bearer(value).ok_or_else(Refusal::bad_session)?),
-            None => only_cookie(headers)?,
+            Some(_) if caller.is_asked() && !caller.is_foreign() => cookie()?,
+            Some(value) => {
+                let id = bearer(value).ok_or_else(Refusal::bad_session)?;
+                if caller.is_asked() && cookie()?.is_some_and(|other| other != id) {
+                    return Err(Refusal::bad_session());
+                }
+                Some(id)
+            }
+            None => cookie()?,
         };
         id.map(|id| Self::parse(id, caller).ok_or_else(Refusal::bad_session)).transpose()
     }
@@ -104,7 +116,7 @@ impl Session {
         files: &Files,
         caller: &Caller,
     ) -> Result<Option<Self>, Refusal> {
-        let session = match Self::of(&parts.headers, caller) {
+        let session = match Self::of(parts, caller) {
             Ok(None) => return Ok(None),
             Ok(Some(session)) => session.known(files).await,
             Err(refusal) => Err(refusal),
@@ -167,10 +179,14 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
         credential: credential(&files, &caller),
     };
     let deadline = files.app.engine.ask(caller.permit(open)?).await??.deadline;
-    let cookie = set_cookie(&id, deadline.since(now).as_millis() / 1000);
+    let cookie = set_cookie(&files, &parts, &id, deadline.since(now).as_millis() / 1000);
     let body = shown(&files, &caller, id, deadline);
-    let answer = wire::answer(StatusCode::CREATED, body);
-    Ok(([(header::SET_COOKIE, cookie)], answer).into_response())
+    let mut answer = wire::answer(StatusCode::CREATED, body);
+    // Where others could take it there is none; the id is in the answer too.
+    if !caller.is_asked() || Arrival::of(&parts).is_private {
+        answer.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    Ok(answer)
 }
 
 /// The id is not told again: whoever can make a browser ask this must not learn it.
@@ -189,12 +205,15 @@ pub(super) async fn list(State(files): State<Files>, session: Session) -> Answer
     Ok(wire::answer(StatusCode::OK, Sessions { sessions }))
 }
 
-pub(super) async fn close(State(files): State<Files>, session: Session) -> Answer {
+pub(super) async fn close(State(files): State<Files>, parts: Parts, session: Session) -> Answer {
     let dialect = Dialect::Files.number();
     let close = CloseSession { session: session.digest, principal: None, dialect };
     files.app.engine.ask(session.caller.own(close)).await??;
-    let headers =
-        [(header::SET_COOKIE, set_cookie("", 0)), (header::CACHE_CONTROL, "no-store".into())];
+    let cookie = set_cookie(&files, &parts, "", 0);
+    let headers = [
+        (header::SET_COOKIE, cookie),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
     Ok((StatusCode::NO_CONTENT, headers).into_response())
 }
 
@@ -238,6 +257,12 @@ fn new_id() -> String {
     })
 }
 
-fn set_cookie(id: &str, seconds: u64) -> String {
-    format!("{COOKIE}={id}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict")
+/// What came encrypted goes back only encrypted.
+fn set_cookie(files: &Files, parts: &Parts, id: &str, seconds: u64) -> HeaderValue {
+    let Arrival { peer, link, .. } = Arrival::of(parts);
+    let base = forwarded::base(parts, *peer, link.is_tls, &files.app.http.trusted_proxies);
+    let secure = if base.starts_with("https://") { "; Secure" } else { "" };
+    let cookie =
+        format!("{COOKIE}={id}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    HeaderValue::try_from(cookie).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
