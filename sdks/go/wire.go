@@ -266,7 +266,7 @@ type PastEvent struct {
 type History struct {
 	Events []PastEvent `json:"events"`
 	// NextCursor is nil on the last page.
-	NextCursor *string `json:"next_cursor,omitempty"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // Revoked says from whom a lock was taken away.
