@@ -128,3 +128,15 @@ async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
     }
     local.stop().await;
 }
+
+/// It is public for when there are leaders, and no file.
+#[tokio::test]
+async fn no_file_can_be_where_health_is_asked_for() {
+    let scene = Scene::new().await;
+    for path in ["leaderz", "healthz", "health", "livez", "readyz"] {
+        let host = [("host", "evil.example"), ("origin", "http://evil.example")];
+        let written = scene.status(&host, &format!("PUT /{path}"), "x").await;
+        assert!(matches!(written, 404 | 405), "{path}: {written}");
+    }
+    scene.stop().await;
+}

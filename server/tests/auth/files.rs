@@ -99,3 +99,47 @@ async fn a_session_says_what_whoever_opened_it_may() {
     }
     scene.stop().await;
 }
+
+/// The id of a new session, and its cookie.
+async fn cookie(scene: &Scene, who: &str) -> (String, String) {
+    let bearer = session(scene, who).await;
+    let id = bearer.trim_start_matches("Bearer ").to_owned();
+    (bearer, format!("hengdang_session={id}"))
+}
+
+#[tokio::test]
+async fn two_sessions_in_one_request_are_one_too_many() {
+    let scene = Scene::new().await;
+    let (bearer, same) = cookie(&scene, "file-writer").await;
+    let (_, other) = cookie(&scene, "file-reader").await;
+    let look = async |cookie: &str| {
+        let headers = [("authorization", bearer.as_str()), ("cookie", cookie)];
+        scene.status(&headers, "GET /auth/session", "").await
+    };
+    assert_eq!(look(&same).await, 200);
+    assert_eq!(look(&other).await, 401);
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_cookie_counts_only_where_nobody_else_can_take_it() {
+    let origins = |settings: &mut leasehold_server::serve::Settings| {
+        settings.http.cors_origins = ["https://app.example".to_owned()].into();
+    };
+    let scene = Scene::with(RULES, &NAMES, origins).await;
+    let (_, cookie) = cookie(&scene, "file-reader").await;
+    let key = format!("Bearer {}", scene.keys["file-reader"].text);
+    for (more, is_private) in [
+        (("accept", "*/*"), true),
+        // Somebody is in between, and nobody knows whether others can listen.
+        (("x-forwarded-for", "192.0.2.1"), false),
+        (("origin", "https://app.example"), false),
+    ] {
+        let opened = [("authorization", key.as_str()), more];
+        let (status, head) = scene.head(&opened, "POST /auth/session", "").await;
+        assert_eq!((status, head.contains("set-cookie: ")), (201, is_private), "{head}");
+        let status = scene.status(&[("cookie", &cookie), more], "GET /auth/session", "").await;
+        assert_eq!(status, if is_private { 200 } else { 401 }, "{more:?}");
+    }
+    scene.stop().await;
+}

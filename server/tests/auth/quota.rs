@@ -121,3 +121,25 @@ async fn limited(wrong: [(&str, &str); 1]) {
     assert_eq!(scene.status(&wrong, "GET /v1/locks/x", "").await, 401);
     scene.stop().await;
 }
+
+#[tokio::test]
+async fn who_asks_too_often_can_still_renew_and_release() {
+    let rules = RULES.to_owned() + "[[quota]]\nwho = [\"key:taker\"]\nrequests-per-second = 2\n";
+    let scene = Scene::with(&rules, &NAMES, |_| {}).await;
+    let taken = scene.send("taker", "POST /v1/locks/l/acquire", acquire("o")).await;
+    assert_eq!(taken.status, 200, "{taken:?}");
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(scene.send("taker", "GET /v1/locks/l", Value::Null).await.status);
+    }
+    assert_eq!(statuses.last(), Some(&429), "{statuses:?}");
+    let proof = json!({
+        "owner_id": "o", "lease_id": taken.text_of("lease_id"),
+        "fencing_token": taken.number("fencing_token"),
+    });
+    let mut renewal = proof.clone();
+    renewal["extend_by_ms"] = json!(1000);
+    assert_eq!(scene.send("taker", "POST /v1/locks/l/renew", renewal).await.status, 200);
+    assert_eq!(scene.send("taker", "POST /v1/locks/l/release", proof).await.status, 200);
+    scene.stop().await;
+}

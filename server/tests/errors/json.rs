@@ -48,7 +48,7 @@ async fn what_is_no_json_is_told_so() {
             scene.refuses(post(path, body.to_vec()), 400, "INVALID_JSON", "not JSON").await;
         }
     }
-    scene.refuses(post(ACQUIRE, deep), 400, "INVALID_JSON", "not JSON").await;
+    scene.refuses(post(ACQUIRE, deep), 400, "INVALID_REQUEST", "deeper than 127 levels").await;
 }
 
 #[tokio::test]

@@ -123,3 +123,29 @@ async fn somebody_signs_in_over_tls_and_the_cookie_counts_there() {
     assert_eq!(status(&ask(&mut tcp, &look).await), 401, "in the clear it is refused");
     world.local.stop().await;
 }
+
+#[tokio::test]
+async fn an_address_that_somebody_else_tells_is_no_proxys() {
+    let proxy = "[proxy]\nuser-header = \"X-Remote-User\"\nfrom = [\"127.0.0.0/8\"]\n\
+                 secret-header = \"X-Proxy-Secret\"\nsecret-file = \"secret\"";
+    let world = World::with(|settings, folder| {
+        std::fs::write(folder.join("secret"), "hush-hush-hush-hush").unwrap();
+        std::fs::write(folder.join("keys.toml"), "key = []\n").unwrap();
+        std::fs::write(folder.join("auth.toml"), rules(proxy)).unwrap();
+        settings.auth_file = Some(folder.join("auth.toml"));
+        let relay = leasehold_server::http::parse_network("127.0.0.7").unwrap();
+        settings.http.proxy_protocol_from = [relay].into();
+    })
+    .await;
+    let request = look("X-Remote-User: bob\r\nX-Proxy-Secret: hush-hush-hush-hush\r\n");
+    let from = async |source: [u8; 4], header: &str| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        let mut stream = socket.connect(world.local.address).await.unwrap();
+        status(&ask(&mut stream, &format!("{header}{request}")).await)
+    };
+    assert_eq!(from([127, 0, 0, 5], "").await, 200, "the proxy itself");
+    let header = "PROXY TCP4 127.0.0.5 127.0.0.1 1 2\r\n";
+    assert_eq!(from([127, 0, 0, 7], header).await, 401, "its address in a header");
+    world.local.stop().await;
+}

@@ -117,9 +117,11 @@ impl From<Rejection> for Refusal {
                 Code::RequestIdSpent,
                 format!("request_id was used for this before, and its lease has {}", word(how)),
             ),
-            Rejection::NoSuchSession => {
-                Self::new(StatusCode::NOT_FOUND, Code::NoSuchSession, "session not found, or ended")
-            }
+            Rejection::NoSuchSession => Self::new(
+                StatusCode::NOT_FOUND,
+                Code::NoSuchSession,
+                "session_id: session not found, or ended",
+            ),
             Rejection::Limit(exceeded) => of_limit(exceeded),
             Rejection::TokensExhausted => conflict(
                 Code::LimitReached,

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{
-    Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom, SessionList,
+    Code, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom, SessionList,
     SessionState,
 };
 use leasehold_core::{
@@ -165,8 +165,15 @@ pub(super) async fn end_session(
     Number(number): Number,
     caller: Caller,
 ) -> Answer {
-    let number = SessionNumber(number.ok_or(Rejection::NoSuchSession)?);
-    app.engine.ask(caller.permit(EndSession { number })?).await??;
+    let not_found = || {
+        let why = "there is no session of this number, or it has ended";
+        Refusal::new(StatusCode::NOT_FOUND, Code::NoSuchSession, why)
+    };
+    let number = SessionNumber(number.ok_or_else(not_found)?);
+    match app.engine.ask(caller.permit(EndSession { number })?).await? {
+        Err(Rejection::NoSuchSession) => return Err(not_found()),
+        ended => ended?,
+    };
     tracing::warn!(?number, "session ended by an operator");
     app.note(&caller, "end-session", |act| act.detail("session", number.0));
     Ok(StatusCode::NO_CONTENT.into_response())
