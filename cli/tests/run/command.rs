@@ -29,7 +29,7 @@ fn what_goes_wrong_before_the_command_has_a_status_of_its_own() {
         (vec!["a", "--grace-kill", "20"], 64),
         (vec!["a", "--url", "ftp://x"], 64),
         (vec!["a", "--api-key-file", "missing"], 64),
-        (vec!["a", "--ttl", "48h"], 76),
+        (vec!["a", "--ttl", "48h"], 64),
         (vec!["a", "-n", "--url", "http://127.0.0.1:1"], 68),
     ];
     for (flags, status) in statuses {
