@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::lock::{Mode, Reason};
+use crate::object::objects;
 
 /// `POST /v1/acquire`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -13,6 +14,7 @@ pub struct AcquireAllRequest {
     /// The owner the leases will belong to.
     pub owner_id: String,
     /// The locks, each at most once. The first in the way is named in a refusal.
+    #[serde(deserialize_with = "objects")]
     pub locks: Vec<WantedLock>,
     /// How long the leases last; may be left out with a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,6 +111,7 @@ pub struct RenewAllRequest {
     /// The leases then last at least this long from now.
     pub extend_by_ms: u64,
     /// The leases. All of them are renewed or none is.
+    #[serde(deserialize_with = "objects")]
     pub leases: Vec<HeldLease>,
 }
 
@@ -133,6 +136,7 @@ pub struct ReleaseAllRequest {
     /// The leases' owner.
     pub owner_id: String,
     /// The leases. Those that are still active are released.
+    #[serde(deserialize_with = "objects")]
     pub leases: Vec<HeldLease>,
 }
 

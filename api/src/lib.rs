@@ -11,6 +11,7 @@ mod fence;
 mod group;
 mod history;
 mod lock;
+mod object;
 mod session;
 
 pub use admin::{

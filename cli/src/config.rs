@@ -7,6 +7,7 @@
 mod audit;
 mod auth;
 mod backup;
+mod bounds;
 mod connections;
 mod explain;
 mod file;
@@ -28,6 +29,7 @@ use leasehold_server::store::history::Bounds;
 use leasehold_server::{engine, http};
 
 use crate::duration::DurationArg;
+use crate::log;
 use audit::AuditArgs;
 use auth::AuthArgs;
 use backup::BackupArgs;
@@ -179,6 +181,11 @@ impl Args {
             ));
         }
         self.check_none_is_0()?;
+        self.check_all_end()?;
+        if self.engine.retry_min.0 > self.engine.retry_max.0 {
+            return Err("--retry-min is longer than --retry-max".into());
+        }
+        log::check(&self.log)?;
         self.auth.check(&self.listen)?;
         self.transport.check(&self.listen)?;
         self.backup.check(self.ephemeral)?;
@@ -202,33 +209,6 @@ impl Args {
             Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
             None => Ok(()),
         }
-    }
-
-    /// With any of these at 0 the server would start and do nothing for anybody.
-    fn check_none_is_0(&self) -> Result<(), String> {
-        let Self { engine, limits, connections, .. } = self;
-        let all = [
-            ("--batch-max", engine.batch_max),
-            ("--pending-max", engine.pending_max),
-            ("--sweep-changes-max", engine.sweep_changes_max),
-            ("--connections-max", connections.connections_max),
-            ("--name-bytes-max", limits.name_bytes_max),
-            ("--namespace-bytes-max", limits.namespace_bytes_max),
-            ("--owner-bytes-max", limits.owner_bytes_max),
-            ("--namespaces-max", limits.namespaces_max),
-            ("--locks-max", limits.locks_max),
-            ("--group-max", limits.group_max),
-            ("--holders-max", limits.holders_max as usize),
-            ("--promote-steps-max", limits.promote_steps_max),
-            ("--ttl-max", limits.ttl_max.0.as_millis().min(1) as usize),
-        ];
-        if let Some((setting, _)) = all.into_iter().find(|(_, n)| *n == 0) {
-            return Err(format!("{setting}: is 0, but must be at least 1"));
-        }
-        if engine.retry_min.0 > engine.retry_max.0 {
-            return Err("--retry-min is longer than --retry-max".into());
-        }
-        Ok(())
     }
 
     pub(crate) fn settings(&self) -> Settings {

@@ -116,8 +116,7 @@ impl From<Error> for Failure {
 }
 
 /// What a field of a request is called on the command line.
-const FLAGS: [(&str, &str); 9] = [
-    ("ttl_ms or extend_by_ms", "--ttl"),
+const FLAGS: [(&str, &str); 8] = [
     ("ttl_ms", "--ttl"),
     ("extend_by_ms", "--ttl"),
     ("wait_ms", "--wait"),

@@ -51,12 +51,21 @@ async fn sigterm_answers_those_who_wait_and_exits_with_0() {
 
 #[test]
 fn a_setting_with_which_nothing_would_work_is_refused() {
-    for setting in ["--batch-max", "--pending-max", "--name-bytes-max", "--group-max"] {
+    let settings = "--batch-max --pending-max --name-bytes-max --group-max --header-timeout --journal-bytes-max \
+                    --names-total-bytes-max --queues-total-bytes-max --body-bytes-max --principal-leases-max \
+                    --fold-interval";
+    for setting in settings.split_whitespace() {
         let said = check_config(&[setting, "0"], &[]);
         assert!(said.contains(&format!("{setting}: is 0, but must be at least 1")), "{said}");
     }
     let said = check_config(&["--ttl-max", "0s"], &[]);
     assert!(said.contains("--ttl-max: is 0"), "{said}");
+    for setting in ["--ttl-max", "--session-ttl-max", "--grace-max", "--wait-max"] {
+        let said = check_config(&[setting, "1000y"], &[]);
+        assert!(said.contains(&format!("{setting}: 1000years is too long")), "{said}");
+    }
+    let said = check_config(&["--log", "infoo"], &[]);
+    assert!(said.contains("--log: unknown level \"infoo\"; allowed: error, warn,"), "{said}");
     let said = check_config(&["--retry-min", "5s", "--retry-max", "1s"], &[]);
     assert!(said.contains("--retry-min is longer than --retry-max"), "{said}");
 }

@@ -121,7 +121,33 @@ async fn a_wait_that_runs_out_names_the_lock_in_the_way_and_leaves_all_queues() 
     let refused = waiter.await.unwrap();
     assert_eq!((refused.status, refused.text_of("reason")), (409, "WAIT_TIMEOUT".into()));
     assert_eq!(refused.text_of("lock_name"), "b");
+    assert_eq!(refused.text_of("error"), "the lock was not free within 100 ms (wait_ms)");
     assert_eq!(client.acquire("a", "eve", 60_000, json!({})).await.status, 200);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_for_a_lock_that_is_free_does_not_call_it_taken() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    client.acquire("a", "ann", 60_000, json!({})).await;
+    let group = tokio::spawn({
+        let client = client.clone();
+        async move { acquire(&client, "bob", &["a", "b"], json!({"wait_ms": 60_000})).await }
+    });
+    local.until("the group waits", async |client| n_waiting(client, "b").await == 1).await;
+    let one = tokio::spawn({
+        let client = client.clone();
+        async move { client.acquire("b", "eve", 60_000, json!({"wait_ms": 100})).await }
+    });
+    local.until("one waits behind it", async |client| n_waiting(client, "b").await == 2).await;
+    local.advance_ms(100);
+    let refused = one.await.unwrap();
+    assert_eq!(
+        refused.text_of("error"),
+        "the lock was not granted within 100 ms (wait_ms): it is free, but others wait for it"
+    );
+    group.abort();
     local.stop().await;
 }
 
@@ -141,7 +167,10 @@ async fn a_wait_is_cancelled_by_its_request_id() {
     assert_eq!((other.status, other.get("cancelled")), (200, &json!(false)));
     let cancelled = client.post("/v1/locks/b/cancel", id.clone()).await.unwrap();
     assert_eq!((cancelled.status, cancelled.get("cancelled")), (200, &json!(true)));
-    assert_eq!(waiter.await.unwrap().status, 409);
+    let ended = waiter.await.unwrap();
+    assert_eq!(ended.status, 409);
+    let why = "the wait was ended before its 600000 ms (wait_ms) were over: cancelled or revoked";
+    assert_eq!(ended.text_of("error"), why);
     assert_eq!(client.post("/v1/cancel", id.clone()).await.unwrap().get("cancelled"), false);
     assert_eq!(n_waiting(client, "b").await, 0);
     local.stop().await;

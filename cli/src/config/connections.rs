@@ -39,19 +39,19 @@ pub(super) struct ConnectionArgs {
     keepalive_timeout: DurationArg,
     /// How long a new connection has to send its first request's head.
     #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
-    header_timeout: DurationArg,
+    pub(super) header_timeout: DurationArg,
     /// How long a connection may stay without a request.
     #[arg(long, env = "LEASEHOLD_IDLE_TIMEOUT", default_value = "2m")]
     idle_timeout: DurationArg,
     /// How long a request's body may take.
     #[arg(long, env = "LEASEHOLD_BODY_TIMEOUT", default_value = "30s")]
-    body_timeout: DurationArg,
+    pub(super) body_timeout: DurationArg,
     /// Largest request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
-    body_bytes_max: usize,
+    pub(super) body_bytes_max: usize,
     /// How long a client may take nothing of a long answer.
     #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
-    answer_timeout: DurationArg,
+    pub(super) answer_timeout: DurationArg,
     /// Most bytes of long answers that are being sent at once; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
     answers_bytes_max: usize,

@@ -13,10 +13,16 @@ pub(super) async fn names(parts: &mut Parts, app: &App) -> Result<HashMap<String
     if !is_encoded(parts.uri.path()) {
         return Err("the path: a % is not followed by two hexadecimal digits".into());
     }
-    let Path(names) = Path::from_request_parts(parts, app)
-        .await
-        .map_err(|error| format!("the path: {}", error.body_text()))?;
+    let Path(names) =
+        Path::from_request_parts(parts, app).await.map_err(|error| wrong(&error.body_text()))?;
     Ok(names)
+}
+
+fn wrong(parser_says: &str) -> String {
+    match parser_says.strip_prefix("Invalid URL: Invalid UTF-8 in ") {
+        Some(name) => format!("the path: {name} is not percent-encoded UTF-8"),
+        None => format!("the path: {parser_says}"),
+    }
 }
 
 /// A path percent-decoded, once; `None` if it is not percent-encoded UTF-8.

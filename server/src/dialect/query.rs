@@ -22,6 +22,16 @@ pub(super) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
     Ok(parameters)
 }
 
+/// For calls that take no parameters: the first one there is, in words.
+pub(super) fn none(uri: &Uri) -> Result<(), String> {
+    let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
+    let name = query.split(['&', '=']).find(|name| !name.is_empty()).unwrap_or(query);
+    Err(format!(
+        "the query: unknown parameter `{}`: this call takes none",
+        mistake::shortened(name)
+    ))
+}
+
 /// Whoever decodes a query puts the same replacement character for everything that is no text. Two names
 /// must not become one by that.
 fn is_text(query: &str) -> bool {
@@ -40,6 +50,16 @@ fn is_text(query: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parameter_too_many_is_named() {
+        let why = |target: &str| none(&target.parse().expect("a target")).err();
+        assert_eq!(why("/v1/revoke"), None);
+        assert_eq!(why("/v1/revoke?"), None);
+        let named = "the query: unknown parameter `dry_run`: this call takes none";
+        assert_eq!(why("/v1/revoke?dry_run=true&x=1").as_deref(), Some(named));
+        assert_eq!(why("/v1/revoke?&dry_run").as_deref(), Some(named));
+    }
 
     #[test]
     fn a_query_is_text_or_it_is_nothing() {

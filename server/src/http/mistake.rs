@@ -5,11 +5,18 @@ const SHOWN_CHARS_MAX: usize = 100;
 
 /// "invalid type: string "5", expected u64" is the parser's view; "must be a whole number, got string "5"" is ours.
 pub(crate) fn in_words(parser_says: &str) -> String {
-    let wrong = ["invalid type: ", "invalid value: "].iter().find_map(|kind| {
-        let (got, expected) = parser_says.strip_prefix(kind)?.rsplit_once(", expected ")?;
+    let kinds = ["invalid type: ", "invalid value: ", "invalid length ", "unknown variant "];
+    let wrong = kinds.iter().find_map(|kind| {
+        let rest = parser_says.strip_prefix(kind)?;
+        // What was sent may have such words in it, and what is allowed may be a list with commas.
+        let (got, expected) = match *kind {
+            "unknown variant " => rest.rsplit_once("`, expected "),
+            _ => rest.rsplit_once(", expected "),
+        }?;
+        let got = got.trim_start_matches('`');
         let (expected, place) = expected.split_once(" at line ").unwrap_or((expected, ""));
         let place = if place.is_empty() { String::new() } else { format!(" at line {place}") };
-        Some(format!("must be {}, got {}{place}", allowed(expected), shortened(got)))
+        Some(format!("must be {}, got {}{place}", allowed(expected), received(kind, got)))
     });
     wrong.unwrap_or_else(|| match parser_says.rsplit_once(": ") {
         Some((field, why)) => format!("{field}: {}", number(why)),
@@ -22,8 +29,23 @@ fn allowed(expected: &str) -> &str {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more",
         "i32" | "i64" => "a whole number",
         "a map" => "an object",
+        "a sequence" => "an array",
+        other if other.starts_with("one of ") => &other["one of ".len()..],
         other if other.starts_with("struct ") => "an object",
         other => other,
+    }
+}
+
+/// The value that was sent, in the words of JSON.
+fn received(kind: &str, got: &str) -> String {
+    let number = ["floating point `", "integer `", "boolean `"];
+    let bare = number.iter().find_map(|kind| got.strip_prefix(kind)?.strip_suffix('`'));
+    match (kind, got) {
+        ("unknown variant ", _) => format!("`{}`", shortened(got)),
+        ("invalid length ", _) => format!("{} elements", shortened(got)),
+        (_, "sequence") => "an array".into(),
+        (_, "map") => "an object".into(),
+        _ => shortened(bare.unwrap_or(got)),
     }
 }
 
@@ -38,7 +60,8 @@ fn number(why: &str) -> &str {
     }
 }
 
-fn shortened(got: &str) -> String {
+/// As much of a wrong value as is shown again.
+pub(crate) fn shortened(got: &str) -> String {
     let mut shown: String = got.chars().take(SHOWN_CHARS_MAX).collect();
     if shown.len() < got.len() {
         shown.push('…');
@@ -61,6 +84,32 @@ mod tests {
             "limit: must be a whole number"
         );
         assert_eq!(in_words("missing field `ttl_ms`"), "missing field `ttl_ms`");
+        for (parser_says, in_our_words) in [
+            ("invalid type: sequence, expected an object", "must be an object, got an array"),
+            ("invalid type: map, expected a string", "must be a string, got an object"),
+            (
+                "invalid type: floating point `1.5`, expected u64 at line 1 column 9",
+                "must be a whole number, 0 or more, got 1.5 at line 1 column 9",
+            ),
+            (
+                "invalid value: integer `-1`, expected u64",
+                "must be a whole number, 0 or more, got -1",
+            ),
+            (
+                "invalid length 1, expected struct Wanted with 2 elements",
+                "must be an object, got 1 elements",
+            ),
+            (
+                "unknown variant `foo`, expected `exclusive` or `shared` at line 1 column 5",
+                "must be `exclusive` or `shared`, got `foo` at line 1 column 5",
+            ),
+            (
+                "unknown variant `x`, expected one of `a`, `b`, `c`",
+                "must be `a`, `b`, `c`, got `x`",
+            ),
+        ] {
+            assert_eq!(in_words(parser_says), in_our_words);
+        }
         let long = format!("invalid type: string \"{}\", expected u64", "x".repeat(9_999));
         assert!(in_words(&long).len() < 200);
     }

@@ -82,7 +82,7 @@ async fn the_other_calls_have_bounds_too() {
     let proof = |more: Value| scene.proof(more);
     let cases = [
         ("/v1/locks/job/renew", proof(json!({"extend_by_ms": 0})), "extend_by_ms"),
-        ("/v1/locks/job/renew", proof(json!({"extend_by_ms": DAY_MS + 1})), "extend_by_ms"),
+        ("/v1/locks/job/renew", proof(json!({"extend_by_ms": DAY_MS + 1})), "extend_by_ms: "),
         ("/v1/locks/job/renew", proof(json!({"extend_by_ms": u64::MAX})), "extend_by_ms"),
         (
             "/v1/locks/job/renew",
@@ -93,7 +93,7 @@ async fn the_other_calls_have_bounds_too() {
         ("/v1/locks/job/release", proof(json!({"request_id": long})), "request_id"),
         ("/v1/locks/job/release", proof(json!({"request_id": ""})), "request_id"),
         ("/v1/locks/job/revoke", json!({"reason": "y".repeat(1025)}), "reason"),
-        ("/v1/sessions", json!({"owner_id": "b", "ttl_ms": 0}), "ttl_ms"),
+        ("/v1/sessions", json!({"owner_id": "b", "ttl_ms": 0}), "ttl_ms must be more than 0"),
         ("/v1/sessions", json!({"owner_id": "b", "ttl_ms": 30 * DAY_MS + 1}), "ttl_ms"),
         ("/v1/sessions", json!({"owner_id": "b", "ttl_ms": u64::MAX}), "ttl_ms"),
         ("/v1/sessions", json!({"owner_id": "", "ttl_ms": 1000}), "owner_id"),

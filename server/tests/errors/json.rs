@@ -107,6 +107,22 @@ async fn an_array_is_not_taken_for_an_object_with_its_members_in_order() {
 }
 
 #[tokio::test]
+async fn an_array_is_not_taken_for_a_lock_or_a_lease_either() {
+    let scene = Scene::new().await;
+    for lock in [r#"["free"]"#, r#"["free","shared",null,1]"#, "[]", "5"] {
+        let body = format!(r#"{{"owner_id":"b","ttl_ms":1000,"locks":[{lock}]}}"#);
+        let word = "locks[0]: must be an object, got ";
+        scene.refuses(post("/v1/acquire", body), 400, "INVALID_REQUEST", word).await;
+    }
+    for path in ["/v1/renew", "/v1/release"] {
+        let extend = if path == "/v1/renew" { r#""extend_by_ms":5,"# } else { "" };
+        let body = format!(r#"{{"owner_id":"a",{extend}"leases":[["job","1.0",1]]}}"#);
+        let word = "leases[0]: must be an object, got an array";
+        scene.refuses(post(path, body), 400, "INVALID_REQUEST", word).await;
+    }
+}
+
+#[tokio::test]
 async fn a_mode_that_is_no_text_is_named() {
     let scene = Scene::new().await;
     for mode in ["5", "null_", "{\"shared\":null}", "[\"shared\"]", "\"both\""] {

@@ -36,6 +36,49 @@ async fn an_unknown_path_is_not_found() {
 }
 
 #[tokio::test]
+async fn a_parameter_nobody_knows_is_an_error_wherever_it_stands() {
+    let scene = Scene::new().await;
+    let session = format!("/v1/sessions/{}", scene.session_id);
+    let word = "unknown parameter `dry_run`";
+    let proof = scene.proof(json!({"extend_by_ms": 90_000}));
+    let renew_all = json!({"owner_id": "a", "extend_by_ms": 5, "leases": []});
+    let posts = [
+        ("/v1/locks/free/acquire", json!({"owner_id": "b", "ttl_ms": 1000})),
+        ("/v1/namespaces/other/locks/free/acquire", json!({"owner_id": "b", "ttl_ms": 1000})),
+        ("/v1/locks/job/renew", proof),
+        ("/v1/locks/job/release", scene.proof(json!({}))),
+        ("/v1/locks/job/watch", scene.proof(json!({}))),
+        ("/v1/locks/job/revoke", json!({"reason": "x"})),
+        ("/v1/locks/job/cancel", json!({"owner_id": "a", "request_id": "first"})),
+        ("/v1/acquire", json!({"owner_id": "b", "ttl_ms": 1, "locks": [{"lock_name": "free"}]})),
+        ("/v1/renew", renew_all),
+        ("/v1/release", json!({"owner_id": "a", "leases": []})),
+        ("/v1/cancel", json!({"owner_id": "a", "request_id": "first"})),
+        ("/v1/revoke", json!({"owner_id": "a", "reason": "x"})),
+        ("/v1/sessions", json!({"owner_id": "b", "ttl_ms": 1000})),
+        ("/v1/fence/check", json!({"lock_name": "job", "fencing_token": 1})),
+        ("/v1/admin/backup", json!({})),
+    ];
+    for (path, body) in posts {
+        let ask = post(&format!("{path}?dry_run=true"), body.to_string());
+        scene.refuses(ask, 400, "INVALID_REQUEST", word).await;
+    }
+    for (method, path) in [
+        (Method::GET, "/v1/locks/job"),
+        (Method::GET, "/v1/admin/maintenance"),
+        (Method::PUT, "/v1/admin/maintenance"),
+        (Method::GET, "/v1/admin/auth"),
+        (Method::DELETE, "/v1/admin/sessions/1"),
+        (Method::GET, &session),
+        (Method::DELETE, &session),
+        (Method::POST, &format!("{session}/keepalive")),
+    ] {
+        let ask = bare(method, &format!("{path}?dry_run=true"));
+        scene.refuses(ask, 400, "INVALID_REQUEST", word).await;
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_method_is_told_the_right_ones() {
     let scene = Scene::new().await;
     let (reads, writes) = (

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use leasehold_api::{AuthState, BackupTaken, Code};
 
 use super::error::Refusal;
+use super::extract::NoParams;
 use crate::app::App;
 use crate::auth::{Caller, ReadAuth};
 use crate::backup::{Error, TakeBackup};
@@ -13,6 +14,7 @@ use crate::backup::{Error, TakeBackup};
 /// Takes a backup. Where it goes is a setting: no request can name a path.
 pub(super) async fn backup(
     State(app): State<App>,
+    _: NoParams,
     caller: Caller,
 ) -> Result<(StatusCode, Json<BackupTaken>), Refusal> {
     let TakeBackup = caller.permit(TakeBackup)?.into_inner();
@@ -42,6 +44,7 @@ pub(super) async fn backup(
 /// Which auth file is in force: whoever changes it can wait until it is.
 pub(super) async fn auth(
     State(app): State<App>,
+    _: NoParams,
     caller: Caller,
 ) -> Result<Json<AuthState>, Refusal> {
     let ReadAuth = caller.permit(ReadAuth)?.into_inner();

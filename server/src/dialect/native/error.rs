@@ -36,6 +36,16 @@ impl Refusal {
         self
     }
 
+    /// The same, about a renewal, whose ttl has a name of its own.
+    pub(super) fn of_renewal(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Limit(exceeded) if exceeded.limit == Limit::Ttl => {
+                of_limit(exceeded, "extend_by_ms")
+            }
+            other => other.into(),
+        }
+    }
+
     /// The request makes sense, and the server cannot answer it.
     pub(super) fn failed(why: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)
@@ -122,7 +132,7 @@ impl From<Rejection> for Refusal {
                 Code::NoSuchSession,
                 "session_id: session not found, or ended",
             ),
-            Rejection::Limit(exceeded) => of_limit(exceeded),
+            Rejection::Limit(exceeded) => of_limit(exceeded, field(exceeded.limit)),
             Rejection::TokensExhausted => conflict(
                 Code::LimitReached,
                 "this lock has used every fencing token there is; use another lock name".into(),
@@ -157,21 +167,23 @@ fn word(how: Ending) -> &'static str {
     }
 }
 
-fn of_limit(exceeded: Exceeded) -> Refusal {
-    let field = match exceeded.limit {
+fn field(limit: Limit) -> &'static str {
+    match limit {
         Limit::Namespace => "namespace",
         Limit::Name => "lock name",
         Limit::Owner => "owner_id",
         Limit::RequestId => "request_id",
         Limit::Metadata => "metadata",
         Limit::Reason => "reason",
-        Limit::Ttl => "ttl_ms or extend_by_ms",
         Limit::Grace => "grace_ms",
         Limit::Wait => "wait_ms",
         Limit::Holders => "limit",
         Limit::Group => "locks or leases",
         _ => "ttl_ms",
-    };
+    }
+}
+
+fn of_limit(exceeded: Exceeded, field: &str) -> Refusal {
     match limit::met(exceeded) {
         Met::Request(why) => Refusal::invalid(format!("{field}: {why}")),
         Met::Room(why) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitReached, why),

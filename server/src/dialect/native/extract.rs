@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts};
-use axum::http::Request;
 use axum::http::request::Parts;
+use axum::http::{Request, Uri};
 use leasehold_core::{Limit, LockKey, Timestamp};
 use serde::de::DeserializeOwned;
 
@@ -100,7 +100,23 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
     }
 }
 
-/// A JSON body.
+/// For calls that take no parameters: there are none. Calls with a body need not ask, because [`Body`] does.
+pub(super) struct NoParams;
+
+impl FromRequestParts<App> for NoParams {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Refusal> {
+        no_params(&parts.uri).map(|()| Self)
+    }
+}
+
+/// A parameter that nobody knows may be meant to change everything, like `dry_run`.
+fn no_params(uri: &Uri) -> Result<(), Refusal> {
+    query::none(uri).map_err(Refusal::invalid)
+}
+
+/// The JSON body of a call without parameters.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned> Body<T> {
@@ -108,6 +124,7 @@ impl<T: DeserializeOwned> Body<T> {
     where
         B: HttpBody<Data = Bytes>,
     {
+        no_params(request.uri())?;
         let options = &app.http;
         Ok(Self(body::json(request, options.body_bytes_max, options.body_timeout).await?))
     }

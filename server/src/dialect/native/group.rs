@@ -61,7 +61,7 @@ pub(super) async fn acquire(
             Ok(door::Answer::new(acquired(&app, now, &request, &grants), undelivered))
         }
         Ok(Ok(WaitedAll::Over { n, view })) => {
-            Ok(lock::wait_over(&app, key(n), wait, &view).into())
+            Ok(lock::wait_over(&app, key(n), (now, wait), &view).into())
         }
         Ok(Err(Rejection::Member { n, why })) => {
             let refused = lock::not_acquired(&app, key(n), *why);
@@ -183,7 +183,7 @@ pub(super) async fn renew(
         Err(Rejection::Member { n, why }) if lock::is_not_theirs(&why) => {
             Ok(not_renewed(&request.leases[n]))
         }
-        Err(rejection) => Err(rejection.into()),
+        Err(rejection) => Err(Refusal::of_renewal(rejection)),
     }
 }
 

@@ -61,7 +61,8 @@ async fn answer(
 ) -> Result<Response, Refusal> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(Refusal::invalid(format!("limit: must be from 1 to {LIMIT_MAX}")));
+        let why = format!("limit: must be from 1 to {LIMIT_MAX}, got {limit}");
+        return Err(Refusal::invalid(why));
     }
     let cursor = params.cursor.as_deref().map(|cursor| parse_id("cursor", cursor)).transpose()?;
     let generation = app.engine.generation();

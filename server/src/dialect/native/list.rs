@@ -54,7 +54,8 @@ pub(super) async fn list(
 ) -> Result<Response, Refusal> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
     if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(Refusal::invalid(format!("limit: must be from 1 to {LIMIT_MAX}")));
+        let why = format!("limit: must be from 1 to {LIMIT_MAX}, got {limit}");
+        return Err(Refusal::invalid(why));
     }
     let filter = Filter {
         namespace: (*namespace).into(),

@@ -15,7 +15,7 @@ use leasehold_core::{
 };
 
 use super::error::Refusal;
-use super::extract::{Body, Lock, Received};
+use super::extract::{Body, Lock, NoParams, Received};
 use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
@@ -65,7 +65,7 @@ pub(super) async fn acquire(
         Ok(Ok(Waited::Granted(Granted { grant, undelivered }))) => {
             Ok(door::Answer::new(acquired(&app, now, key, *grant), undelivered))
         }
-        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, wait, &view).into()),
+        Ok(Ok(Waited::Over(view))) => Ok(wait_over(&app, key, (now, wait), &view).into()),
         Ok(Err(rejection)) => Ok(not_acquired(&app, key, rejection)?.into()),
         Err(engine::Error::Busy) => Ok(busy(&app, key).into()),
         Err(error) => Err(error.into()),
@@ -144,7 +144,13 @@ pub(super) fn busy(app: &App, key: LockKey) -> Response {
     refuse(app, key, Reason::BusyRetry, why, None, BUSY_RETRY_MS)
 }
 
-pub(super) fn wait_over(app: &App, key: LockKey, wait: Span, view: &LockView) -> Response {
+/// The answer to a wait that began then, was to last so long, and ended without a grant.
+pub(super) fn wait_over(
+    app: &App,
+    key: LockKey,
+    (began, wait): (Timestamp, Span),
+    view: &LockView,
+) -> Response {
     let holder = view.holders.first();
     let remaining = holder.and_then(|holder| holder.remaining(app.engine.now()));
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
@@ -153,7 +159,21 @@ pub(super) fn wait_over(app: &App, key: LockKey, wait: Span, view: &LockView) ->
         deadline: holder.deadline,
         metadata: holder.metadata.clone(),
     });
-    let why = format!("the lock was not free within {} ms (wait_ms)", wait.as_millis());
+    let ms = wait.as_millis();
+    let why = match holder {
+        _ if app.engine.now().since(began) < wait => {
+            format!(
+                "the wait was ended before its {ms} ms (wait_ms) were over: cancelled or revoked"
+            )
+        }
+        Some(_) => format!("the lock was not free within {ms} ms (wait_ms)"),
+        None if view.n_waiting > 0 => {
+            format!(
+                "the lock was not granted within {ms} ms (wait_ms): it is free, but others wait for it"
+            )
+        }
+        None => format!("the lock was not granted within {ms} ms (wait_ms)"),
+    };
     refuse(app, key, Reason::WaitTimeout, why, current, retry)
 }
 
@@ -226,7 +246,7 @@ pub(super) async fn renew(
             Ok(json(StatusCode::OK, &answer))
         }
         Err(rejection) if is_not_theirs(&rejection) => Ok(not_renewed()),
-        Err(rejection) => Err(rejection.into()),
+        Err(rejection) => Err(Refusal::of_renewal(rejection)),
     }
 }
 
@@ -313,7 +333,12 @@ pub(super) fn proof(
     })
 }
 
-pub(super) async fn look(State(app): State<App>, Lock(key): Lock, caller: Caller) -> Answer {
+pub(super) async fn look(
+    State(app): State<App>,
+    Lock(key): Lock,
+    _: NoParams,
+    caller: Caller,
+) -> Answer {
     app.limits.check_key(&key)?;
     let read = ReadLock { key: key.clone(), n_queue_max: QUEUE_SHOWN };
     let view = app.engine.ask(caller.permit(read)?).await??;

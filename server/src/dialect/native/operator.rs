@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::error::Refusal;
-use super::extract::{Body, Number, Params};
+use super::extract::{Body, NoParams, Number, Params};
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right, View};
@@ -101,7 +101,7 @@ fn shown(lease: &LeaseRecord) -> RevokedFrom {
     }
 }
 
-pub(super) async fn maintenance(State(app): State<App>, caller: Caller) -> Answer {
+pub(super) async fn maintenance(State(app): State<App>, _: NoParams, caller: Caller) -> Answer {
     let on = app.engine.ask(caller.permit(ReadMaintenance)?).await?;
     Ok(json(StatusCode::OK, &Maintenance { on }))
 }
@@ -163,6 +163,7 @@ pub(super) async fn sessions(
 pub(super) async fn end_session(
     State(app): State<App>,
     Number(number): Number,
+    _: NoParams,
     caller: Caller,
 ) -> Answer {
     let not_found = || {

@@ -8,7 +8,7 @@ use leasehold_api::{KeptAlive, OpenSessionRequest, SessionOpened};
 use leasehold_core::{CloseSession, KeepSession, OpenSession, Rejection, Span};
 
 use super::error::Refusal;
-use super::extract::{Body, Received, SessionId};
+use super::extract::{Body, NoParams, Received, SessionId};
 use super::wire;
 use crate::app::App;
 use crate::auth::Caller;
@@ -25,6 +25,9 @@ pub(super) async fn open(
     caller: Caller,
     Body(request): Body<OpenSessionRequest>,
 ) -> Answer {
+    if request.ttl_ms == 0 {
+        return Err(Refusal::invalid("ttl_ms must be more than 0"));
+    }
     let secret: [u8; 32] = crate::random::bytes();
     let session_id: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let open = OpenSession {
@@ -45,6 +48,7 @@ pub(super) async fn look(
     State(app): State<App>,
     Received(now): Received,
     SessionId(id): SessionId,
+    _: NoParams,
     caller: Caller,
 ) -> Answer {
     let digest = wire::session_digest(&id);
@@ -69,6 +73,7 @@ pub(super) async fn keep(
     State(app): State<App>,
     Received(now): Received,
     SessionId(id): SessionId,
+    _: NoParams,
     caller: Caller,
 ) -> Answer {
     let session = wire::session_digest(&id);
@@ -82,6 +87,7 @@ pub(super) async fn keep(
 pub(super) async fn close(
     State(app): State<App>,
     SessionId(id): SessionId,
+    _: NoParams,
     caller: Caller,
 ) -> Answer {
     let session = wire::session_digest(&id);

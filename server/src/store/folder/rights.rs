@@ -20,6 +20,9 @@ const OTHERS_WRITE: u32 = 0o022;
 /// Makes the folder if it is not there, and takes away what others may do with it and the store in it.
 pub(in crate::store) fn make_private(folder: &Path) -> Result<(), Error> {
     let why = |error: io::Error| trouble(folder, &error);
+    if folder.metadata().is_ok_and(|found| !found.is_dir()) {
+        return Err(Error::Refused(format!("{} is a file, not a folder", folder.display())));
+    }
     DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(why)?;
     let mode = mode(folder).map_err(why)?;
     if mode & OTHERS != 0 {

@@ -1,7 +1,8 @@
 //! What happened, for as long as somebody may ask: the facts of the journal, kept after its records are gone.
 //!
-//! History is told, never relied on: no lock is granted or refused because of it. So a file that cannot be read is put
-//! aside and a new one begun, and the server starts all the same. It is written by the fold, one block for each chunk
+//! History is told, never relied on: no lock is granted or refused because of it. So a file that is damaged is put
+//! aside and a new one begun, and the server starts all the same. A sound one is never put aside: if the disk is full
+//! or another process has locked it, the start is refused. It is written by the fold, one block for each chunk
 //! of records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
 
 mod block;
@@ -11,12 +12,12 @@ mod query;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
 pub(super) use block::Block;
 pub use query::{Asked, Page};
 
-use super::Error;
+use super::{Error, sqlite};
 use crate::engine::{Event, EventId};
 
 const SCHEMA: &str = "
@@ -24,6 +25,9 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS blocks (
         last_seq INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, first_ms INTEGER NOT NULL,
         last_ms INTEGER NOT NULL, filter BLOB NOT NULL, events BLOB NOT NULL);";
+
+/// How long another process may have the file to itself.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How much is kept. Whatever is over either bound is forgotten, the oldest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,33 +61,39 @@ impl Writer {
     /// Opens or makes the history of the store with this id and generation.
     pub(super) fn open(data: &Path, store: &str, bounds: Bounds) -> Result<Self, Error> {
         let path = path(data);
-        match Self::try_open(&path, store, bounds) {
+        match Self::try_open(&path, store, bounds, PATIENCE) {
             Ok(writer) => Ok(writer),
-            Err(why) => {
-                let aside = put_aside(&path).map_err(|error| unusable(&path, &error))?;
+            Err(Unusable::Damaged(why)) => {
+                let aside =
+                    put_aside(&path).map_err(|error| super::folder::trouble(&path, &error))?;
                 tracing::warn!(%why, aside = %aside.display(), "history put aside and begun anew");
-                Self::try_open(&path, store, bounds).map_err(|why| unusable(&path, &why))
+                Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
             }
+            Err(other) => Err(other.refusal(&path)),
         }
     }
 
-    fn try_open(path: &Path, store: &str, bounds: Bounds) -> Result<Self, String> {
-        let why = |error: rusqlite::Error| error.to_string();
-        let db = Connection::open(path).map_err(why)?;
-        db.busy_timeout(Duration::from_secs(5)).map_err(why)?;
-        db.pragma_update(None, "journal_mode", "WAL").map_err(why)?;
-        db.pragma_update(None, "synchronous", "FULL").map_err(why)?;
-        db.execute_batch(SCHEMA).map_err(why)?;
+    fn try_open(
+        path: &Path,
+        store: &str,
+        bounds: Bounds,
+        patience: Duration,
+    ) -> Result<Self, Unusable> {
+        let db = Connection::open(path)?;
+        db.busy_timeout(patience)?;
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "FULL")?;
+        db.execute_batch(SCHEMA)?;
         let sql = "INSERT OR IGNORE INTO meta (key, value) VALUES ('store', ?1)";
-        db.execute(sql, [store]).map_err(why)?;
+        db.execute(sql, [store])?;
         let sql = "SELECT value FROM meta WHERE key = 'store'";
-        let theirs: String = db.query_row(sql, [], |row| row.get(0)).map_err(why)?;
+        let theirs: String = db.query_row(sql, [], |row| row.get(0))?;
         if theirs != store {
-            return Err("it is the history of another store".into());
+            return Err(Unusable::Damaged("it is the history of another store".into()));
         }
         let sql = "SELECT coalesce(sum(length(filter) + length(events)), 0), coalesce(max(last_seq), 0) FROM blocks";
         let (n_bytes, last_seq): (i64, i64) =
-            db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).map_err(why)?;
+            db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Self { db, bounds, n_bytes: n_bytes as u64, last_seq: last_seq as u64 })
     }
 
@@ -154,7 +164,7 @@ impl History {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&self.path, flags).map_err(|e| e.to_string())?;
-        db.busy_timeout(Duration::from_secs(5)).map_err(|e| e.to_string())?;
+        db.busy_timeout(PATIENCE).map_err(|e| e.to_string())?;
         query::find(&db, asked, before, n_max)
     }
 
@@ -180,6 +190,76 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
     Ok(aside)
 }
 
-fn unusable(path: &Path, why: &dyn std::fmt::Display) -> Error {
-    Error::Refused(format!("{}: {why}", path.display()))
+/// Why a history cannot be used.
+#[derive(Debug)]
+enum Unusable {
+    /// What is in the file is no history of this store, and never will be.
+    Damaged(String),
+    /// Another process has it.
+    Busy(rusqlite::Error),
+    /// The file may be as sound as ever: there is no room, no permission, or the disk fails.
+    Trouble(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Unusable {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            // Other tables than ours, or other values in them, are "unknown" or have no code at all.
+            None
+            | Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) => {
+                Self::Damaged(error.to_string())
+            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(error),
+            Some(_) => Self::Trouble(error),
+        }
+    }
+}
+
+impl Unusable {
+    fn refusal(self, path: &Path) -> Error {
+        match self {
+            Self::Damaged(why) => Error::Refused(format!("{}: {why}", path.display())),
+            Self::Busy(error) => Error::Refused(format!(
+                "{}: {error}. Another process has had it open and locked for more than {} s: end that process, then \
+                 start again",
+                path.display(),
+                PATIENCE.as_secs()
+            )),
+            Self::Trouble(error) => sqlite::trouble(path, error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path, store: &str) -> Result<Writer, Unusable> {
+        Writer::try_open(path, store, Bounds::default(), Duration::ZERO)
+    }
+
+    #[test]
+    fn only_what_is_damaged_counts_as_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = path(folder.path());
+        drop(open(&path, "ours").expect("made"));
+        assert!(matches!(open(&path, "theirs"), Err(Unusable::Damaged(_))));
+
+        let other = Connection::open(&path).expect("opened");
+        other.execute_batch("BEGIN IMMEDIATE").expect("locked");
+        let busy = open(&path, "ours").err().expect("locked");
+        assert!(matches!(busy, Unusable::Busy(_)), "{busy:?}");
+        let Error::Refused(why) = busy.refusal(&path) else { panic!("refused") };
+        assert!(why.contains("Another process"), "{why}");
+        drop(other);
+        open(&path, "ours").expect("sound");
+
+        for code in [rusqlite::ffi::SQLITE_FULL, rusqlite::ffi::SQLITE_IOERR] {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            assert!(matches!(Unusable::from(error), Unusable::Trouble(_)), "{code}");
+        }
+        std::fs::write(&path, "this is no database, and long enough to be read as one")
+            .expect("written");
+        assert!(matches!(open(&path, "ours"), Err(Unusable::Damaged(_))));
+    }
 }

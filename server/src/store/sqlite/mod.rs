@@ -302,7 +302,7 @@ fn refused(error: impl std::fmt::Display) -> Error {
 }
 
 /// What went wrong with this database, and what to do where we know it.
-fn trouble(path: &Path, error: rusqlite::Error) -> Error {
+pub(super) fn trouble(path: &Path, error: rusqlite::Error) -> Error {
     Error::Refused(match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => folder::no_room(path, &error),
         // Where SQLite wants room for something else than the database, it does not say so.

@@ -1,0 +1,66 @@
+//! What no setting may be: nothing where something is needed, or so much that it never ends.
+
+use std::time::Duration;
+
+use super::Args;
+use crate::duration::DurationArg;
+
+/// Ten years, as `10y` is read. What lasts longer is meant to last for ever, and no lease does.
+const LASTING_MAX: Duration = Duration::from_secs(10 * 31_557_600);
+
+impl Args {
+    /// With any of these at 0 the server would start and do nothing for anybody.
+    pub(super) fn check_none_is_0(&self) -> Result<(), String> {
+        let Self { engine, limits, connections, .. } = self;
+        let has_time = |DurationArg(time): DurationArg| usize::from(!time.is_zero());
+        let all = [
+            ("--batch-max", engine.batch_max),
+            ("--pending-max", engine.pending_max),
+            ("--sweep-changes-max", engine.sweep_changes_max),
+            ("--journal-bytes-max", engine.journal_bytes_max.min(1) as usize),
+            ("--fold-interval", has_time(self.fold_interval)),
+            ("--connections-max", connections.connections_max),
+            ("--header-timeout", has_time(connections.header_timeout)),
+            ("--body-timeout", has_time(connections.body_timeout)),
+            ("--body-bytes-max", connections.body_bytes_max),
+            ("--answer-timeout", has_time(connections.answer_timeout)),
+            ("--name-bytes-max", limits.name_bytes_max),
+            ("--namespace-bytes-max", limits.namespace_bytes_max),
+            ("--owner-bytes-max", limits.owner_bytes_max),
+            ("--namespaces-max", limits.namespaces_max),
+            ("--locks-max", limits.locks_max),
+            ("--principal-leases-max", limits.principal_leases_max as usize),
+            ("--principal-namespaces-max", limits.principal_namespaces_max as usize),
+            ("--metadata-total-bytes-max", limits.metadata_total_bytes_max),
+            ("--names-total-bytes-max", limits.names_total_bytes_max),
+            ("--requests-total-bytes-max", limits.requests_total_bytes_max),
+            ("--queues-total-bytes-max", limits.queues_total_bytes_max),
+            ("--ended-total-bytes-max", limits.ended_total_bytes_max),
+            ("--group-max", limits.group_max),
+            ("--holders-max", limits.holders_max as usize),
+            ("--promote-steps-max", limits.promote_steps_max),
+            ("--ttl-max", has_time(limits.ttl_max)),
+        ];
+        match all.into_iter().find(|(_, n)| *n == 0) {
+            Some((setting, _)) => Err(format!("{setting}: is 0, but must be at least 1")),
+            None => Ok(()),
+        }
+    }
+
+    /// A lease, a session or a wait ends some day.
+    pub(super) fn check_all_end(&self) -> Result<(), String> {
+        let all = [
+            ("--ttl-max", self.limits.ttl_max),
+            ("--session-ttl-max", self.limits.session_ttl_max),
+            ("--grace-max", self.limits.grace_max),
+            ("--wait-max", self.limits.wait_max),
+            ("--park-max", self.limits.park_max),
+        ];
+        match all.into_iter().find(|(_, time)| time.0 > LASTING_MAX) {
+            Some((setting, time)) => {
+                Err(format!("{setting}: {time} is too long, but must be at most 10 years (10y)"))
+            }
+            None => Ok(()),
+        }
+    }
+}
