@@ -258,8 +258,9 @@ mod tests {
             let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
             assert!(matches!(Unusable::from(error), Unusable::Trouble(_)), "{code}");
         }
-        std::fs::write(&path, "this is no database, and long enough to be read as one")
-            .expect("written");
-        assert!(matches!(open(&path, "ours"), Err(Unusable::Damaged(_))));
+        for code in [rusqlite::ffi::SQLITE_NOTADB, rusqlite::ffi::SQLITE_CORRUPT] {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+            assert!(matches!(Unusable::from(error), Unusable::Damaged(_)), "{code}");
+        }
     }
 }
