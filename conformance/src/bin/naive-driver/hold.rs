@@ -161,6 +161,10 @@ async fn renew(hold: Arc<Hold>, mut given: Given) {
             // It is slow to learn what its clock could have told it.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
+        // The loss may have come in the pause before this try.
+        if hold.state().lost && Bug::chosen() != Some(Bug::Resurrects) {
+            return;
+        }
         given.sent_at = Instant::now();
         let answer = tokio::time::timeout(patience, hold.proof.renew(&hold.client, ttl)).await;
         let answer = answer.unwrap_or_else(|_| Err(Error::Broken("too slow".into())));
