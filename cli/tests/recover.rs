@@ -63,6 +63,7 @@ async fn a_flipped_bit_in_a_hot_log_is_refused_and_recovered_from() {
     }
     let recovered = leasehold(&["recover", "--accept-loss"], &data);
     assert!(recovered.status.success(), "{}", text(&recovered));
+    assert!(!text(&recovered).contains("recovered.part"), "{}", text(&recovered));
     assert!(text(&recovered).contains("lost      records"), "{}", text(&recovered));
     assert!(data.join("damaged-1/journal.db-wal").is_file());
     let server = Process::start(BINARY, &data, &[]);

@@ -162,6 +162,7 @@ fn a_damaged_journal_is_refused_and_left_alone() {
     check_refused(|data| sql(data, "journal.db", hole), "journal record 15 is missing");
     let start = "DELETE FROM journal WHERE seq <= 11";
     check_refused(|data| sql(data, "journal.db", start), "journal record 11 is missing");
+    check_refused(|data| sql(data, "journal.db", start), "Either tables.db, or tables.db-wal");
     let last = "DELETE FROM journal WHERE seq = 20";
     check_refused(|data| sql(data, "journal.db", last), "journal records 20 to 20 are missing");
     let swapped =
@@ -169,6 +170,22 @@ fn a_damaged_journal_is_refused_and_left_alone() {
     check_refused(|data| sql(data, "journal.db", swapped), "it was written as record 14");
     let garbage = |data: &Path| std::fs::write(data.join("journal.db"), [7; 8192]).unwrap();
     check_refused(garbage, "not a database");
+    for n_bytes in [100, 4096, 5000] {
+        let cut = |data: &Path| {
+            let file = std::fs::OpenOptions::new().write(true).open(data.join("journal.db"));
+            file.and_then(|file| file.set_len(n_bytes)).unwrap();
+        };
+        check_refused(cut, "journal.db: ");
+    }
+}
+
+#[test]
+fn a_file_is_no_folder() {
+    let parent = folder();
+    let data = parent.path().join("data");
+    std::fs::write(&data, "").unwrap();
+    let why = open(&data).map(drop).unwrap_err().to_string();
+    assert!(why.ends_with("data is a file, not a folder"), "{why}");
 }
 
 #[test]

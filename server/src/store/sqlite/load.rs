@@ -82,6 +82,7 @@ pub(super) fn read(
     let (folded, mut last) = (place(tables).map_err(named)?, moment(tables).map_err(named)?);
     let mut machine = import_checked(tables, limits, hash_seed)?;
     let start = Chain::after(folded).with_acknowledged(acknowledged);
+    check_adjoin(folded, journal::first_seq(journal)?)?;
     let (mut told, mut facts) = (VecDeque::new(), Vec::new());
     let chain = journal::read(journal, start, |place, record| {
         let absorbed =
@@ -103,6 +104,21 @@ pub(super) fn read(
     let loaded = Loaded { machine, last, generation, epoch: 0, is_restored: false, seq, told };
     let trimmed_through = first.map_or(chain.place().seq, |first| first - 1);
     Ok(State { loaded, chain, folded, trimmed_through })
+}
+
+/// The journal begins where the tables end, or before. If not, one of them lost something, and rather the tables: of
+/// the journal only what they have is ever deleted.
+fn check_adjoin(folded: Place, first: Option<u64>) -> Result<(), Error> {
+    let (expected, Some(first)) = (folded.seq + 1, first) else { return Ok(()) };
+    if first <= expected {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "journal.db: journal record {expected} is missing (the first is {first}), and tables.db has only those up to \
+         {}. Either tables.db, or tables.db-wal beside it, lost what was folded into it, or journal.db lost its \
+         beginning",
+        folded.seq
+    )))
 }
 
 /// What happened in a record.

@@ -64,7 +64,7 @@ fn rebuild(data: &Path, part: &Path) -> Result<Recovered, Error> {
     copy_all(data, &kept)?;
     copy_all(data, &source)?;
     fs::create_dir_all(&target).map_err(|error| trouble(&target, &error))?;
-    let salvage = Salvage::of(&source)?;
+    let salvage = Salvage::of(&source, data)?;
     let place = salvage.write(&target)?;
     // Nothing was touched so far, and from here on the damaged files are there whatever happens.
     let damaged = keep(&kept, data)?;
@@ -91,9 +91,12 @@ struct Salvage {
 }
 
 impl Salvage {
-    fn of(source: &Path) -> Result<Self, Error> {
+    /// Of copies of the files in `data`, which are told of by the names users know.
+    fn of(source: &Path, data: &Path) -> Result<Self, Error> {
+        let named =
+            |why: &str| why.replace(&*source.display().to_string(), &data.display().to_string());
         let why = match judge(source) {
-            Err(Error::Refused(why)) => why,
+            Err(Error::Refused(why)) => named(&why),
             Err(error) => return Err(error),
             Ok(()) => return Err(refused("there is nothing to recover: the store is sound")),
         };

@@ -115,12 +115,18 @@ pub(super) fn check_same(
     journal: &Connection,
     tables: &Connection,
 ) -> Result<(), Error> {
-    let [ours, theirs] = [journal, tables].map(|db| get::<String>(db, "store_id"));
-    let named = |error: Error| refused(format!("{}: {error}", path.display()));
-    match (ours.map_err(named)?, theirs.map_err(named)?) {
-        (Some(ours), Some(theirs)) if ours == theirs => Ok(()),
-        _ => Err(refused(format!("{} belongs to another store", path.display()))),
+    // The journal first: a damaged one says nothing about the tables.
+    let ours = store_id(&path.with_file_name(super::JOURNAL), journal)?;
+    if ours == store_id(path, tables)? {
+        return Ok(());
     }
+    Err(refused(format!("{} belongs to another store", path.display())))
+}
+
+fn store_id(path: &Path, db: &Connection) -> Result<String, Error> {
+    let damaged = |why: &dyn std::fmt::Display| refused(format!("{}: {why}", path.display()));
+    let id = get::<String>(db, "store_id").map_err(|error| damaged(&error))?;
+    id.ok_or_else(|| damaged(&"is damaged: its store id is lost"))
 }
 
 fn open(path: &Path, database: Database) -> Result<Connection, Error> {
