@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_api::{
-    AcquireAllRequest, AcquiredAll, GrantedLease, HeldLease, Mode, ReleaseAllRequest,
+    AcquireAllRequest, AcquiredAll, GrantedLease, HeldLease, LeaseEnd, Mode, ReleaseAllRequest,
     RenewAllRequest, WantedLock, WatchLeaseRequest,
 };
 use serde_json::Value;
@@ -260,6 +260,11 @@ impl MultiGuard {
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
         let tenure = self.tenure.clone();
         async move { tenure.lost().await }
+    }
+
+    /// Which of the leases ended, how and why: as [`LockGuard::ending`](crate::LockGuard::ending).
+    pub fn ending(&self) -> Option<&LeaseEnd> {
+        self.tenure.ending()
     }
 
     /// Gives all the locks back: no renewal is sent from here on. A failure that may be temporary is tried again.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_api::{Acquired, ReleaseRequest, RenewRequest, WatchLeaseRequest};
+use leasehold_api::{Acquired, LeaseEnd, ReleaseRequest, RenewRequest, WatchLeaseRequest};
 
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
@@ -133,6 +133,12 @@ impl LockGuard {
     pub fn lost(&self) -> impl Future<Output = Lost> + Send + use<> {
         let tenure = self.tenure.clone();
         async move { tenure.lost().await }
+    }
+
+    /// How the server said that the lease ended, and why: only of a lock that is
+    /// [watched](crate::LockRequest::watched) and was lost by [`Lost::Ended`].
+    pub fn ending(&self) -> Option<&LeaseEnd> {
+        self.tenure.ending()
     }
 
     /// Completes when the lease is renewed, or ends, after this call. Then [`end`](Self::end) is another.

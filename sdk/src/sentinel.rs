@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_api::{Code, WatchLeaseRequest};
+use leasehold_api::{Code, LeaseEnd, WatchLeaseRequest};
 use tokio::task::JoinHandle;
 
 use crate::sse::Messages;
-use crate::tenure::{Lost, Tenure};
+use crate::tenure::Tenure;
 use crate::{Client, Error};
 
 /// The pause after the server could not be watched for a while.
@@ -32,10 +32,10 @@ impl Sentinel {
             tokio::select! {
                 biased;
                 _ = tenure.lost() => {}
-                () = ended(&client, &lock, &proof) => {
+                ending = ended(&client, &lock, &proof) => {
                     let token = proof.fencing_token;
                     tracing::warn!(lock, token, "the server says that the lease is over");
-                    tenure.lose(Lost::Ended);
+                    tenure.ended(ending);
                 }
             }
         });
@@ -49,13 +49,16 @@ impl Drop for Sentinel {
     }
 }
 
-/// Returns when the lease is over, as far as we are told.
-async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) {
+/// Returns when the lease is over, as far as we are told, and how if that was told too.
+async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) -> Option<LeaseEnd> {
     loop {
-        let Err(error) = watch(client, lock, proof).await else { return };
+        let error = match watch(client, lock, proof).await {
+            Ok(ending) => return ending,
+            Err(error) => error,
+        };
         tracing::debug!(lock, %error, "the lease cannot be watched now");
         match error {
-            Error::Failed { failure, .. } if failure.code == Code::LeaseNotHeld => return,
+            Error::Failed { failure, .. } if failure.code == Code::LeaseNotHeld => return None,
             error if error.is_retryable() => tokio::time::sleep(PAUSE).await,
             // A server that does not let us watch will not do so later.
             _ => std::future::pending().await,
@@ -63,12 +66,17 @@ async fn ended(client: &Client, lock: &str, proof: &WatchLeaseRequest) {
     }
 }
 
-async fn watch(client: &Client, lock: &str, proof: &WatchLeaseRequest) -> Result<(), Error> {
+async fn watch(
+    client: &Client,
+    lock: &str,
+    proof: &WatchLeaseRequest,
+) -> Result<Option<LeaseEnd>, Error> {
     let path = client.lock_path(lock, "/watch")?;
     let mut messages = Messages::of(client.inner.transport.watch(&path, proof).await?);
     loop {
-        if messages.read().await?.iter().any(|message| message.event == "ended") {
-            return Ok(());
+        let messages = messages.read().await?;
+        if let Some(message) = messages.iter().find(|message| message.event == "ended") {
+            return Ok(serde_json::from_str(&message.data).ok());
         }
     }
 }

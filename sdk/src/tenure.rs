@@ -5,10 +5,11 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
+use leasehold_api::LeaseEnd;
 use tokio::sync::watch;
 
 use crate::clock::{Clock, Moment};
@@ -49,6 +50,8 @@ pub(crate) struct Tenure {
     state: watch::Sender<State>,
     /// It ends with this one at the latest.
     within: Option<Arc<Tenure>>,
+    /// What the server told of its end.
+    ending: OnceLock<LeaseEnd>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,13 +70,15 @@ impl Tenure {
         expires_in: Duration,
     ) -> Self {
         let state = State { end: end(sent_at, expires_in), lost: None };
-        Self { clock, margin, state: watch::Sender::new(state), within: None }
+        let (state, ending) = (watch::Sender::new(state), OnceLock::new());
+        Self { clock, margin, state, within: None, ending }
     }
 
     /// As long as `other`, unless it is given back before.
     pub(crate) fn within(other: Arc<Tenure>) -> Self {
         let state = watch::Sender::new(State { end: Moment::NEVER, lost: None });
-        Self { clock: other.clock.clone(), margin: other.margin, state, within: Some(other) }
+        let (clock, margin, ending) = (other.clock.clone(), other.margin, OnceLock::new());
+        Self { clock, margin, state, within: Some(other), ending }
     }
 
     /// When it counts as lost unless renewed.
@@ -114,6 +119,20 @@ impl Tenure {
     pub(crate) fn lose(&self, why: Lost) -> Lost {
         self.state.send_modify(|state| state.lost = state.lost.or(Some(why)));
         self.state.borrow().lost.unwrap_or(why)
+    }
+
+    /// The server says that it is over, and perhaps how.
+    pub(crate) fn ended(&self, ending: Option<LeaseEnd>) {
+        if let Some(ending) = ending {
+            // The first one counts, as of reasons.
+            let _ = self.ending.set(ending);
+        }
+        self.lose(Lost::Ended);
+    }
+
+    /// What the server told of its end, if that is why it is lost.
+    pub(crate) fn ending(&self) -> Option<&LeaseEnd> {
+        self.ending.get().filter(|_| self.state.borrow().lost == Some(Lost::Ended))
     }
 
     /// Completes with the next change after this call.

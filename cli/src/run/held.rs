@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use leasehold::{Error, LockGuard, Lost, Moment, MultiGuard};
 
+use crate::output::plain;
+
 /// The locks of one `run`.
 pub(super) struct Held {
     /// What messages call it.
@@ -97,6 +99,24 @@ impl Held {
         match &self.guard {
             Guard::One(guard) => Box::pin(guard.lost()),
             Guard::Several(guard) => Box::pin(guard.lost()),
+        }
+    }
+
+    /// Which of them was lost and why, as far as we were told.
+    pub(super) fn loss(&self, loss: Lost) -> String {
+        let ending = match &self.guard {
+            Guard::One(guard) => guard.ending(),
+            Guard::Several(guard) => guard.ending(),
+        };
+        match ending {
+            Some(end) => {
+                let how =
+                    if end.how == "expired" { "expired" } else { &format!("was {}", end.how) };
+                let reason = end.reason.as_deref().filter(|reason| !reason.is_empty());
+                let reason = reason.map_or(String::new(), |reason| format!(": {}", plain(reason)));
+                format!("{}: the lease {how}{reason}", plain(&end.lock_name))
+            }
+            None => format!("{}: {loss}", self.name),
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) async fn hold(
     let input = end_of_input();
     let ending = tokio::select! {
         biased;
-        loss = guard.lost() => return Err(lost(guard.name(), loss)),
+        loss = guard.lost() => return Err(lost(&guard, loss)),
         signal = signals.deadly() => Ending::Signal(signal, Whom::Ourselves),
         () = input => Ending::Status(0),
     };

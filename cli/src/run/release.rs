@@ -54,7 +54,7 @@ impl Release {
             }
             tokio::select! {
                 () = BootClock.sleep_until(self.not_before) => {}
-                loss = guard.lost() => return Err(lost(guard.name(), loss)),
+                loss = guard.lost() => return Err(lost(&guard, loss)),
                 signal = signals.deadly() => {
                     self.at_once(guard).await;
                     return Ok(Ending::Signal(signal, Whom::Ourselves));
@@ -106,6 +106,6 @@ impl Release {
 }
 
 /// The lock is lost.
-pub(super) fn lost(name: &str, loss: Lost) -> Failure {
-    Failure::new(LOST, format!("{name}: {loss}"))
+pub(super) fn lost(guard: &Held, loss: Lost) -> Failure {
+    Failure::new(LOST, guard.loss(loss))
 }

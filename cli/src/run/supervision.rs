@@ -103,8 +103,9 @@ impl Supervision {
         match over {
             Over::Ended(_) => release.finish(guard, signals, ending).await,
             Over::Lost(loss) => {
+                let why = guard.loss(loss);
                 release.at_once(guard).await;
-                Err(Failure::new(LOST, format!("{name}: {loss}; the command was ended")))
+                Err(Failure::new(LOST, format!("{why}; the command was ended")))
             }
             Over::TooLong(most) => {
                 release.finish(guard, signals, ending).await?;

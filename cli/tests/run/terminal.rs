@@ -93,12 +93,12 @@ fn a_command_that_was_killed_leaves_a_terminal_one_can_work_with() {
     let world = World::new();
     let screen = open(&world);
     screen
-        .enter("l a --ttl 1s -- sh -c 'echo it runs; stty raw -echo; sleep 1000'; echo status=$?");
+        .enter("l a --ttl 30s -- sh -c 'echo it runs; stty raw -echo; sleep 1000'; echo status=$?");
     screen.shows("it runs\n");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let reason = json!({"reason": "test"});
     runtime.block_on(world.server.client.post("/v1/locks/a/revoke", reason)).unwrap();
-    screen.shows("a: the server says that the lease is over");
+    screen.shows("a: the lease was revoked: test; the command was ended");
     screen.shows("status=75");
     screen.enter("echo one can see this");
     screen.shows("\nready> echo one can see this\none can see this\n");
