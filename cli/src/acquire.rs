@@ -106,7 +106,29 @@ async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
         }
     };
     let acquired = answer.map_err(|error| not_granted(args, error))?;
-    show(args, &acquired).map(|()| None)
+    match show(args, &acquired) {
+        Ok(()) => Ok(None),
+        // Nobody has the lease id, so nobody could give it back.
+        Err(failure) => Err(unseen(&client, args, acquired, failure).await),
+    }
+}
+
+/// Gives back a lock whose answer could not be written.
+async fn unseen(
+    client: &Client,
+    args: &AcquireArgs,
+    acquired: Acquired,
+    failure: Failure,
+) -> Failure {
+    let given_back = tokio::time::timeout(LEAVE_MAX, give_back(client, args, acquired)).await;
+    if failure.why.is_empty() {
+        return failure;
+    }
+    let lock = plain(&args.lock);
+    failure.and(&match given_back {
+        Ok(Ok(())) => format!(": the answer could not be written, so {lock} was given back"),
+        _ => format!(": the answer could not be written; {lock} was not given back and will run out"),
+    })
 }
 
 /// Leaves the queue, and gives back what was granted meanwhile.
@@ -120,11 +142,16 @@ async fn leave(
     let request_id = question.request_id.clone().unwrap_or_default();
     let cancel = CancelRequest { owner_id, request_id };
     let (_, answer) = tokio::join!(client.cancel(&cancel), granted);
-    if let Ok(Acquired { owner_id, lease_id, fencing_token, .. }) = answer {
-        let release = ReleaseRequest { owner_id, lease_id, fencing_token, request_id: None };
+    if let Ok(acquired) = answer {
         // If it cannot be given back, it expires.
-        let _ = client.release(&args.lock, &release).await;
+        let _ = give_back(client, args, acquired).await;
     }
+}
+
+async fn give_back(client: &Client, args: &AcquireArgs, acquired: Acquired) -> Result<(), Error> {
+    let Acquired { owner_id, lease_id, fencing_token, .. } = acquired;
+    let release = ReleaseRequest { owner_id, lease_id, fencing_token, request_id: None };
+    client.release(&args.lock, &release).await.map(drop)
 }
 
 async fn granted(

@@ -28,7 +28,8 @@ pub(crate) fn ask<T>(
 pub(crate) fn told<T>(output: OutputArgs, done: Result<T, Failure>) -> Result<T, Failure> {
     match done {
         Err(failure) if output.json && !failure.why.is_empty() => {
-            print_json(&failure.json())?;
+            // If nobody can be told, it failed all the same, and standard error has it.
+            let _ = print_json(&failure.json());
             Err(failure)
         }
         done => done,

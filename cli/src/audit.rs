@@ -10,6 +10,7 @@ use clap::Args;
 use leasehold_server::audit;
 use serde_json::Value;
 
+use crate::ask::told;
 use crate::duration::DurationArg;
 use crate::exit::Failure;
 use crate::output::{OutputArgs, plain, print, print_json};
@@ -56,6 +57,10 @@ pub(crate) struct AuditArgs {
 }
 
 pub(crate) fn audit(args: &AuditArgs) -> Result<(), Failure> {
+    told(args.output, tell(args))
+}
+
+fn tell(args: &AuditArgs) -> Result<(), Failure> {
     let since = args.since.and_then(|since| SystemTime::now().checked_sub(since.0));
     // Both are written the same way, so the later is the larger.
     let since = since.map(|at| humantime::format_rfc3339_millis(at).to_string());

@@ -1,17 +1,20 @@
 //! `leasehold auth`: the files that say who may do what.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use leasehold_server::auth::NewKey;
+use serde_json::json;
 
+use crate::ask::told;
 use crate::exit::Failure;
 use crate::key;
 use crate::key_file::{self, KEYS};
-use crate::output::print;
+use crate::output::{OutputArgs, print, print_json};
 
 /// Make the files that say who may do what.
 #[derive(Args, Debug)]
+#[command(after_help = "Example:\n  leasehold auth init --auth-file auth.toml")]
 pub(crate) struct AuthArgs {
     #[command(subcommand)]
     command: AuthCommand,
@@ -26,13 +29,19 @@ enum AuthCommand {
         /// Where to write it; the key file goes beside it.
         #[arg(long, env = "LEASEHOLD_AUTH_FILE", default_value = "auth.toml")]
         auth_file: PathBuf,
+        #[command(flatten)]
+        output: OutputArgs,
     },
 }
 
 pub(crate) fn auth(args: &AuthArgs) -> Result<(), Failure> {
-    let AuthCommand::Init { auth_file } = &args.command;
+    let AuthCommand::Init { auth_file, output } = &args.command;
+    told(*output, init(auth_file, *output))
+}
+
+fn init(auth_file: &Path, output: OutputArgs) -> Result<(), Failure> {
     let keys = key_file::folder(auth_file).join(KEYS);
-    for file in [auth_file, &keys] {
+    for file in [auth_file, keys.as_path()] {
         if file.exists() {
             return Err(Failure::from(format!("{} is there already", file.display())));
         }
@@ -40,12 +49,24 @@ pub(crate) fn auth(args: &AuthArgs) -> Result<(), Failure> {
     let key = NewKey::draw();
     key_file::write(&keys, &key::entry("admin", &key, None))?;
     key_file::write(auth_file, &file())?;
-    print(&format!(
-        "wrote {} and {}\nthe key of key:admin, shown only now:\n{}",
-        auth_file.display(),
-        keys.display(),
-        key.text
-    ))
+    let (shown_file, shown_keys) = (auth_file.display(), keys.display());
+    let shown = if output.json {
+        let (auth_file, key_file) = (shown_file.to_string(), shown_keys.to_string());
+        print_json(&json!({
+            "auth_file": auth_file, "key_file": key_file, "principal": "key:admin", "id": key.id, "key": key.text,
+        }))
+    } else {
+        print(&format!(
+            "wrote {shown_file} and {shown_keys}\nthe key of key:admin, shown only now:\n{}",
+            key.text
+        ))
+    };
+    // A key that nobody has seen is of no use, and its files would be in the way of the next try.
+    shown.inspect_err(|_| {
+        for file in [auth_file, keys.as_path()] {
+            let _ = std::fs::remove_file(file);
+        }
+    })
 }
 
 fn file() -> String {

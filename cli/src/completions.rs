@@ -1,6 +1,6 @@
 //! `leasehold completions`: what a shell should know to complete our command line.
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Arg, Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::exit::Failure;
@@ -27,22 +27,32 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 }
 
 /// Commands whose first word is a lock's name.
-const WITH_LOCK: &str = "run acquire renew release status watch history revoke";
+const WITH_LOCK: [&str; 8] =
+    ["run", "acquire", "renew", "release", "status", "watch", "history", "revoke"];
 
 /// What the generated script does not know: names of locks, asked of the server.
 fn with_locks(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => {
-            format!("{script}\n{}", LOCKS_BASH.replace("COMMANDS", &WITH_LOCK.replace(' ', "|")))
+            let values = value_flags().join("|");
+            let more = LOCKS_BASH.replace("COMMANDS", &WITH_LOCK.join("|"));
+            format!("{script}\n{}", more.replace("VALUE_FLAGS", &values))
         }
-        Shell::Fish => format!("{script}\n{}", LOCKS_FISH.replace("COMMANDS", WITH_LOCK)),
+        Shell::Fish => {
+            let more = LOCKS_FISH.replace("COMMANDS", &WITH_LOCK.join(" "));
+            format!("{script}\n{more}")
+        }
         // The generator offers files for every word it knows nothing about.
         Shell::Zsh => {
             let (head, body) = script.split_once('\n').unwrap_or((script, ""));
-            let is_lock =
-                |line: &str| line.starts_with("':lock --") || line.starts_with("'::lock --");
+            let begins = ["':lock --", "'::lock --", "'*-l+[", "'*--lock=["];
+            let is_lock = |line: &str| begins.iter().any(|begin| line.starts_with(begin));
             let lines = body.lines().map(|line| match is_lock(line) {
                 true => line.replace(":_default'", ":_leasehold_locks'"),
+                // What follows the lock is a command line of its own.
+                false if line.starts_with("'*::words -- ") => line
+                    .replace("'*::words -- ", "'*:::words -- ")
+                    .replace(":_default'", ":_normal'"),
                 false => line.into(),
             });
             format!("{head}\n{LOCKS_ZSH}{}", lines.collect::<Vec<_>>().join("\n"))
@@ -51,19 +61,74 @@ fn with_locks(shell: Shell, script: &str) -> String {
     }
 }
 
+/// The flags of those commands that take a value: the word after one is no lock's name.
+fn value_flags() -> Vec<String> {
+    let whole = shown();
+    let commands = whole.get_subcommands().filter(|it| WITH_LOCK.contains(&it.get_name()));
+    let mut flags: Vec<_> = commands
+        .flat_map(Command::get_arguments)
+        .filter(|arg| !arg.is_positional() && takes_next(arg) && arg.get_id() != "locks")
+        .flat_map(|arg| {
+            let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+            let short = arg.get_short_and_visible_aliases().unwrap_or_default();
+            let long = long.into_iter().map(|name| format!("--{name}"));
+            long.chain(short.into_iter().map(|letter| format!("-{letter}"))).collect::<Vec<_>>()
+        })
+        .collect();
+    flags.sort();
+    flags.dedup();
+    flags
+}
+
+/// Whether the word after the flag is its value.
+pub(crate) fn takes_next(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
+}
+
 const LOCKS_BASH: &str = r#"
 # The names of locks, asked of the server.
+_leasehold_locks() {
+    local name
+    COMPREPLY=()
+    while IFS= read -r name; do
+        [[ $name == "$1"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
+    done < <("${COMP_WORDS[0]}" ls --all --names --connect-timeout 0.5 2>/dev/null)
+}
 _leasehold_with_locks() {
+    local current="${COMP_WORDS[COMP_CWORD]}" n n_words=0 has_locks=0
     _leasehold "$@"
-    local current="${COMP_WORDS[COMP_CWORD]}" name
     case "${COMP_WORDS[1]}" in
         COMMANDS) ;;
         *) return ;;
     esac
-    [[ $current == -* || ${COMP_CWORD} -lt 2 ]] && return
-    while IFS= read -r name; do
-        [[ $name == "$current"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
-    done < <("${COMP_WORDS[0]}" ls --all --names --connect-timeout 0.5 2>/dev/null)
+    [[ ${COMP_CWORD} -lt 2 ]] && return
+    # How many words there are before this one that are neither flags nor their values.
+    for ((n = 2; n < COMP_CWORD; n++)); do
+        case "${COMP_WORDS[n]}" in
+            -l | --lock) has_locks=1 n=$((n + 1)) ;;
+            VALUE_FLAGS) n=$((n + 1)) ;;
+            -*) ;;
+            *) n_words=$((n_words + 1)) ;;
+        esac
+        # The words of a command are none of ours.
+        if [[ ${COMP_WORDS[1]} == run ]] && ((n_words + has_locks > 1 && n_words > 0)); then
+            COMPREPLY=()
+            return
+        fi
+    done
+    if ((n > COMP_CWORD)); then
+        # The value of a flag: only that of -l is a lock.
+        case "${COMP_WORDS[COMP_CWORD - 1]}" in
+            -l | --lock) _leasehold_locks "$current" ;;
+        esac
+    elif [[ $current == -* ]]; then
+        return
+    elif ((n_words == 0 && !has_locks)); then
+        _leasehold_locks "$current"
+    elif [[ ${COMP_WORDS[1]} == run ]]; then
+        COMPREPLY=()
+        while IFS= read -r n; do COMPREPLY+=("$n"); done < <(compgen -c -- "$current")
+    fi
 }
 complete -F _leasehold_with_locks -o bashdefault -o default leasehold"#;
 
@@ -72,7 +137,8 @@ const LOCKS_FISH: &str = r#"
 function __leasehold_locks
     leasehold ls --all --names --connect-timeout 0.5 2>/dev/null
 end
-complete -c leasehold -n "__fish_seen_subcommand_from COMMANDS" -a "(__leasehold_locks)""#;
+complete -c leasehold -n "__fish_seen_subcommand_from COMMANDS" -a "(__leasehold_locks)"
+complete -c leasehold -n "__fish_leasehold_using_subcommand run" -s l -l lock -x -a "(__leasehold_locks)""#;
 
 const LOCKS_ZSH: &str = r#"
 # The names of locks, asked of the server.
@@ -83,9 +149,18 @@ _leasehold_locks() {
 }
 "#;
 
-/// Everything but what is hidden: that is no command for people, and a shell would offer it.
+/// Everything but what is hidden: commands and flags that are not for people, and that a shell would offer.
 fn shown() -> Command {
-    let whole = crate::Cli::command();
-    let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
-    Command::new("leasehold").version(env!("CARGO_PKG_VERSION")).subcommands(shown.cloned())
+    visible(&crate::Cli::command()).version(env!("CARGO_PKG_VERSION"))
+}
+
+fn visible(whole: &Command) -> Command {
+    let arguments = whole.get_arguments().filter(|arg| !arg.is_hide_set()).cloned();
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).map(visible);
+    let name = whole.get_name().to_owned();
+    let visible = Command::new(name).args(arguments).subcommands(commands);
+    match whole.get_about() {
+        Some(about) => visible.about(about.clone()),
+        None => visible,
+    }
 }

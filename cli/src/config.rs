@@ -181,6 +181,7 @@ impl Args {
             ));
         }
         self.check_none_is_0()?;
+        self.check_none_spins()?;
         self.check_all_end()?;
         if self.engine.retry_min.0 > self.engine.retry_max.0 {
             return Err("--retry-min is longer than --retry-max".into());

@@ -89,11 +89,17 @@ impl ServerArgs {
             let error = match tokio::time::timeout(left, client.ready()).await {
                 Ok(Err(error @ (Error::Unreachable(_) | Error::Broken(_)))) => error,
                 Ok(_) => return Ok(()),
-                Err(_) => Error::Unreachable(format!("{}: no answer within {within:?}", self.url)),
+                Err(_) => Error::Unreachable(format!(
+                    "{}: no answer within {within:?}. Is this the right address?",
+                    self.url
+                )),
             };
             if asked_at.elapsed() + pause >= within {
                 return Err(match error {
-                    Error::Broken(_) => Error::Unreachable(format!("{}: no HTTP server", self.url)),
+                    Error::Broken(_) => Error::Unreachable(format!(
+                        "{}: no answer in HTTP. Is this a Leasehold server, and is the URL to begin with https://?",
+                        self.url
+                    )),
                     error => error,
                 }
                 .into());
@@ -134,6 +140,11 @@ impl ServerArgs {
         } else if let Some(file) = &self.api_key_file {
             command.env("LEASEHOLD_API_KEY_FILE", absolute(file));
         }
+    }
+
+    /// Whether the server is shown who asks.
+    pub(crate) fn has_credential(&self) -> Result<bool, Failure> {
+        Ok(self.api_key()?.is_some() || self.trust.client_cert_file.is_some())
     }
 
     /// A key has no flag: whoever lists processes could read it.

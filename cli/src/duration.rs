@@ -37,6 +37,19 @@ impl FromStr for DurationArg {
     }
 }
 
+/// The shortest interval at which anything is done again and again, and the shortest lease that anything renews: what
+/// comes sooner would leave time for nothing else.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// The time between two turns of something that goes on, or how long something lasts that is renewed.
+pub(crate) fn interval(text: &str) -> Result<DurationArg, String> {
+    let DurationArg(duration) = text.parse()?;
+    if duration < INTERVAL_MIN {
+        return Err(format!("must be at least {}", DurationArg(INTERVAL_MIN)));
+    }
+    Ok(DurationArg(duration))
+}
+
 /// A duration of something that has to last.
 pub(crate) fn lasting(text: &str) -> Result<DurationArg, String> {
     let DurationArg(duration) = text.parse()?;
@@ -86,6 +99,13 @@ mod tests {
     fn what_has_to_last_is_more_than_nothing() {
         assert_eq!(lasting("0s"), Err("must be more than 0".into()));
         assert_eq!(lasting("1ms").map(DurationArg::millis), Ok(1));
+    }
+
+    #[test]
+    fn what_is_done_again_and_again_leaves_time_for_something_else() {
+        assert_eq!(interval("1ns"), Err("must be at least 100ms".into()));
+        assert_eq!(interval("0"), Err("must be at least 100ms".into()));
+        assert_eq!(interval("0.1").map(DurationArg::millis), Ok(100));
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl Failure {
         Self::new(status, "")
     }
 
+    /// The same, with more to say.
+    pub(crate) fn and(self, more: &str) -> Self {
+        Self::new(self.status, self.why + more)
+    }
+
     /// What went wrong, as JSON.
     pub(crate) fn json(&self) -> Value {
         self.answer.clone().unwrap_or_else(|| json!({"error": self.why}))
@@ -99,17 +104,19 @@ impl From<Error> for Failure {
             Error::NotAcquired(_) => CONFLICT,
             Error::NotRenewed(_) | Error::NotReleased(_) => LOST,
             Error::Invalid(_) => USAGE,
-            Error::Failed { status: 401 | 403, .. } | Error::Foreign { status: 401 | 403, .. } => {
-                FORBIDDEN
-            }
+            Error::Failed { status: 401 | 403, .. } => FORBIDDEN,
             Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
             Error::Failed { failure, .. } if failure.code == Code::InvalidRequest => USAGE,
             error if error.is_retryable() => UNREACHABLE,
             _ => REFUSED,
         };
         let mut why = as_typed(error.to_string());
-        if matches!(error, Error::Unreachable(_)) {
-            why += ". Is the server running? Check --url or LEASEHOLD_URL";
+        match error {
+            Error::Unreachable(_) => why += " (--url, LEASEHOLD_URL)",
+            Error::Foreign { .. } => {
+                why += ". Is another server or a proxy at this address? (--url, LEASEHOLD_URL)";
+            }
+            _ => {}
         }
         Self { answer: Some(answer(&error)), ..Self::new(status, plain(&why)) }
     }

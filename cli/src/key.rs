@@ -1,26 +1,25 @@
 //! `leasehold key`: API keys.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod revocation;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use leasehold::Error;
-use leasehold::api::RevokeAllRequest;
-use leasehold_server::auth::{NewKey, PREFIX, Policy, RELOAD_EVERY, Right};
+use leasehold_server::auth::{NewKey, Policy, Right};
+use serde_json::{Value, json};
 
-use crate::ask::ask;
+use crate::ask::{ask, told};
 use crate::connection::ServerArgs;
 use crate::duration::DurationArg;
 use crate::exit::{Failure, USAGE};
 use crate::key_file::{self, Files};
-use crate::output::{OutputArgs, plain, print};
-
-/// How long a server may take to read its files anew before it counts as one that does not.
-const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
-const ASK_EVERY: Duration = Duration::from_millis(100);
+use crate::output::{OutputArgs, plain, print, print_json};
 
 /// Make, list and revoke API keys.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  leasehold key create --name ci-shop --may acquire --namespaces shop\n  \
+                        leasehold key list\n  leasehold key revoke --name ci-shop --end-leases")]
 pub(crate) struct KeyArgs {
     #[command(subcommand)]
     command: KeyCommand,
@@ -35,11 +34,13 @@ enum KeyCommand {
     )]
     Create(CreateArgs),
     /// Show the keys there are, without their secrets.
-    List(FileArgs),
-    /// Take a key out of the file. With an admin's key (LEASEHOLD_API_KEY), wait until the server says that it has
-    /// read it.
-    #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases")]
-    Revoke(RevokeArgs),
+    List(ListArgs),
+    /// Take a key out of the file. With an admin's credential (LEASEHOLD_API_KEY or a client certificate), wait until
+    /// the server says that it has read it.
+    #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases\n\n\
+                      A revocation that was not finished, because the server could not be reached for example, is finished by \
+                      the same command again.")]
+    Revoke(Box<RevokeArgs>),
 }
 
 #[derive(Args, Debug)]
@@ -47,6 +48,14 @@ struct FileArgs {
     /// The auth file; the first key file it names is changed.
     #[arg(long, env = "LEASEHOLD_AUTH_FILE", default_value = "auth.toml")]
     auth_file: PathBuf,
+}
+
+#[derive(Args, Debug)]
+struct ListArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Args, Debug)]
@@ -68,6 +77,8 @@ struct CreateArgs {
     /// Only print what would be added to the files, for files that cannot be written.
     #[arg(long)]
     print: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Args, Debug)]
@@ -80,7 +91,8 @@ struct RevokeArgs {
     /// Only the key with this id.
     #[arg(long, conflicts_with = "name")]
     id: Option<String>,
-    /// Have the server also end every lease of the key's principal. Asks with LEASEHOLD_API_KEY.
+    /// Have the server also end every lease of the key's principal. Asks with LEASEHOLD_API_KEY or a client
+    /// certificate, which must not be what is revoked.
     #[arg(long, requires = "name")]
     end_leases: bool,
     #[command(flatten)]
@@ -91,9 +103,9 @@ struct RevokeArgs {
 
 pub(crate) fn key(args: &KeyArgs) -> Result<(), Failure> {
     match &args.command {
-        KeyCommand::Create(args) => create(args),
-        KeyCommand::List(args) => list(args),
-        KeyCommand::Revoke(args) => revoke(args),
+        KeyCommand::Create(args) => told(args.output, create(args)),
+        KeyCommand::List(args) => told(args.output, list(args)),
+        KeyCommand::Revoke(args) => ask(args.output, revocation::revoke(args)),
     }
 }
 
@@ -114,6 +126,15 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
         true => String::new(),
         false => rule(&args.name, &args.name, &may, &args.namespaces),
     };
+    let shown = |key_entry: Option<&str>| {
+        json!({
+            "principal": format!("key:{}", args.name), "id": key.id, "key": key.text, "expires": expires,
+            "key_entry": key_entry, "rule_entry": key_entry.map(|_| rule.trim_start()).filter(|rule| !rule.is_empty()),
+        })
+    };
+    if args.print && args.output.json {
+        return print_json(&shown(Some(entry.trim_start())));
+    }
     if args.print {
         let rule = if rule.is_empty() { rule } else { format!("\n# auth.toml{rule}") };
         return print(&format!(
@@ -133,18 +154,41 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     }
     // What was just written must be what a server takes.
     Policy::load(&files.auth)?;
-    print(&format!("the key of key:{}, shown only now:\n{}", args.name, key.text))
+    let told = if args.output.json {
+        print_json(&shown(None))
+    } else {
+        print(&format!("the key of key:{}, shown only now:\n{}", args.name, key.text))
+    };
+    told.map_err(|failure| match failure.why.as_str() {
+        "" => failure,
+        why => Failure::new(
+            failure.status,
+            format!(
+                "{why}: nobody has seen the key that was made; take it back with leasehold key revoke --id {}",
+                key.id
+            ),
+        ),
+    })
 }
 
-fn list(args: &FileArgs) -> Result<(), Failure> {
-    let files = Files::open(&args.auth_file)?;
+fn list(args: &ListArgs) -> Result<(), Failure> {
+    let files = Files::open(&args.file.auth_file)?;
     let table: toml::Table = parse(&files)?;
     let keys = table.get("key").and_then(|keys| keys.as_array()).cloned().unwrap_or_default();
+    let text = |key: &toml::Value, name: &str| {
+        key.get(name).and_then(|value| value.as_str()).unwrap_or("?").to_owned()
+    };
+    let expires = |key: &toml::Value| key.get("expires").map(ToString::to_string);
+    if args.output.json {
+        // A line each, as of `ls`.
+        let shown = |key: &toml::Value| -> Value {
+            json!({"name": text(key, "name"), "id": text(key, "id"), "expires": expires(key)})
+        };
+        return keys.iter().map(shown).try_for_each(|key| print_json(&key));
+    }
     let line = |key: &toml::Value| {
-        let text =
-            |name: &str| key.get(name).and_then(|value| value.as_str()).unwrap_or("?").to_owned();
-        let expires = key.get("expires").map_or("never".into(), |at| at.to_string());
-        format!("{}  id {}  expires {expires}", plain(&text("name")), plain(&text("id")))
+        let expires = expires(key).unwrap_or_else(|| "never".into());
+        format!("{}  id {}  expires {expires}", plain(&text(key, "name")), plain(&text(key, "id")))
     };
     let lines: Vec<_> = keys.iter().map(line).collect();
     print(&if lines.is_empty() { "no keys".into() } else { lines.join("\n") })
@@ -152,95 +196,6 @@ fn list(args: &FileArgs) -> Result<(), Failure> {
 
 fn parse(files: &Files) -> Result<toml::Table, String> {
     files.keys_text()?.parse().map_err(|error| format!("{}: {error}", files.keys.display()))
-}
-
-fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
-    let files = Files::lock(&args.file.auth_file)?;
-    let mut table = parse(&files)?;
-    let is_meant = |key: &toml::Value| {
-        let is = |member: &str, wanted: &Option<String>| {
-            wanted
-                .as_deref()
-                .is_none_or(|wanted| key.get(member).and_then(|v| v.as_str()) == Some(wanted))
-        };
-        is("name", &args.name) && is("id", &args.id)
-    };
-    let mut ids: Vec<String> = Vec::new();
-    if let Some(keys) = table.get_mut("key").and_then(|keys| keys.as_array_mut()) {
-        let id = |key: &toml::Value| key.get("id")?.as_str().map(str::to_owned);
-        ids.extend(keys.iter().filter(|key| is_meant(key)).filter_map(id));
-        keys.retain(|key| !is_meant(key));
-    }
-    if ids.is_empty() {
-        return Err(Failure::from(format!("{}: there is no such key", files.keys.display())));
-    }
-    key_file::write(&files.keys, &table.to_string())?;
-    // Files that a server cannot use would leave the key in force.
-    Policy::load(&files.auth)?;
-    let path = files.auth.clone();
-    drop(files);
-    ask(args.output, taken_over(args, &path, &ids))?;
-    match &args.name {
-        Some(name) if args.end_leases => end_leases(args, name),
-        _ => Ok(()),
-    }
-}
-
-/// Waits until the server has read the files. Whoever is told that a key is revoked must be able to rely on it.
-async fn taken_over(args: &RevokeArgs, auth: &Path, revoked: &[String]) -> Result<(), Failure> {
-    let (n, url) = (revoked.len(), &args.server.url);
-    let Some(own) = args.server.api_key()? else {
-        let every = RELOAD_EVERY.as_secs();
-        return print(&format!(
-            "took {n} key(s) out of the file. No server was asked whether it has read that, which needs an admin's \
-             key (LEASEHOLD_API_KEY, --url); running servers look every {every} s"
-        ));
-    };
-    let is_own = revoked.iter().any(|id| own.starts_with(&format!("{PREFIX}{id}_")));
-    let client = args.server.reach().await?;
-    let began = Instant::now();
-    let failed = |why: &str| {
-        Failure::from(format!(
-            "took {n} key(s) out of the file, but it is not known whether the server at {url} has read that: {why}"
-        ))
-    };
-    loop {
-        let why = match client.auth_state().await {
-            Ok(state) => {
-                // Others may change the files meanwhile.
-                let hash = Policy::load(auth)?.hash().to_owned();
-                if state.hash.is_some_and(|known| known == hash) {
-                    return print(&format!("revoked {n} key(s); the server at {url} refuses them"));
-                }
-                "it goes by other files; is its --auth-file this one?".into()
-            }
-            // The key that asks is one of those: that it is refused is the answer.
-            Err(Error::Failed { status: 401, .. }) if is_own => {
-                return print(&format!("revoked {n} key(s); the server at {url} refuses them"));
-            }
-            Err(error) if error.is_retryable() => error.to_string(),
-            Err(error) => return Err(failed(&error.to_string())),
-        };
-        if began.elapsed() >= TAKEN_OVER_WITHIN {
-            let within = TAKEN_OVER_WITHIN.as_secs();
-            return Err(failed(&format!("after {within} s {why}")));
-        }
-        tokio::time::sleep(ASK_EVERY).await;
-    }
-}
-
-fn end_leases(args: &RevokeArgs, name: &str) -> Result<(), Failure> {
-    let request = RevokeAllRequest {
-        owner: None,
-        session: None,
-        principal: Some(format!("key:{name}")),
-        reason: "its key was revoked".into(),
-        dry_run: false,
-    };
-    ask(args.output, async {
-        let revoked = args.server.client()?.revoke_all(&request).await?;
-        print(&format!("ended {} leases", revoked.n_revoked))
-    })
 }
 
 /// A key as the file has it.

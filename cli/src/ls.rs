@@ -8,7 +8,7 @@ use leasehold::{Client, ListQuery, Standing};
 
 use crate::ask::ask;
 use crate::connection::ServerArgs;
-use crate::duration::{DurationArg, lasting};
+use crate::duration::{DurationArg, interval};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, plain, print, print_json, say};
 use crate::screen::Screen;
@@ -59,8 +59,8 @@ pub(crate) struct LsArgs {
     /// Cut nothing to the width of the terminal, and name everybody who waits.
     #[arg(long)]
     full: bool,
-    /// Show it again and again, every 2 s or as often as said.
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = WATCH_DEFAULT, value_parser = lasting)]
+    /// Show it again and again, every 2 s or as often as said (at least 100ms apart).
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = WATCH_DEFAULT, value_parser = interval)]
     watch: Option<DurationArg>,
     /// Only the names, of up to 1000 locks: for completions.
     #[arg(long, hide = true)]

@@ -4,6 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use leasehold_server::store::sqlite::{self, Recovered};
+use serde_json::json;
+
+use crate::ask::told;
+use crate::exit::Failure;
+use crate::output::{OutputArgs, print, print_json};
 
 #[derive(Args)]
 pub(crate) struct RecoverArgs {
@@ -12,36 +17,63 @@ pub(crate) struct RecoverArgs {
     /// Give up whatever is damaged, and end every lease.
     #[arg(long)]
     accept_loss: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
-#[expect(clippy::print_stdout, reason = "this is the answer")]
-pub(crate) fn recover(args: &RecoverArgs) -> Result<(), String> {
-    let data = args.data.display();
+pub(crate) fn recover(args: &RecoverArgs) -> Result<(), Failure> {
+    told(args.output, recovered(args))
+}
+
+fn recovered(args: &RecoverArgs) -> Result<(), Failure> {
     if !args.accept_loss {
-        return Err(match sqlite::verify(&args.data) {
+        let data = args.data.display();
+        return Err(Failure::from(match sqlite::verify(&args.data) {
             Ok(_) => format!("{data} is sound: there is nothing to recover"),
             Err(why) => format!(
                 "{why}\nIf you have a backup, restore it. Otherwise add --accept-loss: what is damaged is given \
                  up, every lease ends, and no token is handed out twice"
             ),
-        });
+        }));
     }
     let recovered = sqlite::recover(&args.data).map_err(|error| error.to_string())?;
-    let Recovered { why, kept_through, acknowledged_through, ended, damaged, .. } = &recovered;
-    println!("{data} is recovered: its server will start");
-    println!("  damage    {why}");
-    if !recovered.are_tables_sound {
-        println!("  kept      tokens and numbers only: the tables are damaged");
-    } else {
-        println!("  kept      records up to {kept_through}");
+    show(args, &recovered)
+}
+
+fn show(args: &RecoverArgs, recovered: &Recovered) -> Result<(), Failure> {
+    let Recovered { why, kept_through, acknowledged_through, ended, damaged, .. } = recovered;
+    let data = args.data.display();
+    let n_lost = acknowledged_through.saturating_sub(*kept_through);
+    if args.output.json {
+        return print_json(&json!({
+            "data": data.to_string(),
+            "recovered": true,
+            "damage": why,
+            "tables_sound": recovered.are_tables_sound,
+            "kept_through": kept_through,
+            "lost_records": n_lost,
+            "ended_leases": ended.n_active,
+            "ended_waits": ended.n_waiting,
+            "ended_sessions": ended.n_sessions,
+            "damaged_files": damaged.display().to_string(),
+        }));
     }
-    if acknowledged_through > kept_through {
-        println!("  lost      records {} to {acknowledged_through}", kept_through + 1);
+    let kept = match recovered.are_tables_sound {
+        true => format!("records up to {kept_through}"),
+        false => "tokens and numbers only: the tables are damaged".into(),
+    };
+    let mut lines = vec![
+        format!("{data} is recovered: its server will start"),
+        format!("  damage    {why}"),
+        format!("  kept      {kept}"),
+    ];
+    if n_lost > 0 {
+        lines.push(format!("  lost      records {} to {acknowledged_through}", kept_through + 1));
     }
-    println!(
+    lines.push(format!(
         "  ended     {} leases, {} waiting, {} sessions: by the next start",
         ended.n_active, ended.n_waiting, ended.n_sessions
-    );
-    println!("  damaged   files are kept in {}", damaged.display());
-    Ok(())
+    ));
+    lines.push(format!("  damaged   files are kept in {}", damaged.display()));
+    print(&lines.join("\n"))
 }

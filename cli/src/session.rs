@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use leasehold::api::OpenSessionRequest;
+use leasehold::api::{OpenSessionRequest, SessionOpened};
 use leasehold::{Client, Error};
 use serde_json::json;
 
 use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
-use crate::duration::{DurationArg, glance, lasting};
+use crate::duration::{DurationArg, glance, interval, lasting};
 use crate::exit::Failure;
 use crate::output::{OutputArgs, exports, plain, print, print_json};
 use crate::owner::OwnerArgs;
+
+/// How long closing a session may take that nobody knows of.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 const EXAMPLES: &str = "\
 Example:
@@ -68,8 +71,8 @@ struct OpenArgs {
 struct KeepArgs {
     #[command(flatten)]
     this: ThisArgs,
-    /// Do so again and again until it is over. Less than half of its ttl is a good choice.
-    #[arg(long, value_name = "TIME", value_parser = lasting)]
+    /// Do so again and again until it is over, at least 100ms apart. Less than half of its ttl is a good choice.
+    #[arg(long, value_name = "TIME", value_parser = interval)]
     every: Option<DurationArg>,
 }
 
@@ -95,9 +98,26 @@ pub(crate) fn session(args: &SessionArgs) -> Result<(), Failure> {
 
 async fn open(args: &OpenArgs) -> Result<(), Failure> {
     let request = OpenSessionRequest { owner_id: args.owner.name(), ttl_ms: args.ttl.millis() };
-    let opened = args.server.reach().await?.open_session(&request).await?;
+    let client = args.server.reach().await?;
+    let opened = client.open_session(&request).await?;
+    match show_opened(args, &opened) {
+        Ok(()) => Ok(()),
+        // Nobody has its id, so nobody could close it.
+        Err(failure) => {
+            let closed = tokio::time::timeout(CLOSE_MAX, end(&client, &opened.session_id)).await;
+            let is_told = !failure.why.is_empty() && matches!(closed, Ok(Ok(())));
+            Err(if is_told {
+                failure.and(": the answer could not be written, so the session was closed")
+            } else {
+                failure
+            })
+        }
+    }
+}
+
+fn show_opened(args: &OpenArgs, opened: &SessionOpened) -> Result<(), Failure> {
     if args.output.json {
-        return print_json(&opened);
+        return print_json(opened);
     }
     let (id, owner) = (&opened.session_id, &opened.owner_id);
     if args.env {

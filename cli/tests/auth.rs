@@ -85,7 +85,10 @@ async fn a_server_knows_the_keys_that_were_made_for_it() {
     }
     assert_eq!(acquire(&ci, "other"), Some(77));
     assert_eq!(acquire("lh_a_b", "shop"), Some(77));
-    assert_eq!(world.run(&["ls", "--url", &url]).status.code(), Some(77), "nobody");
+    let nobody = world.run(&["ls", "--url", &url]);
+    assert_eq!(nobody.status.code(), Some(77), "nobody");
+    let said = text(&nobody.stderr);
+    assert!(said.contains("no credential was sent; accepted: an API key (Auth"), "{said}");
     let end = ["key", "revoke", "--name", "ci", "--end-leases", "--url", &url];
     let revoked = world.run_with(&end, &[("LEASEHOLD_API_KEY", &admin)]);
     let shown = text(&revoked.stdout);
@@ -124,6 +127,46 @@ async fn a_key_counts_as_revoked_when_the_server_says_so() {
     let own = ["key", "revoke", "--name", "admin", "--url", &url];
     let revoked = world.run_with(&own, &[("LEASEHOLD_API_KEY", &admin)]);
     assert!(text(&revoked.stdout).contains("refuses them"), "{revoked:?}");
+    process.kill();
+}
+
+#[tokio::test]
+async fn a_revocation_that_stopped_half_way_is_finished_by_repeating_it() {
+    let world = World::new();
+    let admin = key(&world.run(&["auth", "init"]));
+    let ci = ["key", "create", "--name", "ci", "--may", "acquire", "--namespaces", "*"];
+    let ci = key(&world.run(&ci));
+    let auth = format!("--auth-file={}", world.path("auth.toml").display());
+    let process = Process::start(BINARY, &world.path("data"), &[&auth]);
+    let url = format!("http://{}", process.address);
+    let acquired = ["acquire", "deploy", "--ttl", "60", "--url", &url];
+    assert!(world.run_with(&acquired, &[("LEASEHOLD_API_KEY", &ci)]).status.success());
+    let revoke = |url: &str, credential: &[(&str, &str)], more: &[&str]| {
+        let words = ["key", "revoke", "--name", "ci", "--end-leases", "--url", url];
+        let words = [&words[..], &["--connect-timeout", "0.2"], more].concat();
+        world.run_with(&words, credential)
+    };
+    // What cannot work changes nothing.
+    let nobody = revoke(&url, &[], &[]);
+    assert_eq!(nobody.status.code(), Some(64), "{nobody:?}");
+    assert!(text(&nobody.stderr).contains("--end-leases: needs an admin's key"), "{nobody:?}");
+    let own = revoke(&url, &[("LEASEHOLD_API_KEY", &ci)], &[]);
+    assert_eq!(own.status.code(), Some(64), "{own:?}");
+    assert!(text(&own.stderr).contains("ask with another admin's key"), "{own:?}");
+    assert!(text(&world.run(&["key", "list"]).stdout).contains("ci  id "));
+    // The server is not there.
+    let admin = [("LEASEHOLD_API_KEY", admin.as_str())];
+    let half = revoke("http://127.0.0.1:1", &admin, &[]);
+    assert_eq!(half.status.code(), Some(68), "{half:?}");
+    let said = text(&half.stderr);
+    assert!(said.contains("took 1 key(s) out of the file all the same"), "{said}");
+    assert!(said.contains("no lease was ended: repeat the command to finish it"), "{said}");
+    let whole = revoke(&url, &admin, &["--json"]);
+    assert!(whole.status.success(), "{whole:?}");
+    let told: leasehold_testkit::Value = serde_json::from_slice(&whole.stdout).expect("JSON");
+    assert_eq!((&told["refused_by_server"], &told["ended_leases"]), (&true.into(), &1.into()));
+    let again = text(&revoke(&url, &admin, &[]).stdout);
+    assert_eq!(again, "no key of that name is in the file\nended 0 leases\n");
     process.kill();
 }
 

@@ -52,11 +52,14 @@ async fn sigterm_answers_those_who_wait_and_exits_with_0() {
 #[test]
 fn a_setting_with_which_nothing_would_work_is_refused() {
     let settings = "--batch-max --pending-max --name-bytes-max --group-max --header-timeout --journal-bytes-max \
-                    --names-total-bytes-max --queues-total-bytes-max --body-bytes-max --principal-leases-max \
-                    --fold-interval";
+                    --names-total-bytes-max --queues-total-bytes-max --body-bytes-max --principal-leases-max";
     for setting in settings.split_whitespace() {
         let said = check_config(&[setting, "0"], &[]);
         assert!(said.contains(&format!("{setting}: is 0, but must be at least 1")), "{said}");
+    }
+    for interval in ["0", "1ns"] {
+        let said = check_config(&["--fold-interval", interval], &[]);
+        assert!(said.contains("--fold-interval: ") && said.contains("at least 10ms"), "{said}");
     }
     let said = check_config(&["--ttl-max", "0s"], &[]);
     assert!(said.contains("--ttl-max: is 0"), "{said}");

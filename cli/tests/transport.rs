@@ -90,8 +90,40 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
     assert!(ls(&["--ca-file", "none.pem"]).contains("none.pem: No such file"));
     let said = ls(&["--client-cert-file", "server.pem"]);
     assert!(said.contains("--client-key-file"), "{said}");
+    assert!(!said.contains("Is the server running?"), "it answered: {said}");
+    // Another CA, and another one that calls itself the same.
+    for name in ["others", "servers"] {
+        Ca::new(name).write(world.folder.path(), "wrong.pem");
+        let said = ls(&["--ca-file", "wrong.pem"]);
+        assert!(said.contains("signed by an authority that is not trusted here"), "{said}");
+    }
+    world.ca.issue(&["web-1"]).write(world.folder.path(), "client");
+    let pair = ["--ca-file", "ca.pem", "--client-cert-file", "client.pem", "--client-key-file"];
+    let said = ls(&[&pair[..], &["server.key"]].concat());
+    assert!(said.contains("server.key: is not the private key of the certificate in client.pem"), "{said}");
+    let said = ls(&[&pair[..], &["ca.pem"]].concat());
+    assert!(said.contains("ca.pem: has no private key in PEM"), "{said}");
     let plain = format!("http://127.0.0.1:{}", server.address.port());
-    assert!(!world.run(&["ls", "--url", &plain, "--connect-timeout", "200ms"]).status.success());
+    let wrong = world.run(&["ls", "--url", &plain, "--connect-timeout", "200ms"]);
+    let said = text(&wrong.stderr);
+    assert!(wrong.status.code() == Some(68) && said.contains("begin with https://?"), "{said}");
+}
+
+#[test]
+fn what_is_wrong_with_a_socket_file_is_said_in_words() {
+    let world = World::new();
+    let ls = |name: &str| {
+        let url = format!("unix:{}", world.path(name).display());
+        let output = world.run(&["ls", "--url", &url, "--connect-timeout", "200ms"]);
+        assert_eq!(output.status.code(), Some(68), "{output:?}");
+        text(&output.stderr)
+    };
+    let said = ls("none.sock");
+    let expected = "none.sock: there is no such socket file. Is the server running? (--url, LEASEHOLD_URL)\n";
+    assert!(said.ends_with(expected), "{said}");
+    // A file that a server left behind which was killed.
+    drop(std::os::unix::net::UnixListener::bind(world.path("old.sock")).expect("a socket"));
+    assert!(ls("old.sock").contains("connection refused. Is the server running?"));
 }
 
 #[test]
@@ -184,6 +216,8 @@ fn the_recipe_for_client_certificates_works() {
     assert!(listed.status.success(), "{listed:?}");
     let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
     assert_eq!(nobody.status.code(), Some(77), "{nobody:?}");
+    let said = text(&nobody.stderr);
+    assert!(said.contains("accepted: a client certificate (") && !said.contains("API key"), "{said}");
     let flag = world.flag("auth-file", "auth.toml");
     let warned = world.run(&["check-config", &flag, "--listen=127.0.0.1:0"]);
     let said = text(&warned.stderr);

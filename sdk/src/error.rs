@@ -92,6 +92,9 @@ impl fmt::Display for Error {
             Error::Failed { status, failure } => write!(f, "{} ({status})", failure.error),
             Error::Unreachable(why) => write!(f, "cannot connect to {why}"),
             Error::Broken(why) => write!(f, "no answer, it may have taken effect: {why}"),
+            Error::Foreign { status, body } if body.is_empty() => {
+                write!(f, "not an answer of a Leasehold server ({status})")
+            }
             Error::Foreign { status, body } => {
                 write!(f, "not an answer of a Leasehold server ({status}): {body}")
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -37,7 +37,13 @@ pub(crate) fn config(trust: &Trust, http2: bool, is_used: bool) -> Result<Client
     };
     let mut config = match &trust.client {
         Some((certificate, key)) if is_used => {
-            let wrong = |error: rustls::Error| invalid(certificate, error);
+            let wrong = |error: rustls::Error| match error {
+                rustls::Error::InconsistentKeys(_) => invalid(
+                    key,
+                    format!("is not the private key of the certificate in {}", certificate.display()),
+                ),
+                error => invalid(certificate, error),
+            };
             let (chain, private) = (chain(certificate)?, private(key)?);
             builder.with_client_auth_cert(chain, private).map_err(wrong)?
         }
@@ -70,7 +76,13 @@ fn chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 
 fn private(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
     let text = std::fs::read(file).map_err(|error| invalid(file, error))?;
-    PrivateKeyDer::from_pem_slice(&text).map_err(|error| invalid(file, error))
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+        pem::Error::NoItemsFound => invalid(
+            file,
+            "has no private key in PEM that could be used; one that is encrypted by a password could not",
+        ),
+        error => invalid(file, error),
+    })
 }
 
 fn invalid(file: &Path, why: impl std::fmt::Display) -> Error {
@@ -115,7 +127,8 @@ fn explain_certificate(why: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "the server's certificate is not valid yet; is the clock of this machine right?".into()
         }
-        CertificateError::UnknownIssuer => {
+        // A CA that has the name of the right one, and another key, is a wrong one too.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "the server's certificate is signed by an authority that is not trusted here; give the certificate of that \
              CA as CA file (--ca-file, LEASEHOLD_CA_FILE)"
                 .into()
@@ -128,6 +141,9 @@ fn explain_certificate(why: &CertificateError) -> String {
             expected.to_str(),
             presented.join(", ")
         ),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the server's certificate is not meant for servers (extended key usage)".into()
+        }
         CertificateError::Revoked => "the server's certificate was revoked".into(),
         why => format!("the server's certificate cannot be trusted: {why:?}"),
     }

@@ -1,5 +1,6 @@
 //! HTTP: one request, one answer, and what it means that there was none.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -200,7 +201,7 @@ fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
     } else if is_unsent(error) && base.starts_with("https:") {
         Error::Unreachable(format!("{base}: {}", tls::CLOSED_AT_ONCE))
     } else if error.is_connect() {
-        Error::Unreachable(format!("{base}: {}", root(error)))
+        Error::Unreachable(format!("{base}: {}", unconnected(base, error)))
     } else {
         Error::Broken(chain(error))
     }
@@ -242,8 +243,9 @@ pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Error {
 
 fn foreign(status: StatusCode, body: &[u8]) -> Error {
     let shown = &body[..body.len().min(FOREIGN_BYTES_SHOWN)];
-    let body = String::from_utf8_lossy(shown).into_owned();
-    Error::Foreign { status: status.as_u16(), body }
+    // In one line: pages have many.
+    let words: Vec<_> = String::from_utf8_lossy(shown).split_whitespace().map(str::to_owned).collect();
+    Error::Foreign { status: status.as_u16(), body: words.join(" ") }
 }
 
 /// The reason and the reasons behind it.
@@ -257,14 +259,27 @@ fn chain(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// The reason behind all others, which names no addresses or system calls.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
+/// Why there is no connection, and what to look at. The reason behind all others names no addresses or system calls.
+fn unconnected(base: &str, error: &(dyn std::error::Error + 'static)) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
         root = source;
     }
-    match root.downcast_ref::<std::io::Error>() {
-        Some(error) if error.raw_os_error().is_some() => error.kind().to_string(),
+    let system = root.downcast_ref::<std::io::Error>();
+    match (system.map(std::io::Error::kind), unix_path(base).is_some()) {
+        (Some(ErrorKind::NotFound), true) => {
+            "there is no such socket file. Is the server running?".into()
+        }
+        (Some(ErrorKind::PermissionDenied), true) => {
+            "no permission to use this socket file (its server sets that by --unix-socket-mode)".into()
+        }
+        (Some(ErrorKind::ConnectionRefused), _) => {
+            "connection refused. Is the server running?".into()
+        }
+        (Some(ErrorKind::TimedOut), _) => "no answer in time. Is this the right address?".into(),
+        (Some(kind), _) if system.is_some_and(|error| error.raw_os_error().is_some()) => {
+            kind.to_string()
+        }
         _ => root.to_string(),
     }
 }

@@ -31,13 +31,15 @@ impl BackupArgs {
                 "--backup-every: --backup-dir is missing, so there is no place for backups".into(),
             );
         }
-        if backup_every.is_some_and(|every| every.0.is_zero()) {
-            return Err("--backup-every: must be longer than 0s".into());
-        }
         if backup_dir.is_some() && is_ephemeral {
             return Err("--backup-dir: with --ephemeral there is nothing to back up".into());
         }
         Ok(())
+    }
+
+    /// How often, if at all.
+    pub(super) fn every(&self) -> Option<DurationArg> {
+        self.backup_every
     }
 
     pub(super) fn options(&self) -> Option<Options> {

@@ -5,6 +5,10 @@ use std::time::Duration;
 use super::Args;
 use crate::duration::DurationArg;
 
+/// The shortest time between two folds of the journal, and between two backups: a shorter one is over before the work is.
+const FOLD_INTERVAL_MIN: Duration = Duration::from_millis(10);
+const BACKUP_EVERY_MIN: Duration = Duration::from_secs(1);
+
 /// Ten years, as `10y` is read. What lasts longer is meant to last for ever, and no lease does.
 const LASTING_MAX: Duration = Duration::from_secs(10 * 31_557_600);
 
@@ -18,7 +22,6 @@ impl Args {
             ("--pending-max", engine.pending_max),
             ("--sweep-changes-max", engine.sweep_changes_max),
             ("--journal-bytes-max", engine.journal_bytes_max.min(1) as usize),
-            ("--fold-interval", has_time(self.fold_interval)),
             ("--connections-max", connections.connections_max),
             ("--header-timeout", has_time(connections.header_timeout)),
             ("--body-timeout", has_time(connections.body_timeout)),
@@ -45,6 +48,21 @@ impl Args {
             Some((setting, _)) => Err(format!("{setting}: is 0, but must be at least 1")),
             None => Ok(()),
         }
+    }
+
+    /// What is done again and again leaves time for something else.
+    pub(super) fn check_none_spins(&self) -> Result<(), String> {
+        let all = [
+            ("--fold-interval", Some(self.fold_interval), FOLD_INTERVAL_MIN),
+            ("--backup-every", self.backup.every(), BACKUP_EVERY_MIN),
+        ];
+        for (setting, time, least) in all {
+            if let Some(time) = time.filter(|time| time.0 < least) {
+                let least = DurationArg(least);
+                return Err(format!("{setting}: {time} is too short, but must be at least {least}"));
+            }
+        }
+        Ok(())
     }
 
     /// A lease, a session or a wait ends some day.

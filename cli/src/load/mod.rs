@@ -20,6 +20,7 @@ use report::Report;
 use tokio::task::JoinSet;
 use world::World;
 
+use crate::ask::told;
 use crate::connection::ConnectionArgs;
 use crate::exit::{BROKEN, FAILED, Failure, SIGNAL, SYSTEM};
 use crate::output::{OutputArgs, print, print_json};
@@ -62,15 +63,7 @@ pub(crate) fn load(args: LoadArgs) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| Failure::new(SYSTEM, error))?;
     let report = runtime.block_on(report(&args));
     runtime.shutdown_background();
-    let report = match report {
-        Ok(report) => report,
-        Err(failure) => {
-            if args.output.json {
-                print_json(&failure.json())?;
-            }
-            return Err(failure);
-        }
-    };
+    let report = told(args.output, report)?;
     if args.output.json {
         print_json(&report)?;
     } else {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::contain::Contain;
 use crate::connection::ConnectionArgs;
-use crate::duration::{DurationArg, lasting};
+use crate::duration::{DurationArg, interval};
 use crate::exit::{CONFLICT, Failure, USAGE};
 use crate::json;
 
@@ -82,8 +82,8 @@ pub(crate) struct RunArgs {
     /// Share it with up to N in all, who must all say the same N.
     #[arg(long, value_name = "N")]
     pub(super) limit: Option<u32>,
-    /// How long the lease lasts if the server does not hear from us.
-    #[arg(long, default_value = "30s", value_parser = lasting)]
+    /// How long the lease lasts if the server does not hear from us: at least 100ms.
+    #[arg(long, default_value = "30s", value_parser = interval)]
     pub(super) ttl: DurationArg,
     /// Keep the lock at least this long, also if the command ends sooner: so that the next host does not run it again.
     #[arg(long, value_name = "TIME")]
@@ -160,6 +160,11 @@ impl RunArgs {
             )),
             (None, false) => Ok(Task::Run(words)),
         }
+    }
+
+    /// Whether everybody else is excluded.
+    pub(super) fn is_exclusive(&self) -> bool {
+        !self.shared && self.limit.is_none()
     }
 
     /// How long to wait for the lock.

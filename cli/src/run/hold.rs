@@ -20,18 +20,10 @@ pub(super) async fn hold(
     release: Release,
     as_json: bool,
 ) -> Result<Ending, Failure> {
-    if as_json {
-        // A line for each lock.
-        for Lease { lock_name, lease_id, fencing_token } in guard.leases() {
-            print_json(&json!({
-                "lock_name": lock_name,
-                "owner_id": guard.owner(),
-                "lease_id": lease_id,
-                "fencing_token": fencing_token,
-            }))?;
-        }
-    } else {
-        print(&format!("holding {}, token {}", plain(guard.name()), guard.tokens()))?;
+    if let Err(failure) = announce(&guard, as_json) {
+        // Whoever waits for the line would wait for ever.
+        release.at_once(guard).await;
+        return Err(failure);
     }
     let input = end_of_input();
     let ending = tokio::select! {
@@ -41,6 +33,21 @@ pub(super) async fn hold(
         () = input => Ending::Status(0),
     };
     release.finish(guard, signals, ending).await
+}
+
+fn announce(guard: &Held, as_json: bool) -> Result<(), Failure> {
+    if !as_json {
+        return print(&format!("holding {}, token {}", plain(guard.name()), guard.tokens()));
+    }
+    // A line for each lock.
+    guard.leases().into_iter().try_for_each(|Lease { lock_name, lease_id, fencing_token }| {
+        print_json(&json!({
+            "lock_name": lock_name,
+            "owner_id": guard.owner(),
+            "lease_id": lease_id,
+            "fencing_token": fencing_token,
+        }))
+    })
 }
 
 /// Returns when standard input ends. In the background of a terminal nobody reads: that would stop us.

@@ -6,8 +6,10 @@
 use std::process::Command;
 
 use leasehold::Client;
+use leasehold::api::Holder;
 use serde::{Deserialize, Serialize};
 
+use super::args::RunArgs;
 use super::held::{Held, Lease};
 use crate::connection::ConnectionArgs;
 use crate::exit::Failure;
@@ -77,26 +79,32 @@ fn told(held: &Held, connection: &ConnectionArgs) -> Vec<Told> {
 pub(super) async fn nested(
     client: &Client,
     locks: &[String],
-    connection: &ConnectionArgs,
+    args: &RunArgs,
 ) -> Result<Option<String>, Failure> {
     let is_asked = |told: &Told| {
-        let server = &connection.server;
+        let server = &args.connection.server;
         locks.contains(&told.lock_name)
             && told.url == server.url
             && told.namespace == server.namespace
     };
     for told in outer().into_iter().filter(is_asked) {
         let state = client.look(&told.lock_name).await?;
-        let is_it = |token, owner: &str| token == told.fencing_token && owner == told.owner_id;
-        if state.holders.iter().any(|holder| is_it(holder.fencing_token, &holder.owner_id)) {
-            return Ok(Some(format!(
-                "lock {:?} is already held by the `leasehold run` or script that this command runs in (owner {}, \
-                 token {}); waiting for it here would never end",
-                plain(&told.lock_name),
-                plain(&told.owner_id),
-                told.fencing_token
-            )));
-        }
+        let is_it = |holder: &&Holder| {
+            holder.fencing_token == told.fencing_token && holder.owner_id == told.owner_id
+        };
+        let Some(holder) = state.holders.iter().find(is_it) else { continue };
+        let consequence = match (holder.mode.as_str(), args.is_exclusive()) {
+            ("exclusive", _) | (_, true) => "waiting for it here would never end",
+            // It may be to be had now. But whoever else asks in between is waited for, and waits for us.
+            _ => "sharing it a second time could wait for ever behind somebody who waits for the first",
+        };
+        return Ok(Some(format!(
+            "lock {:?} is already held by the `leasehold run` or script that this command runs in (owner {}, \
+             token {}); {consequence}",
+            plain(&told.lock_name),
+            plain(&told.owner_id),
+            told.fencing_token
+        )));
     }
     Ok(None)
 }

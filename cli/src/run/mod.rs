@@ -42,8 +42,9 @@ use terminal::Terminal;
 pub(crate) use warden::{WardenArgs, warden};
 pub(crate) use words::separated;
 
+use crate::ask::told;
 use crate::exit::{Failure, SYSTEM};
-use crate::output::{self, plain};
+use crate::output::{self, OutputArgs, plain};
 
 /// Before the end of the lease, for the kill to reach everybody.
 const KILL_BEFORE: Duration = Duration::from_millis(250);
@@ -54,7 +55,13 @@ const ATTEMPTS_MAX: u32 = 20;
 
 /// Runs the command and gives its status.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    told(OutputArgs { json: args.json }, tried(args))
+}
+
+fn tried(args: &RunArgs) -> Result<ExitCode, Failure> {
     let (locks, task) = args.split()?;
+    // Before anything is asked for.
+    args.grace_kill()?;
     let client = args.connection.client()?;
     // The renewals have a thread of their own.
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -141,9 +148,10 @@ async fn start(
 
 async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<Held, Failure> {
     args.connection.server.greet(client).await?;
-    if let Some(why) = lineage::nested(client, locks, &args.connection).await? {
-        return Err(Failure::new(args.conflict_exit_code, why));
+    if let Some(why) = lineage::nested(client, locks, args).await? {
+        return Err(args.refused(&why));
     }
+    release::check(client, args, locks).await?;
     let asked = match locks {
         [lock] => one(client, args, lock)?.acquire().await.map(Held::one),
         locks => several(client, args, locks)?.acquire().await.map(Held::several),

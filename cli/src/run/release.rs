@@ -2,18 +2,23 @@
 
 use std::time::Duration;
 
+use leasehold::api::{Code, RenewRequest};
 use leasehold::clock::{BootClock, Clock};
-use leasehold::{Error, Lost, Moment};
+use leasehold::{Client, Error, Lost, Moment};
 
 use super::args::RunArgs;
 use super::ending::{Ending, Whom};
 use super::held::Held;
 use super::say;
 use super::signals::Signals;
-use crate::exit::{Failure, LOST};
+use crate::exit::{Failure, LOST, USAGE};
+use crate::output::plain;
 
 /// How long giving back may take before we leave it to the ttl.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+/// An id as leases have it, which no lease has.
+const NOBODYS_LEASE: &str = "0.00000000000000000000000000000000";
 
 /// When and how the lock is given back.
 pub(super) struct Release {
@@ -102,6 +107,36 @@ impl Release {
             Err(_) => say(&format!("{name} may be free sooner than --at-least says: no answer")),
         }
         Ok(ending)
+    }
+}
+
+/// Whether the lock can be left held for as long as --at-least says, asked before the command starts. A server says what
+/// is too long before it looks whose lease that is, so the renewal of one that nobody has changes nothing and tells.
+pub(super) async fn check(client: &Client, args: &RunArgs, locks: &[String]) -> Result<(), Failure> {
+    let (Some(at_least), Some(lock)) = (args.at_least, locks.first()) else { return Ok(()) };
+    if at_least.0 < args.ttl.0 {
+        // `run` stays for it.
+        return Ok(());
+    }
+    let nobodys = RenewRequest {
+        owner_id: client.owner().into(),
+        lease_id: NOBODYS_LEASE.into(),
+        fencing_token: 1,
+        extend_by_ms: at_least.millis(),
+        request_id: None,
+    };
+    match client.renew(lock, &nobodys).await {
+        Err(Error::Failed { failure, .. }) if failure.code == Code::InvalidRequest => {
+            match failure.error.strip_prefix("extend_by_ms: ") {
+                Some(why) => Err(Failure::new(
+                    USAGE,
+                    format!("--at-least: {at_least} is too long for this server: {}", plain(why)),
+                )),
+                None => Ok(()),
+            }
+        }
+        // Whatever else is wrong is told when the lock is asked for.
+        _ => Ok(()),
     }
 }
 

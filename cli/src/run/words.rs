@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{Arg, Args, Command};
 
 use super::args::{ALL_WORDS, RunArgs};
+use crate::completions::takes_next;
 
 /// The command line, with `--` before the command of `run`.
 pub(crate) fn separated(mut given: Vec<OsString>) -> Vec<OsString> {
@@ -53,7 +54,6 @@ struct Flag {
 fn flag(flags: &Command, word: &OsStr) -> Option<Flag> {
     let text = word.to_string_lossy();
     let is_lock = |arg: &Arg| arg.get_id() == "locks";
-    let takes_value = |arg: &Arg| arg.get_action().takes_values();
     if let Some(long) = text.strip_prefix("--") {
         let (name, value) =
             long.split_once('=').map_or((long, None), |(name, it)| (name, Some(it)));
@@ -62,7 +62,7 @@ fn flag(flags: &Command, word: &OsStr) -> Option<Flag> {
             arg.get_long() == Some(name) || aliases.contains(&name)
         };
         let arg = flags.get_arguments().find(named);
-        let takes_next = value.is_none() && arg.is_some_and(takes_value);
+        let takes_next = value.is_none() && arg.is_some_and(takes_next);
         return Some(Flag { is_lock: arg.is_some_and(is_lock), takes_next });
     }
     let letters = text.strip_prefix('-').filter(|letters| !letters.is_empty())?;
@@ -71,7 +71,7 @@ fn flag(flags: &Command, word: &OsStr) -> Option<Flag> {
             let aliases = arg.get_visible_short_aliases().unwrap_or_default();
             arg.get_short() == Some(letter) || aliases.contains(&letter)
         };
-        if let Some(arg) = flags.get_arguments().find(lettered).filter(|arg| takes_value(arg)) {
+        if let Some(arg) = flags.get_arguments().find(lettered).filter(|arg| takes_next(arg)) {
             // The rest of the word is its value, if there is any.
             let takes_next = n + letter.len_utf8() == letters.len();
             return Some(Flag { is_lock: is_lock(arg), takes_next });
@@ -98,6 +98,8 @@ mod tests {
         check("run -nw5 a ls -n", "run -nw5 a -- ls -n");
         check("run --ttl=5s --wait 3 a ls --wait 3", "run --ttl=5s --wait 3 a -- ls --wait 3");
         check("run --timeout 3 a ls -- x", "run --timeout 3 a -- ls -- x");
+        check("run --insecure a ls -l", "run --insecure a -- ls -l");
+        check("run --insecure=true a ls -l", "run --insecure=true a -- ls -l");
         check("run a -c ls", "run a -c ls");
         check("run a", "run a");
     }

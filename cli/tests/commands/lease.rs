@@ -43,9 +43,14 @@ fn a_value_that_cannot_be_is_a_mistake_on_the_command_line() {
     };
     assert!(refused(&["--ttl", "0"]).contains("--ttl <TTL>': must be more than 0"));
     assert!(refused(&["--ttl", "soon"]).contains("not a duration; write 30s"));
-    for every in [&["ls", "--watch=0"][..], &["session", "keep", "id", "--every", "0"]] {
+    for every in [
+        &["ls", "--watch=0"][..],
+        &["ls", "--watch=1ns"],
+        &["session", "keep", "id", "--every", "99ms"],
+        &["run", "--ttl", "1ms", "a", "true"],
+    ] {
         let ended = world.leasehold(every);
-        assert!(ended.code == 64 && ended.err.contains("must be more than 0"), "{ended:?}");
+        assert!(ended.code == 64 && ended.err.contains("must be at least 100ms"), "{ended:?}");
     }
     let long = refused(&["--ttl", "1000d"]);
     assert!(long.contains("--ttl: must be at most 86400000 ms (ttl-max)"), "{long}");
@@ -223,10 +228,24 @@ fn each_way_to_fail_has_its_status() {
     let nowhere = ["ls", "--json", "--url", "http://127.0.0.1:1"];
     let unreachable = world.leasehold(&nowhere);
     assert_eq!((unreachable.code, &unreachable.json()["retryable"]), (68, &json!(true)));
-    for (http, expected) in [(401, 77), (403, 77), (500, 68), (404, 76)] {
-        let url = fake::serve(move |_| (http, json!("go away")));
-        let ended = Ended::of(command(&["status", "db", "--url", &url]).output().unwrap());
-        assert_eq!(ended.code, expected, "{http}: {ended:?}");
+    let unauthenticated = json!({"error": "no", "code": "UNAUTHENTICATED", "retryable": false});
+    for (http, body, expected) in [
+        (401, unauthenticated, 77),
+        (401, json!("go away"), 76),
+        (403, json!("go away"), 76),
+        (302, json!(""), 76),
+        (200, json!("hello"), 76),
+        (404, json!("go away"), 76),
+        (500, json!("go away"), 68),
+    ] {
+        let is_ours = body.is_object();
+        let url = fake::serve(move |_| (http, body.clone()));
+        for words in [&["status", "db"][..], &["run", "-n", "db", "true"]] {
+            let ended = Ended::of(command(&[&words[..1], &["--url", &url], &words[1..]].concat()).output().unwrap());
+            assert_eq!(ended.code, expected, "{http}: {ended:?}");
+            let is_told = ended.err.contains("Is another server or a proxy at this address?");
+            assert_eq!(is_told, !is_ours, "{ended:?}");
+        }
     }
 }
 

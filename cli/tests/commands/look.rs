@@ -192,7 +192,7 @@ fn ls_watches_until_it_is_stopped() {
     let world = World::new();
     world.json(&["acquire", "db", "--owner", "ann"]);
     let file = world.folder.path().join("seen");
-    let mut watch = world.command(&["ls", "--watch", "0.05"]);
+    let mut watch = world.command(&["ls", "--watch", "0.1"]);
     let mut watch = watch.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
     let seen = || std::fs::read_to_string(&file).unwrap();
     until("it looked twice", || seen().matches("LOCK  STATE").count() >= 2);

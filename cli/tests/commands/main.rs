@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod completion;
 mod escape;
+mod full;
 mod fake;
 mod lease;
 mod load;

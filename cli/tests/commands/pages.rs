@@ -4,9 +4,12 @@ use leasehold_testkit::folder;
 
 use crate::{Ended, command};
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 23] = [
     "audit",
+    "auth",
     "history",
+    "key",
+    "recover",
     "run",
     "acquire",
     "renew",
@@ -94,27 +97,6 @@ fn every_command_shows_examples_and_no_secret() {
 }
 
 #[test]
-fn a_shell_completes_the_names_of_locks() {
-    let world = crate::World::new();
-    world.json(&["acquire", "night ly"]);
-    world.json(&["acquire", "daily"]);
-    let file = world.folder.path().join("leasehold.bash");
-    std::fs::write(&file, leasehold(&["completions", "bash"]).out).unwrap();
-    let script = format!(
-        "source \"$0\"; PATH={}:$PATH; COMP_WORDS=(leasehold status nig) COMP_CWORD=2; \
-         _leasehold_with_locks leasehold nig status; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
-        std::path::Path::new(crate::BINARY).parent().unwrap().display()
-    );
-    let mut shell = std::process::Command::new("bash");
-    shell.args(["-c", &script]).arg(&file).env("LEASEHOLD_URL", world.url());
-    let ended = Ended::of(shell.output().unwrap());
-    assert_eq!(ended.out, "night\\ ly\n", "{ended:?}");
-    for (shell, text) in [("zsh", ":_leasehold_locks'"), ("fish", "leasehold ls --all --names")] {
-        assert!(leasehold(&["completions", shell]).out.contains(text), "{shell}");
-    }
-}
-
-#[test]
 fn the_manual_lists_every_exit_status() {
     let page = leasehold(&["man", "run"]).out;
     let (_, statuses) = page.split_once(".SH \"EXIT STATUS\"").expect("a section");
@@ -128,6 +110,61 @@ fn the_manual_lists_every_exit_status() {
         );
     }
     assert!(statuses.contains(r"\fB75\fR"));
+}
+
+/// The last words of every command there is: `session open`.
+fn all_commands(above: &[&str]) -> Vec<Vec<String>> {
+    let help = leasehold(&[above, &["--help"]].concat()).out;
+    let Some((_, listed)) = help.split_once("\nCommands:\n") else {
+        return vec![above.iter().map(ToString::to_string).collect()];
+    };
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let below = names.filter(|name| *name != "help");
+    below.flat_map(|name| all_commands(&[above, &[name]].concat())).collect()
+}
+
+#[test]
+fn every_command_that_answers_answers_in_json() {
+    let all = all_commands(&[]);
+    assert!(all.len() > 24, "{all:?}");
+    // These go on until they are ended, or print text that is for a program already.
+    let others = ["serve", "completions", "man"];
+    for words in all.iter().filter(|words| !others.contains(&words[0].as_str())) {
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let help = leasehold(&[&words[..], &["--help"]].concat()).out;
+        assert!(help.contains("--json"), "{words:?}");
+    }
+}
+
+#[test]
+fn keys_are_told_in_json_too() {
+    let folder = folder();
+    let file = folder.path().join("auth.toml").display().to_string();
+    let key = |words: &[&str]| leasehold(&[words, &["--auth-file", &file, "--json"]].concat());
+    let made = key(&["auth", "init"]).json();
+    assert_eq!((&made["principal"], &made["auth_file"]), (&"key:admin".into(), &file.clone().into()));
+    let refused = key(&["auth", "init"]);
+    assert!(refused.json()["error"].as_str().unwrap().contains("is there already"), "{refused:?}");
+    let created = key(&["key", "create", "--name", "ci", "--expires", "90d"]).json();
+    assert_eq!(created["principal"], "key:ci");
+    let secret = created["key"].as_str().unwrap();
+    assert!(secret.starts_with("lh_") && created["expires"].is_string(), "{created}");
+    let listed = key(&["key", "list"]);
+    let lines: Vec<leasehold_testkit::Value> =
+        listed.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["name"], &lines[1]["name"]), (&"admin".into(), &"ci".into()));
+    assert_eq!((&lines[0]["expires"], &lines[1]["id"]), (&().into(), &created["id"]));
+    let printed = key(&["key", "create", "--name", "x", "--may", "read", "--namespaces", "*", "--print"]);
+    let printed = printed.json();
+    assert!(printed["key_entry"].as_str().unwrap().starts_with("[[key]]"), "{printed}");
+    assert!(printed["rule_entry"].as_str().unwrap().contains("key:x"), "{printed}");
+    let revoked = key(&["key", "revoke", "--name", "ci"]).json();
+    assert_eq!((&revoked["revoked_ids"][0], &revoked["refused_by_server"]), (&created["id"], &false.into()));
+    let none = key(&["key", "revoke", "--name", "ci"]);
+    assert_eq!(none.code, 1);
+    assert!(none.json()["error"].as_str().unwrap().contains("no such key"), "{none:?}");
 }
 
 #[test]
@@ -149,7 +186,14 @@ fn settings_and_folders_are_told_in_json_too() {
     assert_eq!(copied.json()["backup"], path("copy"), "{copied:?}");
     let restored = leasehold(&["restore", &path("copy"), "--data", &path("new"), "--json"]);
     assert_eq!(restored.json()["data"], path("new"), "{restored:?}");
-    let missing = leasehold(&["verify", &path("missing"), "--json"]);
-    assert_eq!(missing.code, 1);
-    assert!(missing.json()["error"].is_string());
+    for words in [&["verify"][..], &["recover"], &["recover", "--accept-loss"]] {
+        let missing = leasehold(&[words, &[&path("missing"), "--json"]].concat());
+        assert_eq!(missing.code, 1);
+        assert!(missing.json()["error"].is_string(), "{missing:?}");
+    }
+    std::fs::write(folder.path().join("data/tables.db"), "no database").unwrap();
+    let recovered = leasehold(&["recover", &data, "--accept-loss", "--json"]);
+    assert_eq!(recovered.json()["recovered"], true, "{recovered:?}");
+    let missing = leasehold(&["audit", "--audit-file", &path("missing"), "--json"]);
+    assert!(missing.code == 1 && missing.json()["error"].is_string(), "{missing:?}");
 }

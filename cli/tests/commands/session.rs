@@ -43,7 +43,7 @@ fn keeping_goes_on_until_the_session_is_over() {
     let world = World::new();
     let opened = world.json(&["session", "open", "--ttl", "1m"]);
     let id = opened["session_id"].as_str().unwrap();
-    let mut keeper = world.command(&["session", "keep", id, "--every", "20ms"]);
+    let mut keeper = world.command(&["session", "keep", id, "--every", "100ms"]);
     let file = world.folder.path().join("kept");
     let mut keeper = keeper.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
     let n_kept = || std::fs::read_to_string(&file).unwrap().lines().count();

@@ -106,6 +106,27 @@ fn a_quick_job_keeps_the_lock_as_long_as_it_should() {
 }
 
 #[test]
+fn a_time_that_the_server_does_not_allow_is_refused_before_the_command_starts() {
+    let world = World::with(&["--ttl-max", "1m"]);
+    let refused = |words: &[&str]| {
+        let (code, _, err) = world.ran(&[words, &["a", "touch", "wrong"]].concat());
+        assert_eq!(code, 64, "{words:?}: {err}");
+        assert!(!world.file("wrong").exists(), "{words:?}");
+        err
+    };
+    let err = refused(&["--at-least", "48h"]);
+    assert!(err.contains("--at-least: 2days is too long for this server"), "{err}");
+    assert!(err.contains("must be at most 60000 ms (ttl-max)"), "{err}");
+    refused(&["-l", "b", "--at-least", "61", "-l"]);
+    assert!(refused(&["--ttl", "61"]).contains("--ttl: must be at most 60000 ms (ttl-max)"));
+    assert!(refused(&["--ttl", "1ms"]).contains("must be at least 100ms"));
+    assert!(refused(&["--grace-kill", "11"]).contains("more than a third of --ttl"));
+    // Nobody was kept waiting, and nothing was left behind.
+    assert_eq!(world.ran(&["-n", "--at-least", "60", "--ttl", "10", "a", "true"]).0, 0);
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 1, "it stays held");
+}
+
+#[test]
 fn a_job_that_takes_too_long_is_ended() {
     let world = World::new();
     let (code, _, err) = world.ran(&["--at-most", "0.2", "a", "sleep", "1000"]);
@@ -186,6 +207,17 @@ fn a_run_inside_of_itself_is_refused_at_once() {
         assert_eq!(code, 1, "{command}");
         assert!(err.contains("lock \"a\" is already held by the `leasehold run`"), "{err}");
     }
+    let skipped = format!("{BINARY} run --skip-if-busy a touch wrong");
+    assert_eq!(world.ran(&["a", "-c", &skipped]), (0, String::new(), String::new()));
+    assert!(!world.file("wrong").exists());
+    // Two readers go side by side, until somebody wants to write: then each would wait for the other.
+    let reader = format!("{BINARY} run -s a true");
+    for (outer, text) in [("-s", "sharing it a second time could"), ("-x", "would never end")] {
+        let (code, _, err) = world.ran(&[outer, "a", "-c", &reader]);
+        assert!(code == 1 && err.contains(text), "{outer}: {err}");
+    }
+    let (code, _, err) = world.ran(&["-s", "a", "-c", &inner]);
+    assert!(code == 1 && err.contains("would never end"), "{err}");
     assert!(began.elapsed() < Duration::from_secs(10));
     let elsewhere = format!("{BINARY} run --namespace other a true");
     assert_eq!(world.ran(&["a", "-c", &elsewhere]).0, 0);

@@ -38,8 +38,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With these flags of the server.
+    fn with(flags: &[&str]) -> Self {
         let folder = folder();
-        let server = Process::start(BINARY, &folder.path().join("data"), &[]);
+        let server = Process::start(BINARY, &folder.path().join("data"), flags);
         Self { server, folder }
     }
 

@@ -252,7 +252,7 @@ impl Caller {
     pub(crate) fn check_known(&self) -> Result<(), Denied> {
         let Some(authority) = &self.authority else { return Ok(()) };
         let is_known = !self.principal.is_anonymous() || authority.knows(&self.principal);
-        self.denied_unless(is_known, || NO_CREDENTIAL.into())
+        self.denied_unless(is_known, || self.no_credential())
     }
 
     /// What it may see of many.
@@ -291,10 +291,16 @@ impl Caller {
         })
     }
 
+    /// That nothing was sent, and what is accepted.
+    fn no_credential(&self) -> String {
+        let accepted = self.authority.as_ref().map(|authority| authority.accepted());
+        format!("no credential was sent; accepted: {}", accepted.unwrap_or_default())
+    }
+
     fn denied_unless(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Denied> {
         match (holds, self.principal.is_anonymous()) {
             (true, _) => Ok(()),
-            (false, true) => Err(Denied::Unauthenticated(NO_CREDENTIAL.into())),
+            (false, true) => Err(Denied::Unauthenticated(self.no_credential())),
             (false, false) => Err(Denied::Forbidden(why())),
         }
     }
@@ -334,9 +340,6 @@ impl Caller {
         }
     }
 }
-
-const NO_CREDENTIAL: &str =
-    "no credential was sent: Authorization: Bearer API-KEY is needed (LEASEHOLD_API_KEY)";
 
 const NO_LONGER: &str = "the credential is not valid any more: it was revoked or has expired";
 

@@ -86,6 +86,19 @@ impl Policy {
         self.mtls.is_some()
     }
 
+    /// What a client can show, in words.
+    pub(crate) fn accepted(&self) -> String {
+        let kinds = [
+            (!self.keys.is_empty(), "an API key (Authorization: Bearer, LEASEHOLD_API_KEY)"),
+            (!self.issuers().is_empty(), "a token of an issuer (Authorization: Bearer)"),
+            (self.has_mtls(), "a client certificate (LEASEHOLD_CLIENT_CERT_FILE)"),
+            (self.proxy().is_some(), "what the proxy in front says"),
+        ];
+        let accepted: Vec<_> =
+            kinds.into_iter().filter_map(|(is_accepted, kind)| is_accepted.then_some(kind)).collect();
+        if accepted.is_empty() { "nothing yet".into() } else { accepted.join(", or ") }
+    }
+
     pub(crate) fn public(&self) -> Public {
         self.public
     }

@@ -1,0 +1,164 @@
+//! `leasehold key revoke`: out of the file, out of the server, and its leases with it. Each step can be done again, so that
+//! what stopped half-way is finished by the same command.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use leasehold::api::RevokeAllRequest;
+use leasehold::{Client, Error};
+use leasehold_server::auth::{PREFIX, Policy, RELOAD_EVERY};
+use serde_json::json;
+
+use super::{RevokeArgs, parse};
+use crate::exit::{Failure, USAGE};
+use crate::key_file::{self, Files};
+use crate::output::{print, print_json};
+
+/// How long a server may take to read its files anew before it counts as one that does not.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// The keys, as far as they are still in the file.
+struct Revoked {
+    ids: Vec<String>,
+    auth: PathBuf,
+}
+
+/// Takes the keys out of the file, waits until the server refuses them, and ends their leases if that is asked for.
+pub(super) async fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
+    let revoked = take_out(args)?;
+    let n = revoked.ids.len();
+    if !args.server.has_credential()? {
+        let every = RELOAD_EVERY.as_secs();
+        let note = format!(
+            "took {n} key(s) out of the file. No server was asked whether it has read that, which needs an admin's \
+             key (LEASEHOLD_API_KEY, --url); running servers look every {every} s"
+        );
+        return show(args, &revoked, &note, false, None);
+    }
+    let unfinished = |failure: Failure| match args.end_leases {
+        true => failure.and("; no lease was ended: repeat the command to finish it"),
+        false => failure,
+    };
+    let client = args.server.reach().await.map_err(|failure| {
+        unfinished(failure.and(&format!("; took {n} key(s) out of the file all the same")))
+    })?;
+    taken_over(args, &client, &revoked).await.map_err(unfinished)?;
+    let n_ended = match &args.name {
+        Some(name) if args.end_leases => {
+            Some(end_leases(&client, name).await.map_err(|error| unfinished(error.into()))?)
+        }
+        _ => None,
+    };
+    let mut note = match n {
+        0 => "no key of that name is in the file".into(),
+        n => format!("revoked {n} key(s); the server at {} refuses them", args.server.url),
+    };
+    if let Some(n_ended) = n_ended {
+        note += &format!("\nended {n_ended} leases");
+    }
+    show(args, &revoked, &note, true, n_ended)
+}
+
+fn show(
+    args: &RevokeArgs,
+    revoked: &Revoked,
+    note: &str,
+    is_refused: bool,
+    n_ended: Option<u64>,
+) -> Result<(), Failure> {
+    if !args.output.json {
+        return print(note);
+    }
+    print_json(&json!({
+        "revoked_ids": revoked.ids, "refused_by_server": is_refused, "ended_leases": n_ended,
+    }))
+}
+
+/// What makes no sense is refused before anything is changed.
+fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
+    let files = Files::lock(&args.file.auth_file)?;
+    let mut table = parse(&files)?;
+    let is_meant = |key: &toml::Value| {
+        let is = |member: &str, wanted: &Option<String>| {
+            wanted
+                .as_deref()
+                .is_none_or(|wanted| key.get(member).and_then(|v| v.as_str()) == Some(wanted))
+        };
+        is("name", &args.name) && is("id", &args.id)
+    };
+    let mut ids: Vec<String> = Vec::new();
+    if let Some(keys) = table.get_mut("key").and_then(|keys| keys.as_array_mut()) {
+        let id = |key: &toml::Value| key.get("id")?.as_str().map(str::to_owned);
+        ids.extend(keys.iter().filter(|key| is_meant(key)).filter_map(id));
+        keys.retain(|key| !is_meant(key));
+    }
+    if args.end_leases && !args.server.has_credential()? {
+        let why = "--end-leases: needs an admin's key (LEASEHOLD_API_KEY, --api-key-file) or client certificate";
+        return Err(Failure::new(USAGE, why));
+    }
+    if args.end_leases && is_own(args, &ids)? {
+        let why = "--end-leases: the key that asks is one of those to be revoked, and could not end leases then; ask with \
+                   another admin's key";
+        return Err(Failure::new(USAGE, why));
+    }
+    // With --end-leases the try before may have taken it out.
+    if ids.is_empty() && !args.end_leases {
+        return Err(Failure::from(format!("{}: there is no such key", files.keys.display())));
+    }
+    if !ids.is_empty() {
+        key_file::write(&files.keys, &table.to_string())?;
+    }
+    // Files that a server cannot use would leave the key in force.
+    Policy::load(&files.auth)?;
+    Ok(Revoked { ids, auth: files.auth.clone() })
+}
+
+/// Is the key that asks one of these?
+fn is_own(args: &RevokeArgs, ids: &[String]) -> Result<bool, Failure> {
+    let Some(own) = args.server.api_key()? else { return Ok(false) };
+    Ok(ids.iter().any(|id| own.starts_with(&format!("{PREFIX}{id}_"))))
+}
+
+/// Waits until the server has read the files. Whoever is told that a key is revoked must be able to rely on it.
+async fn taken_over(args: &RevokeArgs, client: &Client, revoked: &Revoked) -> Result<(), Failure> {
+    let (n, url) = (revoked.ids.len(), &args.server.url);
+    let is_own = is_own(args, &revoked.ids)?;
+    let began = Instant::now();
+    let failed = |why: &str| {
+        Failure::from(format!(
+            "took {n} key(s) out of the file, but it is not known whether the server at {url} has read that: {why}"
+        ))
+    };
+    loop {
+        let why = match client.auth_state().await {
+            Ok(state) if state.hash == Some(hash(&revoked.auth)?) => return Ok(()),
+            Ok(_) => "it goes by other files; is its --auth-file this one?".into(),
+            // The key that asks is one of those: that it is refused is the answer.
+            Err(Error::Failed { status: 401, .. }) if is_own => return Ok(()),
+            Err(error) if error.is_retryable() => error.to_string(),
+            Err(error) => return Err(failed(&error.to_string())),
+        };
+        if began.elapsed() >= TAKEN_OVER_WITHIN {
+            let within = TAKEN_OVER_WITHIN.as_secs();
+            return Err(failed(&format!("after {within} s {why}")));
+        }
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+/// Of the files as they are now: others may change them meanwhile.
+fn hash(auth: &Path) -> Result<String, Failure> {
+    Ok(Policy::load(auth)?.hash().to_owned())
+}
+
+async fn end_leases(client: &Client, name: &str) -> Result<u64, Error> {
+    let request = RevokeAllRequest {
+        owner: None,
+        session: None,
+        principal: Some(format!("key:{name}")),
+        reason: "its key was revoked".into(),
+        dry_run: false,
+    };
+    Ok(client.revoke_all(&request).await?.n_revoked)
+}
