@@ -127,7 +127,9 @@ async fn unseen(
     let lock = plain(&args.lock);
     failure.and(&match given_back {
         Ok(Ok(())) => format!(": the answer could not be written, so {lock} was given back"),
-        _ => format!(": the answer could not be written; {lock} was not given back and will run out"),
+        _ => {
+            format!(": the answer could not be written; {lock} was not given back and will run out")
+        }
     })
 }
 

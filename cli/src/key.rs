@@ -18,8 +18,10 @@ use crate::output::{OutputArgs, plain, print, print_json};
 
 /// Make, list and revoke API keys.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  leasehold key create --name ci-shop --may acquire --namespaces shop\n  \
-                        leasehold key list\n  leasehold key revoke --name ci-shop --end-leases")]
+#[command(
+    after_help = "Examples:\n  leasehold key create --name ci-shop --may acquire --namespaces shop\n  \
+                        leasehold key list\n  leasehold key revoke --name ci-shop --end-leases"
+)]
 pub(crate) struct KeyArgs {
     #[command(subcommand)]
     command: KeyCommand,
@@ -38,8 +40,8 @@ enum KeyCommand {
     /// Take a key out of the file. With an admin's credential (LEASEHOLD_API_KEY or a client certificate), wait until
     /// the server says that it has read it.
     #[command(after_help = "Example:\n  leasehold key revoke --name ci-shop --end-leases\n\n\
-                      A revocation that was not finished, because the server could not be reached for example, is finished by \
-                      the same command again.")]
+                      A revocation that was not finished, because the server could not be reached for example, \
+                      is finished by the same command again.")]
     Revoke(Box<RevokeArgs>),
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use leasehold_testkit::{Client, Damages, Process, TempDir, copy_store, folder, json};
+use leasehold_testkit::{Client, Damages, Process, TempDir, Value, copy_store, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -139,8 +139,10 @@ async fn verify_and_serve_judge_any_damage_alike_and_recover_leads_on() {
             Err(said) => {
                 n_refused += 1;
                 assert!(!verdict.status.success(), "{what}: sound by verify, but {said}");
-                let recovered = leasehold(&["recover", "--accept-loss"], &data);
+                let recovered = leasehold(&["recover", "--accept-loss", "--json"], &data);
                 assert!(recovered.status.success(), "{what}: {}", text(&recovered));
+                let told: Value = serde_json::from_slice(&recovered.stdout).expect("JSON");
+                assert_eq!(told["recovered"], true, "{what}: {told}");
                 assert!(leasehold(&["verify"], &data).status.success(), "{what}: recovered");
                 let server = Process::start(BINARY, &data, &[]);
                 check_recovered(&server.client, killed, &what).await;

@@ -97,10 +97,13 @@ fn what_is_wrong_with_a_certificate_is_said_with_what_to_do() {
         let said = ls(&["--ca-file", "wrong.pem"]);
         assert!(said.contains("signed by an authority that is not trusted here"), "{said}");
     }
-    world.ca.issue(&["web-1"]).write(world.folder.path(), "client");
+    world.ca.issue(&["dns:web-1"]).write(world.folder.path(), "client");
     let pair = ["--ca-file", "ca.pem", "--client-cert-file", "client.pem", "--client-key-file"];
     let said = ls(&[&pair[..], &["server.key"]].concat());
-    assert!(said.contains("server.key: is not the private key of the certificate in client.pem"), "{said}");
+    assert!(
+        said.contains("server.key: is not the private key of the certificate in client.pem"),
+        "{said}"
+    );
     let said = ls(&[&pair[..], &["ca.pem"]].concat());
     assert!(said.contains("ca.pem: has no private key in PEM"), "{said}");
     let plain = format!("http://127.0.0.1:{}", server.address.port());
@@ -119,7 +122,8 @@ fn what_is_wrong_with_a_socket_file_is_said_in_words() {
         text(&output.stderr)
     };
     let said = ls("none.sock");
-    let expected = "none.sock: there is no such socket file. Is the server running? (--url, LEASEHOLD_URL)\n";
+    let expected =
+        "none.sock: there is no such socket file. Is the server running? (--url, LEASEHOLD_URL)\n";
     assert!(said.ends_with(expected), "{said}");
     // A file that a server left behind which was killed.
     drop(std::os::unix::net::UnixListener::bind(world.path("old.sock")).expect("a socket"));
@@ -217,7 +221,10 @@ fn the_recipe_for_client_certificates_works() {
     let nobody = world.run(&["ls", "--url", &here, "--ca-file", "ca.pem"]);
     assert_eq!(nobody.status.code(), Some(77), "{nobody:?}");
     let said = text(&nobody.stderr);
-    assert!(said.contains("accepted: a client certificate (") && !said.contains("API key"), "{said}");
+    assert!(
+        said.contains("accepted: a client certificate (") && !said.contains("API key"),
+        "{said}"
+    );
     let flag = world.flag("auth-file", "auth.toml");
     let warned = world.run(&["check-config", &flag, "--listen=127.0.0.1:0"]);
     let said = text(&warned.stderr);

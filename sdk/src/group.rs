@@ -9,16 +9,16 @@ use leasehold_api::{
     RenewAllRequest, WantedLock, WatchLeaseRequest,
 };
 use serde_json::Value;
+use tracing::Instrument;
 
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
-use crate::place::Place;
-use crate::request::{DEFAULT_TTL, WAIT_MAX, is_spent, margin, millis};
-use crate::retry::{Attempts, Manner, persist};
+use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
-use crate::{Client, Error, Lost, Retry, random};
+use crate::terms::{Held, Terms, Wish, millis, obtain, settings, work_under};
+use crate::{Client, Error, Lost, Retry};
 
 /// Several locks to be asked for together: `client.locks().lock("a").shared("b").wait(..).acquire().await`.
 ///
@@ -29,29 +29,15 @@ use crate::{Client, Error, Lost, Retry, random};
 pub struct LocksRequest {
     client: Client,
     locks: Vec<WantedLock>,
-    owner: String,
-    ttl: Duration,
-    wait: Duration,
-    margin: Option<Duration>,
-    metadata: Option<Value>,
-    retry: Retry,
-    is_watched: bool,
+    terms: Terms,
 }
+
+settings!(LocksRequest);
 
 impl LocksRequest {
     pub(crate) fn new(client: Client) -> Self {
-        let owner = client.owner().into();
-        Self {
-            client,
-            locks: Vec::new(),
-            owner,
-            ttl: DEFAULT_TTL,
-            wait: Duration::ZERO,
-            margin: None,
-            metadata: None,
-            retry: Retry::default(),
-            is_watched: false,
-        }
+        let terms = Terms::new(&client);
+        Self { client, locks: Vec::new(), terms }
     }
 
     /// One more lock, for us alone.
@@ -74,103 +60,52 @@ impl LocksRequest {
         self
     }
 
-    /// The owner, if not the client's [`owner`](Client::owner).
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = owner.into();
-        self
-    }
-
-    /// How long the leases last if they are not renewed: 30 s unless given. They are renewed after a third of that.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
-        self
-    }
-
-    /// Wait in the queues for so long: not at all unless given.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = wait;
-        self
-    }
-
-    /// How long before their end the leases count as lost: as for one lock.
-    pub fn margin(mut self, margin: Duration) -> Self {
-        self.margin = Some(margin);
-        self
-    }
-
-    /// Shown to whoever looks at one of the locks.
-    pub fn metadata(mut self, metadata: impl Into<Value>) -> Self {
-        self.metadata = Some(metadata.into());
-        self
-    }
-
-    /// Be told at once if one of the locks is revoked, not with the next renewal. It takes a connection for each for as
-    /// long as they are held.
-    pub fn watched(mut self) -> Self {
-        self.is_watched = true;
-        self
-    }
-
-    /// How failures are tried again, if not by [`Retry::default`].
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
-        self
-    }
-
     /// All the locks, if they are free or become free together within [`wait`](Self::wait).
     pub async fn acquire(self) -> Result<MultiGuard, Error> {
-        let margin = margin(self.ttl, self.margin)?;
-        let clock = self.client.clock().clone();
-        let manner = if self.wait.is_zero() { Manner::Once } else { Manner::Queue };
-        let total = if self.wait.is_zero() { self.retry.total_max } else { self.wait };
-        let give_up_at = clock.now() + total;
-        let mut attempts = Attempts::new(self.retry, manner, give_up_at);
-        let mut question = self.question();
-        let mut place = Place::new(&self.client, &self.owner);
-        loop {
-            let sent_at = clock.now();
-            // That the wait of several was over early can have another reason than that somebody ended it.
-            attempts.begin(sent_at, Duration::ZERO);
-            if manner == Manner::Queue {
-                question.wait_ms = Some(millis(give_up_at.since(sent_at).min(WAIT_MAX)));
-                place.take(question.request_id.as_ref());
-            }
-            let answer = self.client.acquire_all(&question).await;
-            place.answered(&answer);
-            let error = match answer {
-                Ok(acquired) => match self.guard(margin, sent_at, acquired).await {
-                    guard if guard.check().is_ok() => return Ok(guard),
-                    _ => None,
-                },
-                Err(error) => Some(error),
-            };
-            let error = match error {
-                Some(error) if !is_spent(&error) => error,
-                _ => {
-                    question.request_id = Some(random::request_id());
-                    Error::Broken("the leases were over before we knew of them".into())
-                }
-            };
-            let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
-            clock.sleep_until(clock.now() + pause).await;
-        }
+        let margin = self.terms.margin()?;
+        let names: Vec<_> = self.locks.iter().map(|lock| lock.lock_name.as_str()).collect();
+        let (lock, owner) = (names.join(", "), &self.terms.owner);
+        let span = tracing::debug_span!("leasehold.acquire", lock, owner);
+        obtain(&self, self.terms.manner(), margin).instrument(span).await
     }
 
-    fn question(&self) -> AcquireAllRequest {
-        AcquireAllRequest {
-            owner_id: self.owner.clone(),
+    /// Does the work while all the locks are held: as [`LockRequest::run`](crate::LockRequest::run).
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&MultiGuard) -> T) -> Result<T, Error> {
+        work_under(self.acquire().await?, work).await
+    }
+}
+
+impl Wish for LocksRequest {
+    type Granted = AcquiredAll;
+    type Guard = MultiGuard;
+    /// That the wait of several was over early can have another reason.
+    const EARLY_IS_ENDED: bool = false;
+
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    async fn ask(&self, request_id: &str, wait: Option<Duration>) -> Result<AcquiredAll, Error> {
+        let Terms { owner, metadata, .. } = &self.terms;
+        let question = AcquireAllRequest {
+            owner_id: owner.clone(),
             locks: self.locks.clone(),
-            ttl_ms: Some(millis(self.ttl)),
-            request_id: Some(random::request_id()),
-            wait_ms: None,
+            ttl_ms: Some(millis(self.terms.ttl())),
+            request_id: Some(request_id.into()),
+            wait_ms: wait.map(millis),
             grace_ms: None,
-            metadata: self.metadata.clone(),
+            metadata: metadata.clone(),
             session_id: None,
-        }
+        };
+        self.client.acquire_all(&question).await
     }
 
     async fn guard(&self, margin: Duration, sent_at: Moment, acquired: AcquiredAll) -> MultiGuard {
-        let (clock, ttl) = (self.client.clock(), self.ttl);
+        let (clock, ttl) = (self.client.clock(), self.terms.ttl());
         let expires_in =
             acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis);
         let proofs = Proofs { client: self.client.clone(), acquired };
@@ -183,7 +118,7 @@ impl LocksRequest {
             }
         }
         let mut guard = MultiGuard::new(proofs, ttl, margin, granted);
-        if self.is_watched {
+        if self.terms.is_watched {
             guard.sentinels = guard.watch();
         }
         guard
@@ -303,6 +238,20 @@ impl MultiGuard {
             Sentinel::start(client, name, proof, self.tenure.clone())
         };
         self.leases().iter().map(watch).collect()
+    }
+}
+
+impl Held for MultiGuard {
+    fn check(&self) -> Result<(), Lost> {
+        Self::check(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = Lost> + Send {
+        Self::lost(self)
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
+        Self::release(self)
     }
 }
 

@@ -9,10 +9,10 @@ use leasehold_api::{Acquired, LeaseEnd, ReleaseRequest, RenewRequest, WatchLease
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
-use crate::request::millis;
 use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
+use crate::terms::{Held, millis};
 use crate::{Client, Error, Lost, random};
 
 /// A lock that is ours until it is [released](Self::release), dropped or [lost](Self::lost).
@@ -176,6 +176,20 @@ impl LockGuard {
         if let Some(heartbeat) = self.heartbeat.take() {
             heartbeat.stop().await;
         }
+    }
+}
+
+impl Held for LockGuard {
+    fn check(&self) -> Result<(), Lost> {
+        Self::check(self)
+    }
+
+    fn lost(&self) -> impl Future<Output = Lost> + Send {
+        Self::lost(self)
+    }
+
+    fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
+        Self::release(self)
     }
 }
 

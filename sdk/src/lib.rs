@@ -22,7 +22,8 @@
 //! - [`Client::lock`] asks for a lock and gives a [`LockGuard`]: it waits in the queue over broken connections,
 //!   renews in the background at a third of the ttl, and completes [`lost`](LockGuard::lost) in time.
 //! - [`LockRequest::run`] does a piece of work under a lock and gives it back in every way out.
-//! - [`Client::locks`] asks for several locks or none and gives a [`MultiGuard`].
+//! - [`Client::locks`] asks for several locks or none and gives a [`MultiGuard`], and has a
+//!   [`run`](LocksRequest::run) too.
 //! - [`Client::session`] is the same for many locks with one keep-alive.
 //! - [`Client::watch`] tells what happens to locks, and when it cannot be sure to have told all.
 //! - [`Client::election`] has one leader at a time, and tells who it is.
@@ -70,6 +71,7 @@ mod socket;
 mod sse;
 mod stream;
 mod tenure;
+mod terms;
 mod tls;
 mod transport;
 

@@ -20,8 +20,8 @@ impl Place {
     }
 
     /// It is that of this request.
-    pub(crate) fn take(&mut self, request_id: Option<&String>) {
-        self.request_id = request_id.cloned();
+    pub(crate) fn take(&mut self, request_id: &str) {
+        self.request_id = Some(request_id.into());
     }
 
     /// The request was answered.

@@ -9,9 +9,9 @@ use leasehold_api::OpenSessionRequest;
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
-use crate::request::{DEFAULT_TTL, margin, millis};
 use crate::retry::{Attempts, Manner};
 use crate::tenure::Tenure;
+use crate::terms::{DEFAULT_TTL, margin, millis};
 use crate::{Client, Error, LockRequest, Lost, Retry};
 
 /// A session to be opened: `client.session().ttl(..).open().await`.

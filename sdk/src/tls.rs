@@ -40,7 +40,10 @@ pub(crate) fn config(trust: &Trust, http2: bool, is_used: bool) -> Result<Client
             let wrong = |error: rustls::Error| match error {
                 rustls::Error::InconsistentKeys(_) => invalid(
                     key,
-                    format!("is not the private key of the certificate in {}", certificate.display()),
+                    format!(
+                        "is not the private key of the certificate in {}",
+                        certificate.display()
+                    ),
                 ),
                 error => invalid(certificate, error),
             };

@@ -244,7 +244,8 @@ pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Error {
 fn foreign(status: StatusCode, body: &[u8]) -> Error {
     let shown = &body[..body.len().min(FOREIGN_BYTES_SHOWN)];
     // In one line: pages have many.
-    let words: Vec<_> = String::from_utf8_lossy(shown).split_whitespace().map(str::to_owned).collect();
+    let words: Vec<_> =
+        String::from_utf8_lossy(shown).split_whitespace().map(str::to_owned).collect();
     Error::Foreign { status: status.as_u16(), body: words.join(" ") }
 }
 
@@ -271,7 +272,8 @@ fn unconnected(base: &str, error: &(dyn std::error::Error + 'static)) -> String 
             "there is no such socket file. Is the server running?".into()
         }
         (Some(ErrorKind::PermissionDenied), true) => {
-            "no permission to use this socket file (its server sets that by --unix-socket-mode)".into()
+            "no permission to use this socket file (its server sets that by --unix-socket-mode)"
+                .into()
         }
         (Some(ErrorKind::ConnectionRefused), _) => {
             "connection refused. Is the server running?".into()

@@ -35,6 +35,28 @@ async fn all_locks_are_held_by_one_guard_and_given_back_together() {
 }
 
 #[tokio::test]
+async fn work_is_done_under_several_locks_and_all_are_given_back() {
+    let local = Local::ephemeral().await;
+    let ann = client(&local, "ann");
+    let is_held = async |lock: &str| ann.look(lock).await.unwrap().held;
+    let both = ann.locks().lock("a").lock("b").metadata("both");
+    let tokens = both.run(async |guard| {
+        assert!(is_held("a").await && is_held("b").await);
+        (guard.fencing_token("a"), guard.fencing_token("b"))
+    });
+    assert_eq!(tokens.await.unwrap(), (Some(1), Some(1)));
+    assert!(!is_held("a").await && !is_held("b").await);
+    let never = ann.locks().lock("a").lock("b").run(async |_| std::future::pending::<()>().await);
+    assert!(tokio::time::timeout(Duration::from_millis(50), never).await.is_err());
+    local
+        .until("they are given back", async |client| {
+            client.get("/v1/locks/b").await.get("held") == false
+        })
+        .await;
+    local.stop().await;
+}
+
+#[tokio::test]
 async fn a_guard_waits_in_order_and_one_lost_lock_is_a_loss() {
     let local = Local::ephemeral().await;
     let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));

@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::Args;
 use crate::duration::DurationArg;
 
-/// The shortest time between two folds of the journal, and between two backups: a shorter one is over before the work is.
-const FOLD_INTERVAL_MIN: Duration = Duration::from_millis(10);
-const BACKUP_EVERY_MIN: Duration = Duration::from_secs(1);
+/// The shortest time between two folds of the journal, and between two backups: a shorter one is over before the work
+/// is.
+const FOLD_INTERVAL_MIN: Duration = Duration::from_millis(1);
+const BACKUP_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Ten years, as `10y` is read. What lasts longer is meant to last for ever, and no lease does.
 const LASTING_MAX: Duration = Duration::from_secs(10 * 31_557_600);
@@ -59,7 +60,9 @@ impl Args {
         for (setting, time, least) in all {
             if let Some(time) = time.filter(|time| time.0 < least) {
                 let least = DurationArg(least);
-                return Err(format!("{setting}: {time} is too short, but must be at least {least}"));
+                return Err(format!(
+                    "{setting}: {time} is too short, but must be at least {least}"
+                ));
             }
         }
         Ok(())

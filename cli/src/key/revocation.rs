@@ -1,5 +1,5 @@
-//! `leasehold key revoke`: out of the file, out of the server, and its leases with it. Each step can be done again, so that
-//! what stopped half-way is finished by the same command.
+//! `leasehold key revoke`: out of the file, out of the server, and its leases with it. Each step can be done again, so
+//! that what stopped half-way is finished by the same command.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -98,8 +98,8 @@ fn take_out(args: &RevokeArgs) -> Result<Revoked, Failure> {
         return Err(Failure::new(USAGE, why));
     }
     if args.end_leases && is_own(args, &ids)? {
-        let why = "--end-leases: the key that asks is one of those to be revoked, and could not end leases then; ask with \
-                   another admin's key";
+        let why = "--end-leases: the key that asks is one of those to be revoked, and could not end leases then; ask \
+                   with another admin's key";
         return Err(Failure::new(USAGE, why));
     }
     // With --end-leases the try before may have taken it out.

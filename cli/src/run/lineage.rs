@@ -96,7 +96,9 @@ pub(super) async fn nested(
         let consequence = match (holder.mode.as_str(), args.is_exclusive()) {
             ("exclusive", _) | (_, true) => "waiting for it here would never end",
             // It may be to be had now. But whoever else asks in between is waited for, and waits for us.
-            _ => "sharing it a second time could wait for ever behind somebody who waits for the first",
+            _ => {
+                "sharing it a second time could wait for ever behind somebody who waits for the first"
+            }
         };
         return Ok(Some(format!(
             "lock {:?} is already held by the `leasehold run` or script that this command runs in (owner {}, \

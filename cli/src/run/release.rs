@@ -110,9 +110,13 @@ impl Release {
     }
 }
 
-/// Whether the lock can be left held for as long as --at-least says, asked before the command starts. A server says what
-/// is too long before it looks whose lease that is, so the renewal of one that nobody has changes nothing and tells.
-pub(super) async fn check(client: &Client, args: &RunArgs, locks: &[String]) -> Result<(), Failure> {
+/// Whether the lock can be left held for as long as --at-least says, asked before the command starts. A server says
+/// what is too long before it looks whose lease that is, so the renewal of one that nobody has changes nothing and tells.
+pub(super) async fn check(
+    client: &Client,
+    args: &RunArgs,
+    locks: &[String],
+) -> Result<(), Failure> {
     let (Some(at_least), Some(lock)) = (args.at_least, locks.first()) else { return Ok(()) };
     if at_least.0 < args.ttl.0 {
         // `run` stays for it.

@@ -62,7 +62,10 @@ impl Completed {
     /// The same of fish, without what it says of them.
     fn fish(&self, line: &str) -> Vec<String> {
         let offered = self.run(&format!("source {}; complete -C '{line}'", self.script()));
-        offered.iter().map(|it| it.split('\t').next().unwrap().to_owned()).collect()
+        let words = offered.iter().map(|it| it.split('\t').next().unwrap().to_owned());
+        let mut words: Vec<_> = words.collect();
+        words.sort();
+        words
     }
 }
 
@@ -112,7 +115,7 @@ fn zsh_completes_names_of_locks_after_a_command_and_after_its_flag() {
         "PROMPT='z%% '; autoload -Uz compinit; compinit -u -D; source {}; clear",
         zsh.script()
     ));
-    screen.until("zsh", |shown| shown.starts_with("z% "));
+    screen.until("zsh", |shown| shown.starts_with("z%"));
     for (typed, completed) in [
         ("status da", "status daily"),
         ("run -l da", "run -l daily"),
@@ -134,10 +137,13 @@ fn no_shell_is_told_of_what_is_hidden() {
         let script = Ended::of(command(&["completions", shell]).output().unwrap()).out;
         // Our own lines ask for names.
         let script = script.replace("ls --all --names", "");
-        for hidden in ["all-words", "names", "close", "warden", "launch"] {
-            for flag in [format!("--{hidden} "), format!("-l {hidden} "), format!("'{hidden}'")] {
-                assert!(!script.contains(&flag), "{flag} in {shell}");
+        for flag in ["all-words", "names", "close"] {
+            for text in [format!("--{flag} "), format!("--{flag}["), format!("-l {flag} ")] {
+                assert!(!script.contains(&text), "{text} in {shell}");
             }
+        }
+        for part_of_run in ["warden", "launch"] {
+            assert!(!script.contains(part_of_run), "{part_of_run} in {shell}");
         }
     }
 }

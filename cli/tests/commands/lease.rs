@@ -228,7 +228,9 @@ fn each_way_to_fail_has_its_status() {
     let nowhere = ["ls", "--json", "--url", "http://127.0.0.1:1"];
     let unreachable = world.leasehold(&nowhere);
     assert_eq!((unreachable.code, &unreachable.json()["retryable"]), (68, &json!(true)));
-    let unauthenticated = json!({"error": "no", "code": "UNAUTHENTICATED", "retryable": false});
+    let unauthenticated = json!({
+        "error": "no", "code": "UNAUTHENTICATED", "retryable": false, "may_have_taken_effect": false,
+    });
     for (http, body, expected) in [
         (401, unauthenticated, 77),
         (401, json!("go away"), 76),
@@ -241,7 +243,9 @@ fn each_way_to_fail_has_its_status() {
         let is_ours = body.is_object();
         let url = fake::serve(move |_| (http, body.clone()));
         for words in [&["status", "db"][..], &["run", "-n", "db", "true"]] {
-            let ended = Ended::of(command(&[&words[..1], &["--url", &url], &words[1..]].concat()).output().unwrap());
+            let ended = Ended::of(
+                command(&[&words[..1], &["--url", &url], &words[1..]].concat()).output().unwrap(),
+            );
             assert_eq!(ended.code, expected, "{http}: {ended:?}");
             let is_told = ended.err.contains("Is another server or a proxy at this address?");
             assert_eq!(is_told, !is_ours, "{ended:?}");

@@ -4,8 +4,8 @@
 
 mod completion;
 mod escape;
-mod full;
 mod fake;
+mod full;
 mod lease;
 mod load;
 mod look;

@@ -144,7 +144,10 @@ fn keys_are_told_in_json_too() {
     let file = folder.path().join("auth.toml").display().to_string();
     let key = |words: &[&str]| leasehold(&[words, &["--auth-file", &file, "--json"]].concat());
     let made = key(&["auth", "init"]).json();
-    assert_eq!((&made["principal"], &made["auth_file"]), (&"key:admin".into(), &file.clone().into()));
+    assert_eq!(
+        (&made["principal"], &made["auth_file"]),
+        (&"key:admin".into(), &file.clone().into())
+    );
     let refused = key(&["auth", "init"]);
     assert!(refused.json()["error"].as_str().unwrap().contains("is there already"), "{refused:?}");
     let created = key(&["key", "create", "--name", "ci", "--expires", "90d"]).json();
@@ -156,12 +159,16 @@ fn keys_are_told_in_json_too() {
         listed.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&lines[0]["name"], &lines[1]["name"]), (&"admin".into(), &"ci".into()));
     assert_eq!((&lines[0]["expires"], &lines[1]["id"]), (&().into(), &created["id"]));
-    let printed = key(&["key", "create", "--name", "x", "--may", "read", "--namespaces", "*", "--print"]);
+    let printed =
+        key(&["key", "create", "--name", "x", "--may", "read", "--namespaces", "*", "--print"]);
     let printed = printed.json();
     assert!(printed["key_entry"].as_str().unwrap().starts_with("[[key]]"), "{printed}");
     assert!(printed["rule_entry"].as_str().unwrap().contains("key:x"), "{printed}");
     let revoked = key(&["key", "revoke", "--name", "ci"]).json();
-    assert_eq!((&revoked["revoked_ids"][0], &revoked["refused_by_server"]), (&created["id"], &false.into()));
+    assert_eq!(
+        (&revoked["revoked_ids"][0], &revoked["refused_by_server"]),
+        (&created["id"], &false.into())
+    );
     let none = key(&["key", "revoke", "--name", "ci"]);
     assert_eq!(none.code, 1);
     assert!(none.json()["error"].as_str().unwrap().contains("no such key"), "{none:?}");
@@ -191,9 +198,6 @@ fn settings_and_folders_are_told_in_json_too() {
         assert_eq!(missing.code, 1);
         assert!(missing.json()["error"].is_string(), "{missing:?}");
     }
-    std::fs::write(folder.path().join("data/tables.db"), "no database").unwrap();
-    let recovered = leasehold(&["recover", &data, "--accept-loss", "--json"]);
-    assert_eq!(recovered.json()["recovered"], true, "{recovered:?}");
     let missing = leasehold(&["audit", "--audit-file", &path("missing"), "--json"]);
     assert!(missing.code == 1 && missing.json()["error"].is_string(), "{missing:?}");
 }

@@ -110,7 +110,7 @@ fn settings_of_backups_that_do_not_go_together_are_refused() {
     for (flags, words) in [
         (&["--backup-every=1h"][..], "--backup-dir is missing"),
         (&["--backup-dir=x", "--ephemeral"], "nothing to back up"),
-        (&["--backup-dir=x", "--backup-every=0s"], "at least 1s"),
+        (&["--backup-dir=x", "--backup-every=0s"], "at least 10ms"),
         (&["--backup-dir=x", "--backup-keep=0"], "0 is not in 1.."),
     ] {
         let (worked, said) = leasehold(&[&["check-config"], flags].concat());

@@ -52,7 +52,7 @@ fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
     for (url, why) in [
         (&refused, "connection refused"),
         (&silent_url, "no answer within 1s"),
-        (&foreign_url, "no HTTP server"),
+        (&foreign_url, "no answer in HTTP"),
     ] {
         for words in [
             &["run", "a", "touch", "wrong"][..],

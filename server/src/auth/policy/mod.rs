@@ -94,8 +94,10 @@ impl Policy {
             (self.has_mtls(), "a client certificate (LEASEHOLD_CLIENT_CERT_FILE)"),
             (self.proxy().is_some(), "what the proxy in front says"),
         ];
-        let accepted: Vec<_> =
-            kinds.into_iter().filter_map(|(is_accepted, kind)| is_accepted.then_some(kind)).collect();
+        let accepted: Vec<_> = kinds
+            .into_iter()
+            .filter_map(|(is_accepted, kind)| is_accepted.then_some(kind))
+            .collect();
         if accepted.is_empty() { "nothing yet".into() } else { accepted.join(", or ") }
     }
 

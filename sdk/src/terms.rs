@@ -1,0 +1,224 @@
+//! What one lock and several are asked for alike: the settings, the tries, and work under what was granted.
+
+use std::time::Duration;
+
+use leasehold_api::Code;
+use serde_json::Value;
+
+use crate::clock::Moment;
+use crate::place::Place;
+use crate::retry::{Attempts, Manner};
+use crate::{Client, Error, Lost, Retry, random};
+
+/// The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a lease lasts unless said.
+pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+/// Settings of a request, whatever is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) owner: String,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Duration,
+    pub(crate) margin: Option<Duration>,
+    pub(crate) metadata: Option<Value>,
+    pub(crate) retry: Retry,
+    pub(crate) is_watched: bool,
+}
+
+impl Terms {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self {
+            owner: client.owner().into(),
+            ttl: None,
+            wait: Duration::ZERO,
+            margin: None,
+            metadata: None,
+            retry: Retry::default(),
+            is_watched: false,
+        }
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl.unwrap_or(DEFAULT_TTL)
+    }
+
+    pub(crate) fn margin(&self) -> Result<Duration, Error> {
+        margin(self.ttl(), self.margin)
+    }
+
+    /// Whoever waits queues.
+    pub(crate) fn manner(&self) -> Manner {
+        if self.wait.is_zero() { Manner::Once } else { Manner::Queue }
+    }
+}
+
+/// The setters of a request that has `terms`.
+macro_rules! settings {
+    ($request:ty) => {
+        impl $request {
+            /// Who asks, if not the client's [`owner`](Client::owner). A session's locks are its owner's.
+            pub fn owner(mut self, owner: impl Into<String>) -> Self {
+                self.terms.owner = owner.into();
+                self
+            }
+
+            /// How long a lease lasts if it is not renewed: 30 s unless given. It is renewed after a third of that.
+            pub fn ttl(mut self, ttl: Duration) -> Self {
+                self.terms.ttl = Some(ttl);
+                self
+            }
+
+            /// Wait in the queue for so long: not at all unless given.
+            pub fn wait(mut self, wait: Duration) -> Self {
+                self.terms.wait = wait;
+                self
+            }
+
+            /// How long before its end a lease counts as lost: the time you need to stop. Unless given, 250 ms or a
+            /// tenth of the ttl, whichever is less. At most half of the ttl.
+            pub fn margin(mut self, margin: Duration) -> Self {
+                self.terms.margin = Some(margin);
+                self
+            }
+
+            /// Shown to whoever looks at a lock.
+            pub fn metadata(mut self, metadata: impl Into<Value>) -> Self {
+                self.terms.metadata = Some(metadata.into());
+                self
+            }
+
+            /// Be told at once if a lock is revoked, not with the next renewal. It takes a connection for each lock for
+            /// as long as it is held.
+            pub fn watched(mut self) -> Self {
+                self.terms.is_watched = true;
+                self
+            }
+
+            /// How failures are tried again, if not by [`Retry::default`].
+            pub fn retry(mut self, retry: Retry) -> Self {
+                self.terms.retry = retry;
+                self
+            }
+        }
+    };
+}
+pub(crate) use settings;
+
+/// What is held: one lock or several.
+pub(crate) trait Held: Send {
+    fn check(&self) -> Result<(), Lost>;
+    fn lost(&self) -> impl Future<Output = Lost> + Send;
+    fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// What is asked for: one lock or several.
+pub(crate) trait Wish: Sync {
+    type Granted: Send;
+    type Guard: Held;
+    /// A wait that is over early was ended by somebody, and is not begun again.
+    const EARLY_IS_ENDED: bool;
+
+    fn client(&self) -> &Client;
+    fn terms(&self) -> &Terms;
+    fn ask(
+        &self,
+        request_id: &str,
+        wait: Option<Duration>,
+    ) -> impl Future<Output = Result<Self::Granted, Error>> + Send;
+    fn guard(
+        &self,
+        margin: Duration,
+        sent_at: Moment,
+        granted: Self::Granted,
+    ) -> impl Future<Output = Self::Guard> + Send;
+}
+
+/// Asks until it is granted, or certain not to be. Every try carries the same request id.
+pub(crate) async fn obtain<W: Wish>(
+    wish: &W,
+    manner: Manner,
+    margin: Duration,
+) -> Result<W::Guard, Error> {
+    let Terms { owner, wait, retry, .. } = wish.terms();
+    let clock = wish.client().clock().clone();
+    let give_up_at = clock.now() + if wait.is_zero() { retry.total_max } else { *wait };
+    let mut attempts = Attempts::new(*retry, manner, give_up_at);
+    let mut request_id = random::request_id();
+    let mut place = Place::new(wish.client(), owner);
+    loop {
+        let sent_at = clock.now();
+        let wait = (manner == Manner::Queue).then(|| give_up_at.since(sent_at).min(WAIT_MAX));
+        attempts.begin(sent_at, wait.filter(|_| W::EARLY_IS_ENDED).unwrap_or_default());
+        if wait.is_some() {
+            place.take(&request_id);
+        }
+        let answer = wish.ask(&request_id, wait).await;
+        place.answered(&answer);
+        let error = match answer {
+            Ok(granted) => {
+                let guard = wish.guard(margin, sent_at, granted).await;
+                if guard.check().is_ok() {
+                    tracing::debug!("acquired");
+                    return Ok(guard);
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let error = match error {
+            Some(error) if !is_spent(&error) => error,
+            // We slept through a lease, or a broken connection kept it from us. This id has had its lease; what may be
+            // left of it is given back with the guard.
+            _ => {
+                request_id = random::request_id();
+                Error::Broken("the lease was over before we knew of it".into())
+            }
+        };
+        let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
+        tracing::debug!(%error, ?pause, "not acquired yet");
+        clock.sleep_until(clock.now() + pause).await;
+    }
+}
+
+/// Does the work while it is held, and gives it back in every way out.
+pub(crate) async fn work_under<G: Held, T>(
+    guard: G,
+    work: impl AsyncFnOnce(&G) -> T,
+) -> Result<T, Error> {
+    let done = tokio::select! {
+        biased;
+        lost = guard.lost() => Err(Error::Lost(lost)),
+        done = work(&guard) => Ok(done),
+    };
+    match (done, guard.release().await) {
+        (Err(lost), _) => Err(lost),
+        // It was lost before the work was done.
+        (Ok(_), Err(error @ Error::NotReleased(_))) => Err(error),
+        (Ok(done), Err(error)) => {
+            tracing::warn!(%error, "the work is done, but the lock was not given back and will expire");
+            Ok(done)
+        }
+        (Ok(done), Ok(())) => Ok(done),
+    }
+}
+
+/// The margin that was asked for, or the usual one.
+pub(crate) fn margin(ttl: Duration, asked: Option<Duration>) -> Result<Duration, Error> {
+    let margin = asked.unwrap_or_else(|| Duration::from_millis(250).min(ttl / 10));
+    if margin > ttl / 2 {
+        return Err(Error::Invalid("the margin is more than half of the ttl".into()));
+    }
+    Ok(margin)
+}
+
+/// Whole milliseconds, rounded up so that what is more than nothing stays so.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// This id has had its lease: only another one gets a new one.
+fn is_spent(error: &Error) -> bool {
+    matches!(error, Error::Failed { failure, .. } if failure.code == Code::RequestIdSpent)
+}

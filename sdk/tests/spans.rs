@@ -1,0 +1,66 @@
+//! What is told to `tracing`.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use leasehold::Client;
+use leasehold_testkit::Local;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Keeps every span as a line.
+#[derive(Clone, Default)]
+struct Spans {
+    lines: Arc<Mutex<Vec<String>>>,
+    n_spans: Arc<AtomicU64>,
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0 += &format!(" {field}={value:?}");
+    }
+}
+
+impl Subscriber for Spans {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("leasehold") && metadata.is_span()
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut line = Line(span.metadata().name().into());
+        span.record(&mut line);
+        self.lines.lock().unwrap().push(line.0);
+        Id::from_u64(self.n_spans.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn an_acquire_has_a_span_with_its_locks_and_its_owner() {
+    let spans = Spans::default();
+    let _here = tracing::subscriber::set_default(spans.clone());
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    let client = Client::builder(&url).owner("ann").build().unwrap();
+    client.lock("orders").acquire().await.unwrap().release().await.unwrap();
+    client.locks().lock("a").lock("b").acquire().await.unwrap().release().await.unwrap();
+    let lines = spans.lines.lock().unwrap().clone();
+    let ours: Vec<_> = lines.iter().filter(|line| line.starts_with("leasehold.")).collect();
+    let expected = [
+        "leasehold.acquire lock=\"orders\" owner=\"ann\"",
+        "leasehold.acquire lock=\"a, b\" owner=\"ann\"",
+    ];
+    assert_eq!(ours, expected);
+    local.stop().await;
+}
