@@ -111,7 +111,8 @@ impl Release {
 }
 
 /// Whether the lock can be left held for as long as --at-least says, asked before the command starts. A server says
-/// what is too long before it looks whose lease that is, so the renewal of one that nobody has changes nothing and tells.
+/// what is too long before it looks whose lease that is, so the renewal of one that nobody has changes nothing and
+/// tells.
 pub(super) async fn check(
     client: &Client,
     args: &RunArgs,
