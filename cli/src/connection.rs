@@ -154,7 +154,12 @@ impl ServerArgs {
         };
         let why = |error| Failure::new(USAGE, format!("{}: {error}", file.display()));
         let key = std::fs::read_to_string(file).map_err(why)?;
-        Ok(Some(key.trim().into()))
+        match key.trim() {
+            "" => {
+                Err(Failure::new(USAGE, format!("{}: there is no API key in it", file.display())))
+            }
+            key => Ok(Some(key.into())),
+        }
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Failure {
     pub(crate) status: u8,
     pub(crate) why: String,
     /// What the server said, for `--json`.
-    answer: Option<Value>,
+    pub(crate) answer: Option<Value>,
 }
 
 impl Failure {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::contain::Contain;
 use crate::connection::ConnectionArgs;
-use crate::duration::{DurationArg, interval};
+use crate::duration::{DurationArg, interval, lasting};
 use crate::exit::{CONFLICT, Failure, USAGE};
 use crate::json;
 
@@ -89,7 +89,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME")]
     pub(super) at_least: Option<DurationArg>,
     /// End the command if it runs longer than this; exits with 124.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = lasting)]
     pub(super) at_most: Option<DurationArg>,
     /// The time between SIGTERM and SIGKILL if the command has to be ended: 5 s, or a quarter of the ttl if that
     /// is less.
@@ -135,6 +135,10 @@ impl RunArgs {
         if !self.all_words && !words.is_empty() {
             let not_text = |_| Failure::new(USAGE, "the name of a lock must be UTF-8");
             locks.insert(0, words.remove(0).into_string().map_err(not_text)?);
+        }
+        let is_twice = |(n, lock): &(usize, &String)| locks[..*n].contains(lock);
+        if let Some((_, lock)) = locks.iter().enumerate().find(is_twice) {
+            return Err(Failure::new(USAGE, format!("lock {lock:?} is given twice")));
         }
         if locks.is_empty() {
             return Err(Failure::new(USAGE, "no lock given: leasehold run LOCK CMD [ARGS]..."));
@@ -193,11 +197,11 @@ impl RunArgs {
     }
 
     /// What to say if another has the lock.
-    pub(super) fn refused(&self, why: &str) -> Failure {
+    pub(super) fn refused(&self, failure: Failure) -> Failure {
         match (self.skip_if_busy, self.verbose) {
             (true, false) => Failure::silent(0),
-            (true, true) => Failure::new(0, format!("{why}; skipped")),
-            (false, _) => Failure::new(self.conflict_exit_code, why),
+            (true, true) => Failure::new(0, format!("{}; skipped", failure.why)),
+            (false, _) => Failure { status: self.conflict_exit_code, ..failure },
         }
     }
 }

@@ -81,7 +81,13 @@ impl Child {
         let (ours, its) = StdStream::pair()?;
         // It must not keep open what others wait to be closed.
         warden.stdin(Stdio::from(OwnedFd::from(its))).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = warden.process_group(0).spawn()?;
+        let no_warden = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                io::Error::other(format!("{OURSELVES} is not there; is /proc mounted?"))
+            }
+            _ => error,
+        };
+        let process = warden.process_group(0).spawn().map_err(no_warden)?;
         // Or else it stays open in `warden`, and we would not notice that the process is gone.
         drop(warden);
         send_files(&ours)?;

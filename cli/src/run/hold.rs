@@ -1,7 +1,12 @@
 //! `run --hold`: the lock and nothing else, until somebody has enough of it.
 
+use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -12,6 +17,9 @@ use super::signals::Signals;
 use super::terminal::Terminal;
 use crate::exit::Failure;
 use crate::output::{plain, print, print_json};
+
+/// How often it is looked whether the terminal is ours again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Says that it is held, on standard output so that a script can wait for the line, and holds it.
 pub(super) async fn hold(
@@ -50,19 +58,41 @@ fn announce(guard: &Held, as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Returns when standard input ends. In the background of a terminal nobody reads: that would stop us.
+/// Returns when standard input ends. Never if there is none: in the background of a script, in a service and in cron it is
+/// `/dev/null`, which says nothing of how long somebody wants the lock.
 async fn end_of_input() {
-    let is_for_others = || Terminal::ours().is_some_and(|terminal| !terminal.is_ours());
-    if std::io::stdin().is_terminal() && is_for_others() {
+    if is_nothing() {
         return std::future::pending().await;
     }
     let (ended, end) = oneshot::channel();
     // It cannot be interrupted, and ends with the process at the latest.
     std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        let mut input = std::io::stdin().lock();
-        while matches!(input.read(&mut buffer), Ok(1..)) {}
+        read_to_end();
         let _ = ended.send(());
     });
     let _ = end.await;
+}
+
+/// Standard input is `/dev/null`.
+fn is_nothing() -> bool {
+    let device = std::fs::metadata("/dev/null").map(|facts| facts.rdev());
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let input = input.and_then(|input| input.metadata()).map(|facts| facts.rdev());
+    matches!((device, input), (Ok(device), Ok(input)) if device == input)
+}
+
+/// In the background of a terminal nobody reads: that would stop us, and then the lease would end.
+fn read_to_end() {
+    let stdin = std::io::stdin();
+    let terminal = stdin.is_terminal().then(Terminal::ours).flatten();
+    let mut buffer = [0; 4096];
+    loop {
+        let _ = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None);
+        match &terminal {
+            Some(terminal) if terminal.is_gone() => return,
+            Some(terminal) if !terminal.is_ours() => std::thread::sleep(LOOK_AGAIN),
+            _ if matches!(stdin.lock().read(&mut buffer), Ok(1..)) => {}
+            _ => return,
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! which keeps it all.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -60,5 +61,15 @@ pub(crate) fn launch(args: &LaunchArgs) -> Failure {
     {
         terminal.give(getpid());
     }
-    not_started(&Command::new(program).args(arguments).exec())
+    let error = Command::new(program).args(arguments).exec();
+    match error.kind() {
+        ErrorKind::NotFound if !program.to_string_lossy().contains('/') => {
+            not_started(&"command not found")
+        }
+        ErrorKind::NotFound => {
+            not_started(&"there is no such file, or not the interpreter it names")
+        }
+        ErrorKind::PermissionDenied => not_started(&"permission denied; is it executable?"),
+        _ => not_started(&error),
+    }
 }

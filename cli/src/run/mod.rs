@@ -43,7 +43,7 @@ pub(crate) use warden::{WardenArgs, warden};
 pub(crate) use words::separated;
 
 use crate::ask::told;
-use crate::exit::{Failure, SYSTEM};
+use crate::exit::{CONFLICT, Failure, SYSTEM};
 use crate::output::{self, OutputArgs, plain};
 
 /// Before the end of the lease, for the kill to reach everybody.
@@ -149,7 +149,7 @@ async fn start(
 async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<Held, Failure> {
     args.connection.server.greet(client).await?;
     if let Some(why) = lineage::nested(client, locks, args).await? {
-        return Err(args.refused(&why));
+        return Err(args.refused(Failure::new(CONFLICT, why)));
     }
     release::check(client, args, locks).await?;
     let asked = match locks {
@@ -158,7 +158,8 @@ async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<He
     };
     asked.map_err(|error| match &error {
         Error::NotAcquired(no) => {
-            args.refused(&format!("{}: {}", plain(&no.lock_name), plain(&error.to_string())))
+            let why = format!("{}: {}", plain(&no.lock_name), plain(&error.to_string()));
+            args.refused(Failure { why, ..error.into() })
         }
         _ => error.into(),
     })

@@ -224,6 +224,7 @@ fn each_way_to_fail_has_its_status() {
     assert_eq!(status_of(&["acquire", "db", "--metadata", "{"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--url", "ftp://x"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--api-key-file", "/nowhere"]), 64);
+    assert_eq!(status_of(&["acquire", "db", "--api-key-file", "/dev/null"]), 64);
     assert_eq!(status_of(&["acquire", "db", "--ttl", "1000d"]), 64);
     let nowhere = ["ls", "--json", "--url", "http://127.0.0.1:1"];
     let unreachable = world.leasehold(&nowhere);

@@ -33,7 +33,7 @@ fn a_string_is_for_the_shell() {
 #[test]
 fn what_contradicts_itself_is_refused() {
     let world = World::new();
-    let lines: [(&[&str], &str); 7] = [
+    let lines: [(&[&str], &str); 9] = [
         (&["a"], "no command given"),
         (&["-l", "a"], "no command given"),
         (&["-n"], "no lock given"),
@@ -41,6 +41,8 @@ fn what_contradicts_itself_is_refused() {
         (&["a", "--hold", "--", "y"], "cannot be used with"),
         (&["a", "--skip-if-busy", "-E", "3", "y"], "cannot be used with"),
         (&["a", "--metadata", "{", "y"], "is not JSON"),
+        (&["-l", "a", "-l", "b", "-l", "a", "y"], "lock \"a\" is given twice"),
+        (&["a", "--at-most", "0", "y"], "must be more than 0"),
     ];
     for (words, why) in lines {
         let (code, _, err) = world.ran(words);
@@ -149,6 +151,24 @@ fn a_lock_can_be_held_until_the_input_ends() {
     assert_eq!(world.ran(&["-n", "a", "true"]).0, 1);
     drop(hold.child.stdin.take());
     assert_eq!(hold.code(), Some(0));
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 0);
+}
+
+/// In the background of a script, in a service and in cron.
+#[test]
+fn without_an_input_a_lock_is_held_until_a_signal() {
+    let world = World::new();
+    let mut hold = world.leasehold_run(&["a", "--hold"]);
+    hold.stdout(std::fs::File::create(world.file("said")).unwrap());
+    let mut hold = Running { child: hold.stdin(Stdio::null()).spawn().unwrap() };
+    world.until_text("said", "holding a, token 1\n");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!hold.is_over());
+    let refused = world.ran(&["-n", "a", "--hold", "--json"]);
+    let told: Value = serde_json::from_str(&refused.1).unwrap();
+    assert_eq!((refused.0, &told["reason"]), (1, &json!("HELD")), "{told}");
+    hold.signal(Signal::INT);
+    assert_eq!(hold.code(), Some(130));
     assert_eq!(world.ran(&["-n", "a", "true"]).0, 0);
 }
 

@@ -30,6 +30,23 @@ fn as_the_first_process_of_a_container_it_ends_with_a_status_instead_of_a_signal
 }
 
 #[test]
+fn without_proc_it_says_what_is_missing_and_gives_the_lock_back() {
+    let world = World::new();
+    let mut unshare = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        unshare.args(["--user", "--map-root-user"]);
+    }
+    let script = "mount -t tmpfs none /proc && exec \"$0\" run a true";
+    unshare.args(["--mount", "sh", "-c", script, BINARY]);
+    unshare.env("LEASEHOLD_URL", format!("http://{}", world.server.address));
+    let output = unshare.output().unwrap();
+    assert_eq!(output.status.code(), Some(71), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("is /proc mounted?"), "{said}");
+    assert_eq!(world.ran(&["-n", "a", "true"]).0, 0);
+}
+
+#[test]
 fn in_the_bare_environment_of_cron_it_works_and_says_nothing() {
     let world = World::new();
     let url = format!("http://{}", world.server.address);

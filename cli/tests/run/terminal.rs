@@ -78,6 +78,25 @@ fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
 }
 
 #[test]
+fn a_held_lock_can_be_put_into_the_background() {
+    let world = World::new();
+    let screen = open(&world);
+    screen.enter(&format!("{BINARY} run a --hold"));
+    screen.shows("holding a, token 1\n");
+    screen.keys(&["C-z"]);
+    screen.shows("Stopped");
+    screen.enter("clear; bg; sleep 0.5; jobs; l a -n true; echo status=$?");
+    screen.shows("status=1");
+    screen.shows("Running");
+    assert!(!screen.text().contains("Stopped"), "{}", screen.text());
+    // What is typed is for the shell, and in the foreground for us again.
+    screen.enter("clear; fg");
+    screen.keys(&["C-d"]);
+    screen.enter("l a -n -- echo it is free");
+    screen.shows("it is free\n");
+}
+
+#[test]
 fn a_pager_behind_the_command_has_the_terminal() {
     let world = World::new();
     let screen = open(&world);

@@ -96,6 +96,9 @@ pub(super) fn of_certificate(
 /// A wrong id and a wrong secret look the same.
 pub(super) const UNKNOWN_KEY: Bad = "unknown API key";
 
+/// A name and a password that no proxy has looked at.
+pub(super) const NO_KEY: Bad = "a Basic credential was sent, but its password is no API key";
+
 #[cfg(test)]
 mod tests {
     use super::*;

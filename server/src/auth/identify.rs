@@ -50,7 +50,7 @@ impl Caller {
             Credential::Nothing => None,
             // What somebody typed for the proxy, which has looked at it.
             Credential::Basic if is_proxied => None,
-            Credential::Basic => return Err(bad(credential::UNKNOWN_KEY)),
+            Credential::Basic => return Err(bad(credential::NO_KEY)),
             Credential::Other => return Ok(Ok(Self::foreign(authority, beside))),
             Credential::Key(key) => {
                 let known = authority.by_key(&key, wall_ms);

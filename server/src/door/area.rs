@@ -51,7 +51,9 @@ impl Area {
         let public = authority.public();
         // Only files have sessions that stand for who opened them.
         if caller.is_foreign() && (self != Self::Rest || dialect != Dialect::Files) {
-            return Err(Denied::Unauthenticated("unknown credential".into()));
+            let accepted = authority.accepted();
+            let why = format!("unknown credential; accepted: {accepted}");
+            return Err(Denied::Unauthenticated(why));
         }
         match self {
             Self::Health | Self::Console => Ok(()),

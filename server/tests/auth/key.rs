@@ -61,6 +61,13 @@ async fn a_bad_credential_is_always_refused_and_tells_nothing() {
     let unknown = message(format!("Bearer {}", other.text)).await;
     assert_eq!(message(wrong_secret).await, unknown, "a wrong id and a wrong secret look alike");
     assert!(unknown.contains("unknown API key"), "{unknown}");
+    for (sent, why) in [
+        (format!("Basic {}", base64(b"u:p")), "a Basic credential was sent, but its password"),
+        ("Bearer some-token".into(), "unknown credential; accepted: an API key ("),
+    ] {
+        let said = message(sent).await;
+        assert!(said.contains(why), "{said}");
+    }
     scene.stop().await;
 }
 
