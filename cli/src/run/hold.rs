@@ -58,8 +58,8 @@ fn announce(guard: &Held, as_json: bool) -> Result<(), Failure> {
     })
 }
 
-/// Returns when standard input ends. Never if there is none: in the background of a script, in a service and in cron it is
-/// `/dev/null`, which says nothing of how long somebody wants the lock.
+/// Returns when standard input ends. Never if there is none: in the background of a script, in a service and in cron it
+/// is `/dev/null`, which says nothing of how long somebody wants the lock.
 async fn end_of_input() {
     if is_nothing() {
         return std::future::pending().await;
