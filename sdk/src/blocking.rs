@@ -53,6 +53,11 @@ impl Client {
         LockRequest { client: self.clone(), request: self.client.lock(name) }
     }
 
+    /// Asks for several locks or none: see [`LocksRequest`].
+    pub fn locks(&self) -> LocksRequest {
+        LocksRequest { client: self.clone(), request: self.client.locks() }
+    }
+
     /// What happens to locks whose name begins with `prefix`, from now on: see [`Events`].
     pub fn watch(&self, prefix: impl Into<String>) -> Events {
         Events { client: self.clone(), events: self.client.watch(prefix) }
@@ -75,107 +80,125 @@ impl fmt::Debug for Client {
     }
 }
 
-/// A lock to be asked for. Every setting is that of [`crate::LockRequest`].
-#[derive(Clone, Debug)]
-#[must_use = "nothing is asked before `acquire`"]
-pub struct LockRequest {
-    client: Client,
-    request: crate::LockRequest,
-}
-
+/// Setters that are handed on.
 macro_rules! settings {
-    ($($name:ident($($argument:ident: $kind:ty)?);)*) => {
-        impl LockRequest {
-            $(#[doc = concat!("See [`crate::LockRequest::", stringify!($name), "`].")]
-            pub fn $name(mut self $(, $argument: $kind)?) -> Self {
-                self.request = self.request.$name($($argument)?);
+    ($request:ident: $($name:ident($($argument:ident: $kind:ty),*);)*) => {
+        impl $request {
+            $(#[doc = concat!("See [`crate::", stringify!($request), "::", stringify!($name), "`].")]
+            pub fn $name(mut self $(, $argument: $kind)*) -> Self {
+                self.request = self.request.$name($($argument),*);
                 self
             })*
         }
     };
 }
 
-settings! {
-    owner(owner: impl Into<String>);
-    ttl(ttl: Duration);
-    wait(wait: Duration);
-    margin(margin: Duration);
+/// A request and its guard, which block.
+macro_rules! request {
+    ($request:ident, $guard:ident) => {
+        #[doc = concat!("What is asked for. Every setting is that of [`crate::", stringify!($request), "`].")]
+        #[derive(Clone, Debug)]
+        #[must_use = "nothing is asked before `acquire`"]
+        pub struct $request {
+            client: Client,
+            request: crate::$request,
+        }
+
+        settings! { $request:
+            owner(owner: impl Into<String>);
+            ttl(ttl: Duration);
+            wait(wait: Duration);
+            margin(margin: Duration);
+            metadata(metadata: impl Into<Value>);
+            watched();
+            retry(retry: Retry);
+        }
+
+        impl $request {
+            /// Asks: granted if it is free or becomes free within the wait.
+            pub fn acquire(self) -> Result<$guard, Error> {
+                let Self { client, request } = self;
+                let guard = client.wait_for(request.acquire())?;
+                Ok($guard { client, guard: Some(guard) })
+            }
+
+            /// Does the work while it is held, and gives it back in every way out, a panic included. It can be lost
+            /// meanwhile: `check` tells, and so does the result.
+            pub fn run<T>(self, work: impl FnOnce(&$guard) -> T) -> Result<T, Error> {
+                let guard = self.acquire()?;
+                let done = work(&guard);
+                guard.check().map_err(Error::Lost)?;
+                match guard.release() {
+                    Err(error @ Error::NotReleased(_)) => Err(error),
+                    // The work is done, and the lease runs out by itself.
+                    _ => Ok(done),
+                }
+            }
+        }
+
+        #[doc = concat!("What is ours: see [`crate::", stringify!($guard), "`]. Given back when dropped.")]
+        #[must_use = "it is given back when the guard is dropped"]
+        pub struct $guard {
+            client: Client,
+            /// `None` only while it is being dropped or released.
+            guard: Option<crate::$guard>,
+        }
+
+        impl $guard {
+            /// Gives it back.
+            pub fn release(mut self) -> Result<(), Error> {
+                match self.guard.take() {
+                    Some(guard) => self.client.wait_for(guard.release()),
+                    None => Ok(()),
+                }
+            }
+
+            /// Blocks until it is lost, or for so long. `None` if it is still ours then.
+            pub fn lost_within(&self, time: Duration) -> Option<Lost> {
+                let lost = self.lost();
+                self.client.wait_for(async { tokio::time::timeout(time, lost).await.ok() })
+            }
+        }
+
+        impl Deref for $guard {
+            type Target = crate::$guard;
+
+            fn deref(&self) -> &crate::$guard {
+                self.guard.as_ref().expect("it is there until it is released")
+            }
+        }
+
+        impl Drop for $guard {
+            fn drop(&mut self) {
+                if let Some(guard) = self.guard.take() {
+                    // It is given back by the thread that renewed it.
+                    let _in_runtime = self.client.runtime.enter();
+                    drop(guard);
+                }
+            }
+        }
+
+        impl fmt::Debug for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.guard.fmt(f)
+            }
+        }
+    };
+}
+
+request!(LockRequest, LockGuard);
+request!(LocksRequest, MultiGuard);
+
+settings! { LockRequest:
     shared();
     limit(limit: u32);
     grace(grace: Duration);
-    metadata(metadata: impl Into<Value>);
-    watched();
-    retry(retry: Retry);
 }
 
-impl LockRequest {
-    /// The lock, if it is free or becomes free within the wait.
-    pub fn acquire(self) -> Result<LockGuard, Error> {
-        let Self { client, request } = self;
-        let guard = client.wait_for(request.acquire())?;
-        Ok(LockGuard { client, guard: Some(guard) })
-    }
-
-    /// Does the work while the lock is held, and gives it back in every way out, a panic included. The lock can be lost
-    /// meanwhile: `check` tells, and so does the result.
-    pub fn run<T>(self, work: impl FnOnce(&LockGuard) -> T) -> Result<T, Error> {
-        let guard = self.acquire()?;
-        let done = work(&guard);
-        guard.check().map_err(Error::Lost)?;
-        match guard.release() {
-            Err(error @ Error::NotReleased(_)) => Err(error),
-            // The work is done, and the lease runs out by itself.
-            _ => Ok(done),
-        }
-    }
-}
-
-/// A lock that is ours: see [`crate::LockGuard`]. Given back when dropped.
-#[must_use = "the lock is given back when the guard is dropped"]
-pub struct LockGuard {
-    client: Client,
-    /// `None` only while it is being dropped or released.
-    guard: Option<crate::LockGuard>,
-}
-
-impl LockGuard {
-    /// Gives the lock back.
-    pub fn release(mut self) -> Result<(), Error> {
-        match self.guard.take() {
-            Some(guard) => self.client.wait_for(guard.release()),
-            None => Ok(()),
-        }
-    }
-
-    /// Blocks until the lock is lost, or for so long. `None` if it is still ours then.
-    pub fn lost_within(&self, time: Duration) -> Option<Lost> {
-        let lost = self.lost();
-        self.client.wait_for(async { tokio::time::timeout(time, lost).await.ok() })
-    }
-}
-
-impl Deref for LockGuard {
-    type Target = crate::LockGuard;
-
-    fn deref(&self) -> &crate::LockGuard {
-        self.guard.as_ref().expect("it is there until it is released")
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            // Blocking here tells the server before the program goes on, or ends.
-            let _in_runtime = self.client.runtime.enter();
-            drop(guard);
-        }
-    }
-}
-
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.guard.fmt(f)
-    }
+settings! { LocksRequest:
+    lock(name: impl Into<String>);
+    shared(name: impl Into<String>);
+    counted(name: impl Into<String>, limit: u32);
 }
 
 /// What happens to locks: see [`crate::Events`]. Also an iterator, which never ends by itself.

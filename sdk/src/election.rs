@@ -25,7 +25,7 @@ pub struct Election {
 pub struct Leader {
     /// Its owner id.
     pub owner: String,
-    /// Of its term: it grows with every term.
+    /// The fencing token of its term: it grows with every term.
     pub token: u64,
     /// What it said of itself in its [campaign](Election::campaign): an address, perhaps.
     pub value: Value,

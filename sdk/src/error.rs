@@ -21,9 +21,9 @@ pub enum Error {
     Lost(Lost),
     /// The server said no, or failed and said so.
     Failed {
-        /// Of the HTTP answer.
+        /// The status of the HTTP answer.
         status: u16,
-        /// What it said.
+        /// What the server said.
         failure: Failure,
     },
     /// No connection came about, so nothing was sent: the URL, and why.
@@ -32,7 +32,7 @@ pub enum Error {
     Broken(String),
     /// An answer, but none of a Leasehold server: perhaps there is a proxy in between.
     Foreign {
-        /// Of the HTTP answer.
+        /// The status of the HTTP answer.
         status: u16,
         /// How its body begins.
         body: String,

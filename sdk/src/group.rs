@@ -17,7 +17,7 @@ use crate::heartbeat::Heartbeat;
 use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
-use crate::terms::{Held, Terms, Wish, millis, obtain, settings, work_under};
+use crate::terms::{Terms, Wish, held, millis, obtain, settings, work_under};
 use crate::{Client, Error, Lost, Retry};
 
 /// Several locks to be asked for together: `client.locks().lock("a").shared("b").wait(..).acquire().await`.
@@ -241,19 +241,7 @@ impl MultiGuard {
     }
 }
 
-impl Held for MultiGuard {
-    fn check(&self) -> Result<(), Lost> {
-        Self::check(self)
-    }
-
-    fn lost(&self) -> impl Future<Output = Lost> + Send {
-        Self::lost(self)
-    }
-
-    fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
-        Self::release(self)
-    }
-}
+held!(MultiGuard);
 
 impl Drop for MultiGuard {
     fn drop(&mut self) {

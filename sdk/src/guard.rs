@@ -12,7 +12,7 @@ use crate::heartbeat::Heartbeat;
 use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
-use crate::terms::{Held, millis};
+use crate::terms::{held, millis};
 use crate::{Client, Error, Lost, random};
 
 /// A lock that is ours until it is [released](Self::release), dropped or [lost](Self::lost).
@@ -88,12 +88,12 @@ impl LockGuard {
         self
     }
 
-    /// Of the lock.
+    /// The name of the lock.
     pub fn name(&self) -> &str {
         &self.lease.proof.acquired.lock_name
     }
 
-    /// Who has it.
+    /// The owner of the lease.
     pub fn owner(&self) -> &str {
         &self.lease.proof.acquired.owner_id
     }
@@ -147,7 +147,8 @@ impl LockGuard {
     }
 
     /// Gives the lock back: no renewal is sent from here on, and whoever asks is told it is not ours. A failure
-    /// that may be temporary is tried again, with the same request id, as often as [`Retry::default`] says.
+    /// that may be temporary is tried again, with the same request id, as often as
+    /// [`Retry::default`](crate::Retry::default) says.
     ///
     /// [`Error::NotReleased`] means that the lease had ended before: somebody else may have had the lock meanwhile.
     pub async fn release(mut self) -> Result<(), Error> {
@@ -179,19 +180,7 @@ impl LockGuard {
     }
 }
 
-impl Held for LockGuard {
-    fn check(&self) -> Result<(), Lost> {
-        Self::check(self)
-    }
-
-    fn lost(&self) -> impl Future<Output = Lost> + Send {
-        Self::lost(self)
-    }
-
-    fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
-        Self::release(self)
-    }
-}
+held!(LockGuard);
 
 impl Drop for LockGuard {
     fn drop(&mut self) {

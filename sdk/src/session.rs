@@ -31,7 +31,7 @@ impl SessionRequest {
         Self { client, owner, ttl: DEFAULT_TTL, margin: None, retry: Retry::default() }
     }
 
-    /// Whose it is, if not the client's [`owner`](Client::owner).
+    /// The owner of the session, if not the client's [`owner`](Client::owner).
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = owner.into();
         self
@@ -128,7 +128,7 @@ impl Session {
         &self.id
     }
 
-    /// Whose it is.
+    /// The owner of the session.
     pub fn owner(&self) -> &str {
         &self.owner
     }

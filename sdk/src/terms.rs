@@ -113,6 +113,26 @@ pub(crate) trait Held: Send {
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
+/// A guard that has these by itself, for everybody to use.
+macro_rules! held {
+    ($guard:ty) => {
+        impl $crate::terms::Held for $guard {
+            fn check(&self) -> Result<(), Lost> {
+                Self::check(self)
+            }
+
+            fn lost(&self) -> impl Future<Output = Lost> + Send {
+                Self::lost(self)
+            }
+
+            fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
+                Self::release(self)
+            }
+        }
+    };
+}
+pub(crate) use held;
+
 /// What is asked for: one lock or several.
 pub(crate) trait Wish: Sync {
     type Granted: Send;

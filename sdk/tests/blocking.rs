@@ -66,6 +66,19 @@ fn work_is_done_under_a_lock_and_told_if_that_was_lost() {
 }
 
 #[test]
+fn several_locks_are_held_together_and_given_back_together() {
+    let world = World::new();
+    let both = || world.client.locks().lock("a").shared("b");
+    let guard = both().ttl(Duration::from_secs(5)).acquire().unwrap();
+    assert_eq!((guard.fencing_token("a"), guard.leases().len()), (Some(1), 2));
+    assert!(both().acquire().unwrap_err().is_conflict());
+    assert_eq!(guard.lost_within(Duration::from_millis(1)), None);
+    guard.release().unwrap();
+    assert_eq!(both().run(|guard| guard.fencing_token("b")).unwrap(), Some(2));
+    assert!(!world.is_held("a") && !world.is_held("b"));
+}
+
+#[test]
 fn events_are_an_iterator() {
     let world = World::new();
     let mut events = world.client.watch("");
