@@ -13,6 +13,7 @@ mod explain;
 mod file;
 mod files;
 mod limits;
+mod redis;
 mod transport;
 mod values;
 mod webhook;
@@ -39,6 +40,7 @@ pub(crate) use explain::{explain, located};
 use file::Setting;
 use files::FilesArgs;
 use limits::LimitArgs;
+use redis::RedisArgs;
 use transport::TransportArgs;
 pub(crate) use values::values;
 use webhook::WebhookArgs;
@@ -121,6 +123,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     files: FilesArgs,
     #[command(flatten)]
+    redis: RedisArgs,
+    #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
@@ -187,12 +191,13 @@ impl Args {
             return Err("--retry-min is longer than --retry-max".into());
         }
         log::check(&self.log)?;
-        self.auth.check(&self.listen)?;
-        self.transport.check(&self.listen)?;
+        self.auth.check(&self.listening())?;
+        self.transport.check(&self.listening())?;
         self.backup.check(self.ephemeral)?;
         self.webhook.check()?;
         self.connections.check()?;
         self.files.check(&limits.limits())?;
+        self.redis.check(limits.namespace_bytes_max, self.engine.pending_max)?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
         }
@@ -210,6 +215,18 @@ impl Args {
             Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
             None => Ok(()),
         }
+    }
+
+    /// Are lock clients of Redis answered over TLS?
+    pub(crate) fn is_redis_tls(&self) -> bool {
+        self.redis.listen().is_some_and(|listen| listen.is_tls())
+    }
+
+    /// Every listener, with the flag that names it.
+    pub(crate) fn listening(&self) -> Vec<(&'static str, Listen)> {
+        let listen = self.listen.iter().map(|listen| ("--listen", listen.clone()));
+        let redis = self.redis.listen().map(|listen| ("--redis-listen", listen));
+        listen.chain(redis).collect()
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -243,36 +260,40 @@ impl Args {
                 min: self.engine.retry_min.span(),
                 max: self.engine.retry_max.span(),
             },
-            dialect: dialect::Options {
-                native: dialect::native::Options {
-                    namespace: self.locks_namespace.as_str().into(),
-                },
-                leases: dialect::leases::Options {
-                    namespace_prefix: self.leases_namespace_prefix.as_str().into(),
-                    ttl_seconds_min: self.leases_ttl_seconds_min,
-                    ttl_seconds_max: self.leases_ttl_seconds_max,
-                },
-                claims: dialect::claims::Options {
-                    namespace: self.claims_namespace.as_str().into(),
-                    wait_max: self.claims_wait_max.span(),
-                },
-                sticky: dialect::sticky::Options {
-                    namespace: self.lock_namespace.as_str().into(),
-                    grace: self.grace.span(),
-                },
-                files: dialect::files::Options {
-                    namespace: self.files.files_namespace.as_str().into(),
-                    lock_ttl: self.files.lock_ttl(&self.limits.limits()),
-                    session_ttl: self.files.session_ttl(&self.limits.limits()),
-                    bytes_max: self.files.files_bytes_max,
-                    is_public: self.files.is_public(&self.listen),
-                    quota: self.files.files_quota,
-                    free_space_min: self.files.free_space_min,
-                },
-            },
+            dialect: self.dialect(),
             webhook: self.webhook.options(),
             audit: self.audit.options(),
             shutdown_timeout: self.shutdown_timeout.0,
+        }
+    }
+
+    /// What the dialects are told.
+    fn dialect(&self) -> dialect::Options {
+        dialect::Options {
+            native: dialect::native::Options { namespace: self.locks_namespace.as_str().into() },
+            leases: dialect::leases::Options {
+                namespace_prefix: self.leases_namespace_prefix.as_str().into(),
+                ttl_seconds_min: self.leases_ttl_seconds_min,
+                ttl_seconds_max: self.leases_ttl_seconds_max,
+            },
+            claims: dialect::claims::Options {
+                namespace: self.claims_namespace.as_str().into(),
+                wait_max: self.claims_wait_max.span(),
+            },
+            sticky: dialect::sticky::Options {
+                namespace: self.lock_namespace.as_str().into(),
+                grace: self.grace.span(),
+            },
+            files: dialect::files::Options {
+                namespace: self.files.files_namespace.as_str().into(),
+                lock_ttl: self.files.lock_ttl(&self.limits.limits()),
+                session_ttl: self.files.session_ttl(&self.limits.limits()),
+                bytes_max: self.files.files_bytes_max,
+                is_public: self.files.is_public(&self.listen),
+                quota: self.files.files_quota,
+                free_space_min: self.files.free_space_min,
+            },
+            redis: self.redis.options(),
         }
     }
 }

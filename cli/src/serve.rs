@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use leasehold_core::LockKey;
 use leasehold_server::auth::{Policy, Right};
-use leasehold_server::http::Listen;
+use leasehold_server::dialect::Dialect;
 use leasehold_server::serve::Server;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -99,7 +99,7 @@ fn doubts(settings: &Args) -> Result<Vec<String>, String> {
     let Some(file) = settings.auth_file() else { return Ok(Vec::new()) };
     let policy = Policy::load(file)?;
     let mut doubts = policy.doubts();
-    if policy.has_mtls() && !settings.listen.iter().any(Listen::is_tls) {
+    if policy.has_mtls() && !settings.listening().iter().any(|(_, listen)| listen.is_tls()) {
         doubts.push("[mtls] has no effect: no --listen begins with https://".into());
     }
     Ok(doubts)
@@ -140,6 +140,10 @@ fn banner(args: &Args, server: &Server) {
     say(&format!("leasehold {version}"));
     for listener in server.listeners() {
         say(&format!("  listening  {listener}"));
+    }
+    if let Some(address) = server.listening(Dialect::Redis) {
+        let scheme = if args.is_redis_tls() { "rediss" } else { "redis" };
+        say(&format!("  redis      {scheme}://{address}"));
     }
     if let Some(listener) = server.metrics_listener() {
         say(&format!("  metrics    {listener}"));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leasehold_fuzz::Bare;
 use leasehold_server::clock::Moment;
+use leasehold_server::dialect::redis::frame::Reader;
 use leasehold_server::store::{Head, Record};
 
 const TEST_TIME: Duration = Duration::from_secs(5);
@@ -70,4 +71,42 @@ fn record() {
             assert_eq!(Record::decode(&again), Ok(record));
         }
     });
+}
+
+/// Most bytes of a command.
+const COMMAND_BYTES_MAX: usize = 256;
+
+/// What a client of Redis sends is read the same however it is cut, and never takes more room than it may.
+#[test]
+fn command() {
+    bolero::check!().with_test_time(TEST_TIME).for_each(|input: &[u8]| {
+        let (choice, rest) = input.split_at(input.len().min(1));
+        let piece = 1 + usize::from(choice.first().copied().unwrap_or_default()) % 7;
+        // A good head gets further.
+        let good = [b"*2\r\n$4\r\nPING\r\n$", rest].concat();
+        for bytes in [rest, &good] {
+            assert_eq!(commands(bytes, piece), commands(bytes, bytes.len().max(1)));
+        }
+    });
+}
+
+/// The commands in these bytes, and whether something else follows them.
+fn commands(bytes: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, bool) {
+    let (mut reader, mut commands) = (Reader::new(COMMAND_BYTES_MAX), Vec::new());
+    for piece in bytes.chunks(piece) {
+        reader.buffer.extend_from_slice(piece);
+        loop {
+            match reader.next_request() {
+                Ok(Some(request)) => {
+                    let words: Vec<_> = request.words().map(<[u8]>::to_vec).collect();
+                    assert!(words.iter().map(Vec::len).sum::<usize>() <= COMMAND_BYTES_MAX);
+                    commands.push(words);
+                }
+                Ok(None) => break,
+                Err(_) => return (commands, true),
+            }
+        }
+        assert!(reader.buffer.len() <= COMMAND_BYTES_MAX + piece.len() + 2);
+    }
+    (commands, false)
 }

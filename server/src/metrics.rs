@@ -82,6 +82,12 @@ struct OpLabel {
     op: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct CommandLabel {
+    command: &'static str,
+    result: &'static str,
+}
+
 /// For what is there once or not at all.
 type NoLabels = [(&'static str, &'static str); 0];
 
@@ -149,6 +155,7 @@ pub struct Metrics {
     audit_failures: Family<NoLabels, Counter>,
     audit_lost: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
+    redis: Family<CommandLabel, Counter>,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
@@ -215,6 +222,7 @@ impl Metrics {
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
             event_streams: Gauge::default(),
+            redis: Family::default(),
             answers: Family::default(),
             registry,
         };
@@ -272,6 +280,8 @@ impl Metrics {
         for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
             r.register(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }
+        let help = "Commands answered on the Redis listener, by result";
+        r.register("leasehold_redis_commands", help, self.redis.clone());
         let answers = self.answers.clone();
         r.register("leasehold_http_requests", "Requests answered, by route and status", answers);
         self
@@ -351,6 +361,12 @@ impl Metrics {
     /// A connection ended before its first request could be sent.
     pub(crate) fn count_unopened(&self, reason: &'static str) {
         self.unopened.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// A command of a Redis client was answered.
+    pub(crate) fn count_redis(&self, command: &'static str, is_error: bool) {
+        let result = if is_error { "error" } else { "ok" };
+        self.redis.get_or_create(&CommandLabel { command, result }).inc();
     }
 
     pub(crate) fn count_webhook(&self, is_delivered: bool) {

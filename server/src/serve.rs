@@ -1,12 +1,13 @@
 //! Putting it all together: from settings to a running server, and back to nothing in good order.
 
+mod listening;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::RetryHint;
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -18,9 +19,6 @@ use crate::clock::{Clock, SystemClock};
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
 use crate::engine::{self, Engine, EngineHandle};
-use crate::http::accept::Listener;
-use crate::http::handshakes::Handshakes;
-use crate::http::opening::Port;
 use crate::http::places::Places;
 use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
@@ -30,6 +28,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
 use crate::store::{self, Store};
 use crate::webhook::{self, Webhook};
+use listening::{Listening, Use, certificate};
 
 /// How often an audit file that cannot be written is tried again.
 const AUDIT_RETRY: Duration = Duration::from_secs(1);
@@ -118,8 +117,6 @@ pub struct Server {
     handle: EngineHandle,
     accepting: JoinHandle<()>,
     stop: watch::Sender<bool>,
-    /// Where dialects listen on their own.
-    beside: Vec<(Dialect, SocketAddr)>,
     /// Its backups, and the task that takes them.
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
     /// Sends notes.
@@ -140,9 +137,8 @@ impl Server {
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let auth = gate(&settings)?;
         let tls = certificate(&settings, &auth)?;
+        let mut at = Listening::begin(&settings, &tls).await?;
         let http = settings.http;
-        let mut at =
-            listen(&settings.listen, settings.metrics_listen.as_ref(), &tls, &http).await?;
         let speaks_files = settings.dialects.contains(&Dialect::Files);
         let data = settings.data.clone();
         let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
@@ -184,7 +180,6 @@ impl Server {
             }
         });
         let workers = Workers::start(work).map_err(Error::Threads)?;
-        let beside = listen_beside(&settings.dialects, &app, &stopping).await?;
         let places = Places::new(http);
         let accepting =
             http::accept::serve(std::mem::take(&mut at.listeners), places, workers, stopping);
@@ -192,27 +187,27 @@ impl Server {
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics, audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
-        Ok(Self { at, engine, handle, accepting, stop, beside, backups, webhook, reloading, audit })
+        Ok(Self { at, engine, handle, accepting, stop, backups, webhook, reloading, audit })
     }
 
     /// Where it listens, in the order of the settings.
     pub fn listeners(&self) -> &[Listen] {
-        &self.at.listening
+        &self.at.http
     }
 
     /// Where it answers only `/metrics` and health checks.
     pub fn metrics_listener(&self) -> Option<&Listen> {
-        self.at.metrics_listening.as_ref()
+        self.at.beside(Use::Metrics)
     }
 
     /// The first place in the network where it listens, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.at.listening.iter().find_map(Listen::address)
+        self.at.http.iter().find_map(Listen::address)
     }
 
     /// Where a dialect listens on its own, if it does.
     pub fn listening(&self, dialect: Dialect) -> Option<SocketAddr> {
-        self.beside.iter().find(|(on, _)| *on == dialect).map(|(_, address)| *address)
+        self.at.beside(Use::Dialect(dialect)).and_then(Listen::address)
     }
 
     /// The engine, for those in the same process.
@@ -300,58 +295,6 @@ fn open_store(
     Ok(Box::new(SqliteStore::open(options).map_err(Error::Store)?))
 }
 
-/// What the server is known by, if anybody asks.
-fn certificate(settings: &Settings, auth: &Arc<Gate>) -> Result<Option<Arc<Tls>>, Error> {
-    let mut all = settings.listen.iter().chain(&settings.metrics_listen);
-    match &settings.tls {
-        Some(files) => Tls::load(files.clone(), auth.clone()).map(Some).map_err(Error::Tls),
-        None => match all.find(|listen| listen.is_tls()) {
-            Some(listen) => Err(Error::Tls(format!(
-                "--listen {listen} needs a certificate: --tls-cert-file and --tls-key-file"
-            ))),
-            None => Ok(None),
-        },
-    }
-}
-
-/// What is listened on.
-struct Listening {
-    /// Until somebody accepts.
-    listeners: Vec<Listener>,
-    listening: Vec<Listen>,
-    metrics_listening: Option<Listen>,
-}
-
-async fn listen(
-    all: &[Listen],
-    for_metrics: Option<&Listen>,
-    tls: &Option<Arc<Tls>>,
-    options: &http::Options,
-) -> Result<Listening, Error> {
-    let handshakes = Handshakes::new(options.handshakes_max);
-    let mut bound =
-        Listening { listeners: Vec::new(), listening: Vec::new(), metrics_listening: None };
-    for (listen, is_for_metrics) in
-        all.iter().map(|listen| (listen, false)).chain(for_metrics.map(|listen| (listen, true)))
-    {
-        let port = Port {
-            tls: tls.clone().filter(|_| listen.is_tls()),
-            unix_path: listen.unix_path().map(Into::into),
-            is_for_metrics,
-            handshakes: handshakes.clone(),
-        };
-        let cannot = |error| Error::Listen(listen.to_string(), error);
-        let (listener, listen) = Listener::bind(listen, port, options).await.map_err(cannot)?;
-        bound.listeners.push(listener);
-        if is_for_metrics {
-            bound.metrics_listening = Some(listen);
-        } else {
-            bound.listening.push(listen);
-        }
-    }
-    Ok(bound)
-}
-
 /// Looks at the auth file and the TLS files from time to time, and whenever what comes back is rung.
 fn keep_up(
     auth: Arc<Gate>,
@@ -404,22 +347,4 @@ async fn keep_trying(audit: Arc<Audit>) {
         tokio::time::sleep(AUDIT_RETRY).await;
         audit.retry();
     }
-}
-
-/// Has the dialects that have a listener of their own listen.
-async fn listen_beside(
-    dialects: &[Dialect],
-    app: &App,
-    stop: &watch::Receiver<bool>,
-) -> Result<Vec<(Dialect, SocketAddr)>, Error> {
-    let mut beside = Vec::new();
-    for dialect in dialects {
-        let Some(listener) = dialect.listener() else { continue };
-        let Some(address) = (listener.address)(&app.dialect) else { continue };
-        let cannot = |error| Error::Listen(address.to_string(), error);
-        let socket = TcpListener::bind(address).await.map_err(cannot)?;
-        beside.push((*dialect, socket.local_addr().map_err(cannot)?));
-        tokio::spawn(listener.run(socket, app.clone(), stop.clone()));
-    }
-    Ok(beside)
 }

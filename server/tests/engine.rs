@@ -392,3 +392,24 @@ async fn a_batch_ends_where_its_record_would_be_long() {
         assert!(is_granted(call.await));
     }
 }
+
+#[tokio::test]
+async fn what_is_asked_together_is_asked_in_order_or_not_at_all() {
+    use leasehold_server::auth::Permitted;
+    let world = start(Options { queue_max: 3, ..Options::default() });
+    let ask = |owner: &str| Permitted::unchecked(acquire(owner, NO_WAIT));
+    let mut together = world.handle.together();
+    let mut calls: Vec<_> = ["a", "b", "c"].map(|owner| together.ask(ask(owner))).into();
+    together.send();
+    assert!(is_granted(calls.remove(0).await));
+    for call in calls {
+        assert!(matches!(call.await, Ok(Err(Rejection::Held(_)))));
+    }
+    let mut together = world.handle.together();
+    let calls = ["a", "b", "c", "d"].map(|owner| together.ask(ask(owner)));
+    together.send();
+    for call in calls {
+        assert!(matches!(call.await, Err(Error::Overloaded)));
+    }
+    world.handle.together().send();
+}

@@ -9,6 +9,7 @@ mod naive;
 mod postgres;
 mod process;
 mod redis;
+mod resp;
 mod secured;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ pub(crate) use leasehold::{Leasehold, LeaseholdHttp2};
 pub(crate) use naive::Naive;
 pub(crate) use postgres::Rows;
 pub(crate) use redis::{Redis, Sync};
+pub(crate) use resp::Resp;
 pub(crate) use secured::{LeaseholdKey, LeaseholdTls};
 
 /// Roles this very program plays when it is started as a peer.

@@ -6,6 +6,7 @@ mod million;
 mod polling;
 mod rates;
 mod renew;
+mod resp;
 mod sustained;
 
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ impl Setting {
 type Run = fn(&Setting, &mut Report);
 
 /// By letter, as in docs/performance.md.
-pub(crate) const ALL: [(&str, Run); 7] = [
+pub(crate) const ALL: [(&str, Run); 8] = [
     ("a", rates::run),
     ("b", hot::run),
     ("c", renew::run),
@@ -55,4 +56,5 @@ pub(crate) const ALL: [(&str, Run); 7] = [
     ("e", polling::run),
     ("h", expiry::run),
     ("i", sustained::run),
+    ("j", resp::run),
 ];

@@ -23,7 +23,7 @@ pub(crate) fn run(setting: &Setting, report: &mut Report) {
         for (line, series) in lines.iter_mut().zip(&series) {
             line.rates.push(series.spread().median);
         }
-        add_table(report, n, &series);
+        add_table(report, &format!("(a) acquire + release, {n} connections"), &series);
         add_targets(report, n, &series);
     }
     progress.finish_and_clear();
@@ -69,7 +69,8 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
     all
 }
 
-fn add_table(report: &mut Report, n: usize, series: &[Series]) {
+/// A row for each, with how many times its rate ours is.
+pub(super) fn add_table(report: &mut Report, title: &str, series: &[Series]) {
     let ours = contest::named(series, "leasehold");
     let row = |series: &Series| {
         let (rate, ratio) = (series.spread(), ours.ratio(series));
@@ -92,8 +93,7 @@ fn add_table(report: &mut Report, n: usize, series: &[Series]) {
         "p99.9",
         "processor us/request",
     ];
-    let title = format!("(a) acquire + release, {n} connections");
-    report.table(&title, &columns, series.iter().map(row).collect());
+    report.table(title, &columns, series.iter().map(row).collect());
 }
 
 fn add_targets(report: &mut Report, n: usize, series: &[Series]) {

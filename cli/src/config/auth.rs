@@ -63,17 +63,17 @@ impl AuthArgs {
     }
 
     /// Says what would let strangers in.
-    pub(super) fn check(&self, listen: &[Listen]) -> Result<(), String> {
+    pub(super) fn check(&self, listening: &[(&str, Listen)]) -> Result<(), String> {
         if let Some(file) = &self.auth_file {
             auth::Policy::load(file)?;
         }
-        let open = listen.iter().find(|listen| !listen.is_local());
-        if let Some(listen) = open
+        let open = listening.iter().find(|(_, listen)| !listen.is_local());
+        if let Some((flag, listen)) = open
             && self.auth_file.is_none()
             && !self.insecure_no_auth
         {
             return Err(format!(
-                "--listen {listen} can be reached from other machines, and nobody would be asked who they are. \
+                "{flag} {listen} can be reached from other machines, and nobody would be asked who they are. \
                  Either have an auth file made (leasehold auth init --auth-file auth.toml) and give it with \
                  --auth-file, or let everybody do everything with --insecure-no-auth"
             ));

@@ -37,18 +37,24 @@ pub(super) struct TransportArgs {
 
 impl TransportArgs {
     /// Says which certificate is missing, or was given for nothing.
-    pub(super) fn check(&self, listen: &[Listen]) -> Result<(), String> {
-        let mut all = listen.iter().chain(&self.metrics_listen);
-        let tls = all.find(|listen| listen.is_tls());
+    pub(super) fn check(&self, listening: &[(&str, Listen)]) -> Result<(), String> {
+        let metrics = self.metrics_listen.iter().map(|listen| ("--metrics-listen", listen));
+        let mut all = listening.iter().map(|(flag, listen)| (*flag, listen)).chain(metrics);
+        let tls = all.find(|(_, listen)| listen.is_tls());
         match (&self.tls_cert_file, &self.tls_key_file, tls) {
             (Some(_), None, _) => Err("--tls-cert-file needs --tls-key-file".into()),
             (None, Some(_), _) => Err("--tls-key-file needs --tls-cert-file".into()),
-            (None, None, Some(listen)) => Err(format!(
-                "--listen {listen} needs a certificate: --tls-cert-file and --tls-key-file"
-            )),
-            (Some(_), Some(_), None) => {
-                Err("--tls-cert-file is given, but no --listen begins with https://".into())
+            (None, None, Some(("--redis-listen", _))) => {
+                Err("--redis-tls needs a certificate: --tls-cert-file and --tls-key-file".into())
             }
+            (None, None, Some((flag, listen))) => Err(format!(
+                "{flag} {listen} needs a certificate: --tls-cert-file and --tls-key-file"
+            )),
+            (Some(_), Some(_), None) => Err(
+                "--tls-cert-file is given, but no --listen begins with https:// and there is no \
+                     --redis-tls"
+                    .into(),
+            ),
             (Some(_), Some(_), Some(_)) => self.files().iter().try_for_each(TlsFiles::check),
             (None, None, None) => Ok(()),
         }

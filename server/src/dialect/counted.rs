@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::door::Arrival;
 use crate::http::forwarded;
 
@@ -18,10 +19,14 @@ pub(super) struct Counted(pub(super) Option<leasehold_core::Peer>);
 impl Counted {
     /// Behind a trusted proxy, whoever it says it speaks for.
     pub(super) fn by(app: &App, arrival: &Arrival, headers: &HeaderMap) -> Self {
-        // Whoever proves who they are is counted by that, wherever they ask from.
-        let peer = arrival.caller.principal().is_anonymous().then_some(arrival.peer);
-        let address = peer.map(|peer| forwarded::client(headers, peer, &app.http.trusted_proxies));
-        Self(address.map(number))
+        Self::from(&arrival.caller, || {
+            forwarded::client(headers, arrival.peer, &app.http.trusted_proxies)
+        })
+    }
+
+    /// Whoever proves who they are is counted by that, wherever they ask from.
+    pub(super) fn from(caller: &Caller, address: impl FnOnce() -> IpAddr) -> Self {
+        Self(caller.principal().is_anonymous().then(|| number(address())))
     }
 
     pub(super) fn of(app: &App, parts: &Parts) -> Self {

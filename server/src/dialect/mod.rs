@@ -14,6 +14,7 @@ pub mod native;
 mod owner;
 mod path;
 mod query;
+pub mod redis;
 mod rejection;
 pub mod sticky;
 #[cfg(test)]
@@ -113,6 +114,8 @@ dialects! {
     Sticky: sticky, "lock", 3;
     /// Files with locks.
     Files: files, "files", 4;
+    /// Lock clients of Redis.
+    Redis: redis, "redis", 5;
     /// Shows that a folder and a line are all a dialect takes.
     #[cfg(test)]
     Toy: toy, "toy", 255;

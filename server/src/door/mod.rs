@@ -71,6 +71,11 @@ impl Door {
         Self(Arc::new(Inner { app, router, speaks_native, recorder, ids: Ids::new(), anonymous }))
     }
 
+    /// What is behind it.
+    pub(crate) fn app(&self) -> &App {
+        &self.0.app
+    }
+
     /// The answer to one request.
     pub async fn answer<B>(&self, visitor: Visitor, request: Request<B>) -> Answer
     where

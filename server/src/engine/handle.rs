@@ -15,7 +15,7 @@ use super::ask::Ask;
 use super::event::{Bell, Cursor, Event, EventId, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Error, Ticket};
-use super::rounds::{Lead, Refused};
+use super::rounds::{Bell as RoundsBell, Lead, Refused};
 use super::shared::{Gone, Shared};
 use super::writer::Writer;
 use crate::auth::Permitted;
@@ -191,32 +191,80 @@ impl EngineHandle {
 
     /// Asks something. Who waits for a lock is answered when the wait is over; dropping the future is going away.
     pub fn ask<A: Ask>(&self, ask: Permitted<A>) -> Call<A> {
+        let (asked, mut call) = self.prepare(ask);
+        let op = Op::of(&asked.question);
+        let refused = self.0.shared.inbox.ask(asked, self.flusher());
+        call.refused = refused.err().map(|refused| self.refused(refused, op));
+        call
+    }
+
+    /// Several questions that are to be in one batch: see [`Together`].
+    pub fn together(&self) -> Together<'_> {
+        Together { handle: self, asked: Vec::new() }
+    }
+
+    /// A question ready to be asked, and where its answer will be.
+    fn prepare<A: Ask>(&self, ask: Permitted<A>) -> (message::Asked, Call<A>) {
         let (ask, asker) = ask.into_parts();
-        let question = ask.into_question();
-        let (op, ticket) = (Op::of(&question), self.0.shared.ticket());
+        let (question, ticket) = (ask.into_question(), self.0.shared.ticket());
         let (sender, receiver) = oneshot::channel();
-        let (worker, flusher) = match &self.0.worker {
-            Some((worker, desk)) => (Some(*worker), Some(&desk.flusher)),
-            None => (None, None),
-        };
-        let reply_to = ReplyTo { sender, worker };
+        let reply_to =
+            ReplyTo { sender, worker: self.0.worker.as_ref().map(|(worker, _)| *worker) };
         let asked = message::Asked { question, asker, ticket, reply_to, sent_at: Instant::now() };
-        let refused = match self.0.shared.inbox.ask(asked, flusher) {
-            Ok(()) => None,
-            Err(Refused::Full) => {
+        let (handle, answer) = (self.clone(), PhantomData);
+        (asked, Call { receiver, ticket, refused: None, handle, is_done: false, answer })
+    }
+
+    fn flusher(&self) -> Option<&RoundsBell> {
+        self.0.worker.as_ref().map(|(_, desk)| &desk.flusher)
+    }
+
+    fn refused(&self, refused: Refused, op: Option<Op>) -> Error {
+        match refused {
+            Refused::Full => {
                 self.0.metrics.overloaded(op);
-                Some(Error::Overloaded)
+                Error::Overloaded
             }
-            Err(Refused::Closed) => Some(Error::Stopping),
-        };
-        let handle = self.clone();
-        Call { receiver, ticket, refused, handle, is_done: false, answer: PhantomData }
+            Refused::Closed => Error::Stopping,
+        }
     }
 
     /// The same on nobody's word but the process's own: for tests and the simulation.
     #[doc(hidden)]
     pub fn ask_unchecked<A: Ask>(&self, ask: A) -> Call<A> {
         self.ask(Permitted::unchecked(ask))
+    }
+}
+
+/// Questions that are asked together: they are applied in order and made durable by one commit, unless there are more of
+/// them than a batch has room for. Nothing is asked before [`Self::send`].
+#[must_use = "nothing is asked before they are sent"]
+pub struct Together<'a> {
+    handle: &'a EngineHandle,
+    asked: Vec<message::Asked>,
+}
+
+impl Together<'_> {
+    /// One more.
+    pub fn ask<A: Ask>(&mut self, ask: Permitted<A>) -> Call<A> {
+        let (asked, call) = self.handle.prepare(ask);
+        self.asked.push(asked);
+        call
+    }
+
+    /// Asks all of them, or if there is no room for all, none.
+    pub fn send(self) {
+        let Self { handle, mut asked } = self;
+        if asked.is_empty() {
+            return;
+        }
+        let sent = handle.0.shared.inbox.ask_all(&mut asked, handle.flusher());
+        if let Err(refused) = sent {
+            for asked in asked {
+                let error = handle.refused(refused, Op::of(&asked.question));
+                asked.reply_to.tell(Err(error));
+            }
+        }
     }
 }
 

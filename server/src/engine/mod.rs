@@ -33,7 +33,7 @@ use leasehold_core::{Limits, Resume};
 pub use ask::{Ask, Enqueue, Enqueued, Granted, Take, WaitFor, WaitForAll, Waited, WaitedAll};
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
-pub use handle::{Call, EngineHandle};
+pub use handle::{Call, EngineHandle, Together};
 pub use mailbox::Mailbox;
 pub use message::Error;
 pub use operator::{ListHoldings, ListSessions, ReadMaintenance};

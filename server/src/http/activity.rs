@@ -76,12 +76,20 @@ impl Activity {
         stream: Option<StreamPlace>,
     ) -> (InProgress, Arriving<B>) {
         let now_ms = self.now_ms();
+        (self.enter(now_ms, stream), Arriving::new(body, self, now_ms))
+    }
+
+    /// The same of something that has come whole.
+    pub(super) fn begin_whole(self: &Arc<Self>) -> InProgress {
+        self.enter(self.now_ms(), None)
+    }
+
+    fn enter(self: &Arc<Self>, now_ms: u64, stream: Option<StreamPlace>) -> InProgress {
         self.n_requests.fetch_add(1, Relaxed);
         if self.n_waiting.fetch_add(1, Relaxed) == 0 {
             self.waiting_since_ms.store(now_ms, Relaxed);
         }
-        let in_progress = InProgress { activity: self.clone(), is_waiting: true, _stream: stream };
-        (in_progress, Arriving::new(body, self, now_ms))
+        InProgress { activity: self.clone(), is_waiting: true, _stream: stream }
     }
 
     pub(super) fn doing(&self) -> Doing {

@@ -129,7 +129,7 @@ async fn ending(
 }
 
 /// Returns when the CA by which clients are let in is another than at the handshake.
-async fn distrusted(ca_version: Option<watch::Receiver<u64>>) {
+pub(super) async fn distrusted(ca_version: Option<watch::Receiver<u64>>) {
     if let Some(mut version) = ca_version
         && version.changed().await.is_ok()
     {
@@ -206,7 +206,7 @@ async fn gone(wire: &Wire, activity: &Activity) {
 }
 
 /// Returns when the connection has gone without a request for longer than it may.
-async fn idle_too_long(activity: &Activity, options: &Options, is_restricted: bool) {
+pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_restricted: bool) {
     let Options { header_timeout, idle_timeout, restricted_timeout, .. } = *options;
     loop {
         let next_look = match activity.doing() {

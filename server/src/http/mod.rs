@@ -7,6 +7,7 @@ pub(crate) mod answers;
 mod aside;
 pub(crate) mod body;
 mod connection;
+mod conversation;
 pub(crate) mod forwarded;
 pub(crate) mod handshakes;
 mod line;
@@ -25,6 +26,7 @@ mod wire;
 pub(crate) mod worker;
 
 pub(crate) use answer::json;
+pub use conversation::Conversation;
 pub use forwarded::parse_network;
 pub use ipnet::IpNet;
 pub use listen::Listen;

@@ -15,6 +15,7 @@ use super::places::Place;
 use super::proxy_header;
 use super::tls::{self, Tls};
 use super::wire::Wire;
+use crate::dialect;
 use crate::door::{Link, Peer, Visitor};
 
 /// A listener, as its connections know it.
@@ -27,6 +28,8 @@ pub(crate) struct Port {
     pub(crate) is_for_metrics: bool,
     /// Those under way, of all listeners.
     pub(crate) handshakes: Arc<Handshakes>,
+    /// The dialect that is spoken there; `None`: HTTP.
+    pub(crate) dialect: Option<dialect::Listener>,
 }
 
 /// A connection that can be spoken over.

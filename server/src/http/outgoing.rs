@@ -37,8 +37,8 @@ struct Grant {
 enum Accepted {
     /// HTTP/1 has one answer at a time in its buffer, and has the next flush only after all of it was written.
     Flushed,
-    /// HTTP/2 mixes answers with others. There the client may know once so many bytes were accepted in total: those
-    /// before it was handed over, and as many as it takes at least.
+    /// HTTP/2 mixes answers with others, and pipelines have several at once. There the client may know once so many bytes
+    /// were accepted in total: those before it was handed over, and as many as it takes at least.
     Counted(u64),
 }
 
@@ -50,6 +50,16 @@ impl Outgoing {
         } else {
             Accepted::Flushed
         };
+        self.add(undelivered, accepted);
+    }
+
+    /// An answer that grants something ends so many bytes after all that were accepted until now: for protocols that
+    /// write several answers at once, one after the other.
+    pub(super) fn hand_over_up_to(&self, undelivered: Undelivered, n_bytes: u64) {
+        self.add(undelivered, Accepted::Counted(self.n_accepted.load(Relaxed) + n_bytes));
+    }
+
+    fn add(&self, undelivered: Undelivered, accepted: Accepted) {
         let mut grants = self.grants();
         if grants.is_over {
             return;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Options;
 use super::connection;
+use super::conversation;
 use super::opening::Port;
 use super::places::Place;
 use super::socket::Unserved;
@@ -128,7 +129,12 @@ async fn serve_one(
         _ = stop.wait_for(|stop| *stop) => return,
     };
     match opened {
-        Ok((opened, place)) => connection::serve(opened, place, door, options, stop).await,
+        Ok((opened, place)) => match port.dialect {
+            None => connection::serve(opened, place, door, options, stop).await,
+            Some(dialect) => {
+                conversation::serve(opened, place, door.app().clone(), dialect, stop).await
+            }
+        },
         Err(why) => {
             metrics.count_unopened(why.reason());
             tracing::debug!(%peer, %why, "a connection ended before its first request");

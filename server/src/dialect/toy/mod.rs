@@ -4,25 +4,27 @@
 pub(super) mod contract;
 mod tests;
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use bytes::BytesMut;
 
 use super::Listener;
+use super::listener::Serving;
 use crate::app::App;
+use crate::http::{Conversation, Listen};
 
 pub(super) const WORDS: &[&str] = &["toy"];
 
-pub(super) const LISTENER: Option<Listener> =
-    Some(Listener { address: |options| options.toy.listen, serve: converse });
+pub(super) const LISTENER: Option<Listener> = Some(Listener {
+    address: |options| options.toy.listen.map(Listen::Http),
+    idle_timeout: |_| None,
+    serve: converse,
+});
 
 /// What it can be told.
 #[derive(Clone, Debug, Default)]
@@ -44,15 +46,17 @@ async fn greet(State(app): State<App>, method: Method) -> Response {
     }
 }
 
-fn converse(app: App, stream: TcpStream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+fn converse(app: App, mut conversation: Conversation) -> Serving {
     Box::pin(async move {
-        let mut stream = BufReader::new(stream);
-        let mut name = String::new();
-        // Whoever goes away in the middle is of no interest.
-        if stream.read_line(&mut name).await.is_ok() {
-            let greeting = format!("{}, {name}", app.dialect.toy.greeting);
-            let _ = stream.write_all(greeting.as_bytes()).await;
+        let mut name = BytesMut::new();
+        while !name.ends_with(b"\n") {
+            // Whoever goes away in the middle is of no interest.
+            if !conversation.hear(&mut name).await {
+                return;
+            }
         }
+        let greeting = format!("{}, {}", app.dialect.toy.greeting, String::from_utf8_lossy(&name));
+        conversation.say(greeting.as_bytes(), Vec::new()).await;
     })
 }
 

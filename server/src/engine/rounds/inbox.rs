@@ -24,7 +24,7 @@ struct Asks<A> {
 }
 
 /// Why something cannot be asked.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     Full,
     Closed,
@@ -54,12 +54,35 @@ impl<A> Inbox<A> {
         let n_asked = asks.list.len();
         self.n_asked.store(n_asked, Relaxed);
         drop(asks);
+        self.wake(n_asked - 1, n_asked, flusher);
+        Ok(())
+    }
+
+    /// Asks all of these or none, leaving an empty list: they are in one round, unless a full batch was asked before.
+    pub(crate) fn ask_all(&self, all: &mut Vec<A>, flusher: Option<&Bell>) -> Result<(), Refused> {
+        let mut asks = lock(&self.asks);
+        if asks.is_closed {
+            return Err(Refused::Closed);
+        }
+        let n_before = asks.list.len();
+        if n_before + all.len() > self.n_asked_max {
+            return Err(Refused::Full);
+        }
+        asks.list.append(all);
+        let n_asked = asks.list.len();
+        self.n_asked.store(n_asked, Relaxed);
+        drop(asks);
+        self.wake(n_before, n_asked, flusher);
+        Ok(())
+    }
+
+    fn wake(&self, n_before: usize, n_asked: usize, flusher: Option<&Bell>) {
+        let is_at_once = n_before < self.n_at_once && self.n_at_once <= n_asked;
         match flusher {
             Some(_) if mutant!(AskWithoutWaking) => {}
-            Some(flusher) if n_asked != self.n_at_once => flusher.ring(),
+            Some(flusher) if !is_at_once => flusher.ring(),
             _ => self.engine.ring(),
         }
-        Ok(())
     }
 
     /// The oldest, up to so many, into an empty list. The room it has is made use of again.

@@ -1,0 +1,87 @@
+//! Settings of the listener for lock clients of Redis.
+
+use std::net::SocketAddr;
+
+use clap::Args as ClapArgs;
+use leasehold_server::dialect::redis;
+use leasehold_server::http::Listen;
+
+use crate::duration::DurationArg;
+
+/// A script takes some hundred bytes, and so does a key; with less than this clients cannot begin.
+const COMMAND_BYTES_MIN: usize = 1024;
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Redis clients")]
+pub(super) struct RedisArgs {
+    /// Where lock clients of Redis are answered, such as 127.0.0.1:6379. Unless said: nowhere.
+    #[arg(long, env = "LEASEHOLD_REDIS_LISTEN")]
+    redis_listen: Option<SocketAddr>,
+    /// Encrypt that listener, with the certificate of --tls-cert-file.
+    #[arg(long, env = "LEASEHOLD_REDIS_TLS", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    redis_tls: bool,
+    /// The namespace of database 0. That of database 3 is this, followed by -3.
+    #[arg(long, env = "LEASEHOLD_REDIS_NAMESPACE", default_value = "redis")]
+    redis_namespace: String,
+    /// How many databases there are.
+    #[arg(long, env = "LEASEHOLD_REDIS_DATABASES", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    redis_databases: u32,
+    /// Largest command, in bytes.
+    #[arg(long, env = "LEASEHOLD_REDIS_COMMAND_BYTES_MAX", default_value_t = 65_536)]
+    redis_command_bytes_max: usize,
+    /// Most commands of one connection that are applied at once; more wait until these are answered.
+    #[arg(long, env = "LEASEHOLD_REDIS_PIPELINE_MAX", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    redis_pipeline_max: u32,
+    /// How long a client may be silent; 0: as long as it is connected.
+    #[arg(long, env = "LEASEHOLD_REDIS_IDLE_TIMEOUT", default_value = "0s")]
+    redis_idle_timeout: DurationArg,
+}
+
+impl RedisArgs {
+    /// Says what would not work.
+    pub(super) fn check(
+        &self,
+        namespace_bytes_max: usize,
+        pending_max: usize,
+    ) -> Result<(), String> {
+        if self.redis_tls && self.redis_listen.is_none() {
+            return Err("--redis-tls is given, but no --redis-listen".into());
+        }
+        let longest = format!("{}-{}", self.redis_namespace, self.redis_databases).len();
+        if self.redis_namespace.is_empty() || longest > namespace_bytes_max {
+            return Err("--redis-namespace: is empty or too long".into());
+        }
+        if self.redis_command_bytes_max < COMMAND_BYTES_MIN {
+            let n = self.redis_command_bytes_max;
+            return Err(format!(
+                "--redis-command-bytes-max: is {n}, but must be at least {COMMAND_BYTES_MIN}"
+            ));
+        }
+        if self.redis_pipeline_max as usize > pending_max {
+            return Err(format!("--redis-pipeline-max is more than --pending-max, {pending_max}"));
+        }
+        Ok(())
+    }
+
+    /// Where it listens, if it does.
+    pub(super) fn listen(&self) -> Option<Listen> {
+        let listen = if self.redis_tls { Listen::Https } else { Listen::Http };
+        self.redis_listen.map(listen)
+    }
+
+    pub(super) fn options(&self) -> redis::Options {
+        let idle_timeout = self.redis_idle_timeout.0;
+        redis::Options {
+            listen: self.redis_listen,
+            tls: self.redis_tls,
+            namespace: self.redis_namespace.as_str().into(),
+            databases: self.redis_databases,
+            command_bytes_max: self.redis_command_bytes_max,
+            pipeline_max: self.redis_pipeline_max as usize,
+            idle_timeout: (!idle_timeout.is_zero()).then_some(idle_timeout),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! One connection: requests in, answers out, in their order. What arrived together is asked together.
+
+use super::command::{self, Client, Command};
+use super::frame::{Reader, Request, Wrong};
+use super::lock::{Asked, Asking, Refusal};
+use super::party::{self, Party};
+use super::reply::Reply;
+use super::turn;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::engine::{Together, Undelivered};
+use crate::http::Conversation;
+
+/// What is about to be sent.
+#[derive(Default)]
+struct Said {
+    text: String,
+    /// What is granted by the text up to there.
+    grants: Vec<(usize, Undelivered)>,
+}
+
+/// Answers until one of the two has enough.
+pub(super) async fn converse(app: App, mut conversation: Conversation) {
+    let mut reader = Reader::new(app.dialect.redis.command_bytes_max);
+    let pipeline_max = app.dialect.redis.pipeline_max;
+    let mut party = Party::new(app, conversation.visitor().clone()).await;
+    loop {
+        let (requests, wrong) = read(&mut reader, pipeline_max);
+        if requests.is_empty() && wrong.is_none() {
+            if !conversation.hear(&mut reader.buffer).await {
+                return;
+            }
+            continue;
+        }
+        let mut said = Said::default();
+        answer(&mut party, &requests, &mut said).await;
+        let is_wrong = wrong.is_some();
+        if let Some(wrong) = wrong.filter(|_| !party.is_over) {
+            Reply::Error(wrong.to_string()).write(party.protocol, &mut said.text);
+        }
+        let is_heard = conversation.say(said.text.as_bytes(), said.grants).await;
+        if !is_heard || is_wrong || party.is_over {
+            return;
+        }
+    }
+}
+
+/// The requests that have come whole, as many as are seen to at once; and what is wrong with what follows.
+fn read(reader: &mut Reader, n_max: usize) -> (Vec<Request>, Option<Wrong>) {
+    let mut requests = Vec::new();
+    while requests.len() < n_max {
+        match reader.next_request() {
+            Ok(Some(request)) => requests.push(request),
+            Ok(None) => break,
+            Err(wrong) => return (requests, Some(wrong)),
+        }
+    }
+    (requests, None)
+}
+
+/// Answers requests in their order.
+async fn answer(party: &mut Party, requests: &[Request], said: &mut Said) {
+    let engine = party.app.engine.clone();
+    let mut asked = Vec::with_capacity(requests.len());
+    let mut together = engine.together();
+    for request in requests {
+        let words: Result<Vec<_>, _> = request.words().map(str::from_utf8).collect();
+        let (name, parsed) = match &words {
+            Ok(words) => (command::name(words), Command::parse(words)),
+            Err(_) => (command::OTHER, Err(Reply::error("keys and values must be UTF-8 here"))),
+        };
+        let told = match parsed {
+            Err(reply) => Asked::Told(reply),
+            Ok(command) if command.takes_turn() => {
+                together.send();
+                settle(party, &mut asked, said).await;
+                let reply = alone(party, name, command).await;
+                together = engine.together();
+                Asked::Told(reply)
+            }
+            Ok(command) => ask(party, name, command, &mut together),
+        };
+        asked.push((name, told));
+        if party.is_over {
+            break;
+        }
+    }
+    together.send();
+    settle(party, &mut asked, said).await;
+}
+
+/// Waits for the answers to what was asked, and adds them to what is said.
+async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mut Said) {
+    for (name, asked) in asked.drain(..) {
+        let (reply, undelivered) = asked.answer(party).await;
+        reply.write(party.protocol, &mut said.text);
+        let (peer, is_error) = (party.visitor.peer, reply.is_error());
+        party.app.metrics.count_redis(name, is_error);
+        tracing::debug!(command = name, is_error, %peer, "answered");
+        said.grants.extend(undelivered.map(|undelivered| (said.text.len(), undelivered)));
+    }
+}
+
+/// Who asks, if they may ask this at all.
+fn admit(party: &Party, name: &'static str, command: &Command<'_>) -> Result<Caller, Reply> {
+    let app = &party.app;
+    let caller = party.caller().map_err(|denied| party.refuse(None, name, denied))?;
+    let refuse = |denied| party.refuse(Some(&caller), name, denied);
+    caller.check_known().map_err(refuse)?;
+    let taken = app.auth.take_request(&caller, || party.address(), app.engine.now());
+    if command.is_vital() {
+        return Ok(caller);
+    }
+    taken.map_err(refuse)?;
+    if party.visitor.is_restricted {
+        return Err(Reply::error(format_args!(
+            "max number of clients reached: {} in total (connections-max), {} from one address \
+             (connections-per-peer-max). Only what extends or releases a lock is answered on this connection",
+            app.http.connections_max, app.http.connections_per_peer_max
+        )));
+    }
+    Ok(caller)
+}
+
+/// What is told at once, or asked of the engine.
+fn ask(
+    party: &mut Party,
+    name: &'static str,
+    command: Command<'_>,
+    together: &mut Together<'_>,
+) -> Asked {
+    if command == Command::Quit {
+        party.is_over = true;
+        return Asked::Told(Reply::OK);
+    }
+    let caller = match admit(party, name, &command) {
+        Ok(caller) => caller,
+        Err(reply) => return Asked::Told(reply),
+    };
+    let told = match command {
+        Command::Ping(None) => Reply::Status("PONG"),
+        Command::Ping(Some(text)) => Reply::Text(text.into()),
+        Command::Select(database) => party.select(database),
+        Command::Client(Client::Told) => Reply::OK,
+        Command::Client(Client::Id) => party.id(),
+        Command::Client(Client::Name) => Reply::Nil,
+        Command::Info => party::info(),
+        Command::Load(sha) => Reply::Text(sha.into()),
+        Command::Known(each) => {
+            Reply::Array(each.into_iter().map(|known| Reply::Integer(known.into())).collect())
+        }
+        command => {
+            let asking = Asking { party, caller: &caller, together };
+            return asking
+                .ask(command)
+                .unwrap_or_else(|refusal| Asked::Told(refused(party, &caller, name, refusal)));
+        }
+    };
+    Asked::Told(told)
+}
+
+/// What is asked while nothing else is.
+async fn alone(party: &mut Party, name: &'static str, command: Command<'_>) -> Reply {
+    match command {
+        Command::Auth(password) => return party.authenticate(password).await,
+        Command::Hello(protocol, password @ Some(_)) => {
+            return party.greet(protocol, password).await;
+        }
+        _ => {}
+    }
+    let caller = match admit(party, name, &command) {
+        Ok(caller) => caller,
+        Err(reply) => return reply,
+    };
+    match command {
+        Command::Hello(protocol, None) => party.greet(protocol, None).await,
+        command => match turn::take(party, &caller, command).await {
+            Ok(reply) => reply,
+            Err(refusal) => refused(party, &caller, name, refusal),
+        },
+    }
+}
+
+fn refused(party: &Party, caller: &Caller, name: &'static str, refusal: Refusal) -> Reply {
+    match refusal {
+        Refusal::Wrong(reply) => reply,
+        Refusal::Denied(denied) => party.refuse(Some(caller), name, denied),
+    }
+}

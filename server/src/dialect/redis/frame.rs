@@ -1,0 +1,220 @@
+//! Requests of RESP: arrays of bulk strings, as every client sends them. A small parser of our own, because a server needs no
+//! more of the protocol, and must not take more bytes than it was told.
+//!
+//! Inline commands (a line of words) are no requests here: a web page could send those.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+
+/// The longest head of an array or a bulk string: a sign, a number, and the end of the line.
+const HEAD_BYTES_MAX: usize = 16;
+
+/// Takes requests out of what comes, however it is cut into pieces. Nothing is looked at twice.
+#[derive(Debug)]
+pub struct Reader {
+    /// What came and is no request yet.
+    pub buffer: BytesMut,
+    bytes_max: usize,
+    /// Up to here it is understood.
+    at: usize,
+    /// How many words the request has, once that is known.
+    n_words: Option<usize>,
+    words: Vec<Range<usize>>,
+    /// How long the next word is, once that is known.
+    next: Option<usize>,
+}
+
+/// A request: a command and what it is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    bytes: Bytes,
+    words: Vec<Range<usize>>,
+}
+
+impl Request {
+    /// Its words.
+    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.words.iter().map(|word| &self.bytes[word.clone()])
+    }
+}
+
+/// What came is no request, and nothing after it can be understood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wrong(String);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ERR Protocol error: {}", self.0)
+    }
+}
+
+impl Reader {
+    /// One that takes no request of more than so many bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        let (buffer, words) = (BytesMut::new(), Vec::new());
+        Self { buffer, bytes_max, at: 0, n_words: None, words, next: None }
+    }
+
+    /// The next request that has come whole.
+    pub fn next_request(&mut self) -> Result<Option<Request>, Wrong> {
+        loop {
+            let Some(n_words) = self.n_words else {
+                let Some(n) = self.head(b'*', "an array of bulk strings")? else { return Ok(None) };
+                // An array of nothing asks for nothing.
+                self.n_words = usize::try_from(n).ok().filter(|n| *n > 0);
+                match self.n_words {
+                    // Each word takes some bytes, if only its head.
+                    Some(n) if n > self.bytes_max => return Err(self.too_long()),
+                    Some(_) => {}
+                    None => self.take(),
+                }
+                continue;
+            };
+            if self.words.len() == n_words {
+                let words = std::mem::take(&mut self.words);
+                let bytes = self.buffer.split_to(self.at).freeze();
+                (self.at, self.n_words) = (0, None);
+                return Ok(Some(Request { bytes, words }));
+            }
+            if !self.next_word()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Has the next word come?
+    fn next_word(&mut self) -> Result<bool, Wrong> {
+        let length = match self.next {
+            Some(length) => length,
+            None => {
+                let Some(n) = self.head(b'$', "a bulk string")? else { return Ok(false) };
+                let negative = |_| Wrong(format!("a bulk string cannot have {n} bytes"));
+                *self.next.insert(usize::try_from(n).map_err(negative)?)
+            }
+        };
+        if self.at.saturating_add(length) > self.bytes_max {
+            return Err(self.too_long());
+        }
+        let end = self.at + length;
+        let Some(ending) = self.buffer.get(end..end + 2) else { return Ok(false) };
+        if ending != b"\r\n" {
+            return Err(Wrong("a bulk string is longer than it says".into()));
+        }
+        self.words.push(self.at..end);
+        (self.at, self.next) = (end + 2, None);
+        Ok(true)
+    }
+
+    /// The number in the head of what is next, if all of it has come.
+    fn head(&mut self, sign: u8, what: &str) -> Result<Option<i64>, Wrong> {
+        let rest = &self.buffer[self.at..];
+        match rest.first() {
+            None => return Ok(None),
+            Some(first) if *first == sign => {}
+            Some(first) => {
+                let (sign, first) = (char::from(sign), first.escape_ascii());
+                return Err(Wrong(format!("expected '{sign}' ({what}), got '{first}'")));
+            }
+        }
+        let Some(end) = rest.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n') else {
+            return if rest.len() < HEAD_BYTES_MAX { Ok(None) } else { Err(no_number()) };
+        };
+        let digits = rest[1..end].strip_suffix(b"\r").and_then(|line| str::from_utf8(line).ok());
+        let digits = digits.filter(|digits| !digits.starts_with('+'));
+        let number = digits.and_then(|digits| digits.parse().ok()).ok_or_else(no_number)?;
+        self.at += end + 1;
+        if self.at > self.bytes_max {
+            return Err(self.too_long());
+        }
+        Ok(Some(number))
+    }
+
+    fn take(&mut self) {
+        drop(self.buffer.split_to(self.at));
+        self.at = 0;
+    }
+
+    fn too_long(&self) -> Wrong {
+        Wrong(format!("a command may have {} bytes (redis-command-bytes-max)", self.bytes_max))
+    }
+}
+
+fn no_number() -> Wrong {
+    Wrong("the length of an array or a bulk string is not a number".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES_MAX: usize = 64;
+
+    /// What is read of bytes that come in pieces of this size.
+    fn read(bytes: &[u8], piece: usize) -> (Vec<Vec<String>>, Option<String>) {
+        let (mut reader, mut requests) = (Reader::new(BYTES_MAX), Vec::new());
+        for piece in bytes.chunks(piece) {
+            reader.buffer.extend_from_slice(piece);
+            loop {
+                match reader.next_request() {
+                    Ok(None) => break,
+                    Ok(Some(request)) => {
+                        let text = |word| String::from_utf8_lossy(word).into_owned();
+                        requests.push(request.words().map(text).collect());
+                    }
+                    Err(wrong) => return (requests, Some(wrong.to_string())),
+                }
+            }
+        }
+        (requests, None)
+    }
+
+    #[track_caller]
+    fn check(bytes: &str, expected: &[&[&str]], wrong: Option<&str>) {
+        for piece in 1..=bytes.len() {
+            let (requests, why) = read(bytes.as_bytes(), piece);
+            assert_eq!(requests, expected, "in pieces of {piece}");
+            assert_eq!(why.as_deref(), wrong, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn requests_are_read_however_they_are_cut() {
+        check("*1\r\n$4\r\nPING\r\n", &[&["PING"]], None);
+        check(
+            "*2\r\n$3\r\nGET\r\n$0\r\n\r\n*1\r\n$2\r\n\r\n\r\n",
+            &[&["GET", ""], &["\r\n"]],
+            None,
+        );
+        check("*0\r\n*-1\r\n*1\r\n$1\r\na\r\n*1\r\n$5\r\nun", &[&["a"]], None);
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_and_ends_it() {
+        let number = "ERR Protocol error: the length of an array or a bulk string is not a number";
+        check("*x\r\n", &[], Some(number));
+        check("*+1\r\n", &[], Some(number));
+        check("*1\n$1\r\na\r\n", &[], Some(number));
+        check("*1111111111111111111111\r\n", &[], Some(number));
+        let inline = "ERR Protocol error: expected '*' (an array of bulk strings), got 'P'";
+        check("PING\r\n", &[], Some(inline));
+        let bulk = "ERR Protocol error: expected '$' (a bulk string), got ':'";
+        check("*1\r\n$1\r\na\r\n*1\r\n:1\r\n", &[&["a"]], Some(bulk));
+        let longer = "ERR Protocol error: a bulk string is longer than it says";
+        check("*1\r\n$1\r\nabc\r\n", &[], Some(longer));
+        let negative = "ERR Protocol error: a bulk string cannot have -1 bytes";
+        check("*1\r\n$-1\r\n", &[], Some(negative));
+    }
+
+    #[test]
+    fn a_request_has_only_so_many_bytes() {
+        let long = "ERR Protocol error: a command may have 64 bytes (redis-command-bytes-max)";
+        check("*1\r\n$57\r\n", &[], Some(long));
+        check("*65\r\n", &[], Some(long));
+        check("*2\r\n$50\r\n", &[], None);
+        check(&format!("*20\r\n{}", "$0\r\n\r\n".repeat(20)), &[], Some(long));
+        let just = format!("*1\r\n$55\r\n{}\r\n", "a".repeat(55));
+        assert_eq!(read(just.as_bytes(), 7).1, None);
+    }
+}

@@ -1,0 +1,381 @@
+//! Commands about locks: each is one question to the engine, and its answer is told in the words of Redis.
+
+use leasehold_core::{
+    Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
+    Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Secret, Span, Target, Timestamp,
+};
+
+use super::command::{Command, lasting};
+use super::party::Party;
+use super::refusal::is_no;
+use super::reply::Reply;
+use super::script::Script;
+use crate::auth::{Caller, Denied};
+use crate::dialect::counted::Counted;
+use crate::dialect::{Dialect, name_of, owner};
+use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};
+
+/// What is kept with a lease that somebody deleted without being its owner.
+const DELETED: &str = "deleted by DEL through the redis dialect";
+
+/// Why a command is not asked.
+pub(super) enum Refusal {
+    /// It makes no sense.
+    Wrong(Reply),
+    /// Somebody may not.
+    Denied(Denied),
+}
+
+impl From<Reply> for Refusal {
+    fn from(reply: Reply) -> Self {
+        Refusal::Wrong(reply)
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        Refusal::Wrong(rejection.into())
+    }
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        Refusal::Denied(denied)
+    }
+}
+
+/// A question on its way, and how its answer is told.
+pub(super) enum Asked {
+    /// There was nothing to ask.
+    Told(Reply),
+    /// What is told if it was granted, and what if not.
+    Taken(Call<Take>, Reply, Reply),
+    TakenAll(Call<WaitForAll>, i64),
+    Renewed(Call<Renew>),
+    RenewedAll(Call<RenewAll>, i64),
+    Released(Call<Release>),
+    ReleasedAll(Call<ReleaseAll>),
+    Looked(Call<ReadLock>, Look),
+    Counted(Vec<Call<ReadLock>>),
+    Revoked(Vec<Call<Revoke>>),
+}
+
+/// What is looked for.
+pub(super) enum Look {
+    Value,
+    /// How long it lasts, in units of so many milliseconds.
+    Remaining(u64),
+    /// How many milliseconds it still lasts, if it is theirs.
+    Own(Owner),
+}
+
+/// Who asks, and where to.
+pub(super) struct Asking<'a, 'e> {
+    pub(super) party: &'a Party,
+    pub(super) caller: &'a Caller,
+    pub(super) together: &'a mut Together<'e>,
+}
+
+impl Asking<'_, '_> {
+    /// Asks what the command says. What is none of these is nobody's: [`super::connection`] has seen to it.
+    pub(super) fn ask(mut self, command: Command<'_>) -> Result<Asked, Refusal> {
+        match command {
+            Command::Set(key, value, ttl) => self.take(key, value, ttl),
+            Command::Get(key) => self.look(key, Look::Value),
+            Command::Remaining(key, unit_ms) => self.look(key, Look::Remaining(unit_ms)),
+            Command::Exists(keys) => self.count(&keys),
+            Command::Delete(keys) => self.revoke(&keys),
+            Command::Leave(key, members) => {
+                let proofs = members.iter().map(|member| self.proof(key, member));
+                let proofs = proofs.collect::<Result<Vec<_>, _>>()?;
+                self.release(proofs)
+            }
+            Command::Run(script, keys, arguments) => self.run(script, &keys, &arguments),
+            _ => Ok(Asked::Told(Reply::Nil)),
+        }
+    }
+
+    fn run(&mut self, script: Script, keys: &[&str], arguments: &[&str]) -> Result<Asked, Refusal> {
+        let (key, value) = (keys[0], arguments[0]);
+        match script {
+            Script::Delete | Script::DeleteAll => {
+                let proofs = keys.iter().map(|key| self.proof(key, value));
+                let proofs = proofs.collect::<Result<Vec<_>, _>>()?;
+                self.release(proofs)
+            }
+            Script::Remaining => {
+                let owner = self.owner(value);
+                self.look(key, Look::Own(owner))
+            }
+            Script::Expire => self.renew(key, value, Extend::Exactly(span(arguments[1])?)),
+            Script::Extend => self.renew(key, value, Extend::By(span(arguments[1])?)),
+            Script::TakeAll => self.take_all(keys, value, span(arguments[1])?),
+            Script::ExpireAll => self.renew_all(keys, value, span(arguments[1])?),
+            Script::Join => self.join(key, arguments),
+            Script::Stay => self.renew(key, arguments[1], Extend::Exactly(span(arguments[2])?)),
+        }
+    }
+
+    fn take(&mut self, key: &str, value: &str, ttl: Option<Span>) -> Result<Asked, Refusal> {
+        let acquire = Acquire { ttl, ..self.acquire(key, value) };
+        self.take_as(acquire, Reply::OK, Reply::Nil)
+    }
+
+    /// The client's clock decides nothing, and asking again for what one has is staying.
+    fn join(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
+        let limit = arguments[0].parse().ok().filter(|limit| *limit > 0);
+        let limit = limit.ok_or_else(|| Reply::error("the limit is not a positive number"))?;
+        let acquire = Acquire {
+            mode: Mode::Counted(limit),
+            ttl: Some(span(arguments[2])?),
+            sticky: true,
+            ..self.acquire(key, arguments[1])
+        };
+        self.take_as(acquire, Reply::Integer(1), Reply::Integer(0))
+    }
+
+    fn take_as(&mut self, acquire: Acquire, yes: Reply, no: Reply) -> Result<Asked, Refusal> {
+        // What makes no sense is told so before anybody asks whether it is allowed.
+        self.party.app.limits.check_acquire(&acquire)?;
+        let take = self.caller.permit(Take(acquire))?;
+        Ok(Asked::Taken(self.together.ask(take), yes, no))
+    }
+
+    fn take_all(&mut self, keys: &[&str], value: &str, ttl: Span) -> Result<Asked, Refusal> {
+        let first = Acquire { ttl: Some(ttl), ..self.acquire(keys[0], value) };
+        if keys.len() == 1 {
+            return self.take_as(first, Reply::Integer(1), Reply::Integer(0));
+        }
+        let limits = &self.party.app.limits;
+        limits.check_acquire(&first)?;
+        for key in keys {
+            limits.check_key(&self.party.lock(key))?;
+        }
+        let other = |name: &&str| {
+            let secret = Secret(crate::random::bytes());
+            Other { name: (*name).into(), mode: Mode::Exclusive, secret }
+        };
+        let others = keys[1..].iter().map(other).collect();
+        let acquire = AcquireAll { first, others };
+        let all = self.caller.permit(WaitForAll { acquire, wait: Span::ZERO })?;
+        Ok(Asked::TakenAll(self.together.ask(all), keys.len() as i64))
+    }
+
+    fn renew(&mut self, key: &str, value: &str, extend: Extend) -> Result<Asked, Refusal> {
+        let (proof, dialect) = (self.proof(key, value)?, Dialect::Redis.number());
+        let renew = Renew { proof, dialect, extend, request_id: None };
+        Ok(Asked::Renewed(self.together.ask(self.caller.permit(renew)?)))
+    }
+
+    fn renew_all(&mut self, keys: &[&str], value: &str, ttl: Span) -> Result<Asked, Refusal> {
+        if let [key] = keys {
+            return self.renew(key, value, Extend::Exactly(ttl));
+        }
+        let proofs = keys.iter().map(|key| self.proof(key, value)).collect::<Result<_, _>>()?;
+        let (dialect, extend) = (Dialect::Redis.number(), Extend::Exactly(ttl));
+        let renew = self.caller.permit(RenewAll { proofs, dialect, extend })?;
+        Ok(Asked::RenewedAll(self.together.ask(renew), keys.len() as i64))
+    }
+
+    fn release(&mut self, mut proofs: Vec<Proof>) -> Result<Asked, Refusal> {
+        let dialect = Dialect::Redis.number();
+        if proofs.len() > 1 {
+            let release = self.caller.own(ReleaseAll { proofs, dialect });
+            return Ok(Asked::ReleasedAll(self.together.ask(release)));
+        }
+        let Some(proof) = proofs.pop() else { return Ok(Asked::Told(Reply::Integer(0))) };
+        let release = self.caller.own(Release { proof, dialect, request_id: None });
+        Ok(Asked::Released(self.together.ask(release)))
+    }
+
+    fn look(&mut self, key: &str, look: Look) -> Result<Asked, Refusal> {
+        Ok(Asked::Looked(self.read(key)?, look))
+    }
+
+    fn count(&mut self, keys: &[&str]) -> Result<Asked, Refusal> {
+        self.check_number(keys)?;
+        Ok(Asked::Counted(keys.iter().map(|key| self.read(key)).collect::<Result<_, _>>()?))
+    }
+
+    fn read(&mut self, key: &str) -> Result<Call<ReadLock>, Refusal> {
+        let key = self.party.lock(key);
+        self.party.app.limits.check_key(&key)?;
+        let read = self.caller.permit(ReadLock { key, n_queue_max: 0 })?;
+        Ok(self.together.ask(read))
+    }
+
+    /// Whoever deletes without showing the value needs the right to take locks away.
+    fn revoke(&mut self, keys: &[&str]) -> Result<Asked, Refusal> {
+        self.check_number(keys)?;
+        let revoke = |key: &&str| {
+            let lock = self.party.lock(key);
+            self.party.app.limits.check_key(&lock)?;
+            Ok(self.caller.permit(Revoke { target: Target::Lock(lock), reason: DELETED.into() })?)
+        };
+        let all = keys.iter().map(revoke).collect::<Result<Vec<_>, Refusal>>()?;
+        Ok(Asked::Revoked(all.into_iter().map(|revoke| self.together.ask(revoke)).collect()))
+    }
+
+    fn check_number(&self, keys: &[&str]) -> Result<(), Refusal> {
+        let limits = &self.party.app.limits;
+        let exceeded = limits.exceeded(leasehold_core::Limit::Group);
+        if keys.len() > limits.group_max { Err(exceeded.into()) } else { Ok(()) }
+    }
+
+    fn acquire(&self, key: &str, value: &str) -> Acquire {
+        let Counted(peer) = Counted::from(self.caller, || self.party.address());
+        let (lock, owner) = (self.party.lock(key), self.owner(value));
+        let secret = Secret(crate::random::bytes());
+        Acquire { peer, ..Acquire::new(lock, owner, Dialect::Redis.number(), secret) }
+    }
+
+    fn owner(&self, value: &str) -> Owner {
+        owner::of(self.caller, value)
+    }
+
+    fn proof(&self, key: &str, value: &str) -> Result<Proof, Refusal> {
+        let (lock, owner) = (self.party.lock(key), self.owner(value));
+        let limits = &self.party.app.limits;
+        limits.check_key(&lock)?;
+        limits.check_owner(&owner)?;
+        Ok(Proof::Owner { lock, owner })
+    }
+}
+
+pub(super) fn span(ms: &str) -> Result<Span, Reply> {
+    lasting(ms, 1, "pexpire")
+}
+
+impl Asked {
+    /// What is told, and the guard of what it grants.
+    pub(super) async fn answer(self, party: &Party) -> (Reply, Option<Undelivered>) {
+        match self {
+            Asked::Taken(call, yes, no) => match call.await {
+                Ok(Ok(granted)) => (yes, granted.undelivered),
+                Ok(Err(rejection)) => (told(rejection, no), None),
+                Err(error) => (error.into(), None),
+            },
+            Asked::TakenAll(call, n) => match call.await {
+                Ok(Ok(WaitedAll::Granted { undelivered, .. })) => (Reply::Integer(n), undelivered),
+                Ok(Ok(WaitedAll::Over { .. })) => (Reply::Integer(0), None),
+                Ok(Err(rejection)) => (told(rejection, Reply::Integer(0)), None),
+                Err(error) => (error.into(), None),
+            },
+            other => (other.reply(party).await, None),
+        }
+    }
+
+    async fn reply(self, party: &Party) -> Reply {
+        match self {
+            Asked::Told(reply) => reply,
+            // What lasts for ever cannot be made to last longer.
+            Asked::Renewed(call) => {
+                answered(call.await, |lease| i64::from(lease.deadline.is_some()))
+            }
+            Asked::RenewedAll(call, n) => answered(call.await, |_| n),
+            Asked::Released(call) => answered(call.await, |_| 1),
+            Asked::ReleasedAll(call) => answered(call.await, |each| {
+                each.iter().filter(|released| released.is_ok()).count() as i64
+            }),
+            Asked::Looked(call, look) => match call.await {
+                Ok(Ok(view)) => look.told(&view, party.app.engine.now()),
+                Ok(Err(rejection)) => rejection.into(),
+                Err(error) => error.into(),
+            },
+            Asked::Counted(calls) => sum(calls, |view| i64::from(view.n_holders > 0)).await,
+            Asked::Revoked(calls) => sum(calls, |ended| i64::from(!ended.is_empty())).await,
+            Asked::Taken(..) | Asked::TakenAll(..) => Reply::Nil,
+        }
+    }
+}
+
+type Answered<T> = Result<Result<T, Rejection>, engine::Error>;
+
+/// A number, which is 0 if it is not theirs.
+fn answered<T>(answered: Answered<T>, number: impl FnOnce(T) -> i64) -> Reply {
+    match answered {
+        Ok(Ok(answer)) => Reply::Integer(number(answer)),
+        Ok(Err(rejection)) => told(rejection, Reply::Integer(0)),
+        Err(error) => error.into(),
+    }
+}
+
+fn told(rejection: Rejection, no: Reply) -> Reply {
+    if is_no(&rejection) { no } else { rejection.into() }
+}
+
+/// Of several questions. The first that cannot be answered is told of.
+async fn sum<A, T>(calls: Vec<Call<A>>, number: impl Fn(T) -> i64) -> Reply
+where
+    A: engine::Ask<Answer = Result<T, Rejection>>,
+{
+    let mut sum = 0;
+    for call in calls {
+        match answered(call.await, &number) {
+            Reply::Integer(n) => sum += n,
+            other => return other,
+        }
+    }
+    Reply::Integer(sum)
+}
+
+impl Look {
+    fn told(self, view: &LockView, now: Timestamp) -> Reply {
+        match self {
+            Look::Value => value(view),
+            Look::Remaining(unit_ms) => match remaining_ms(view, now) {
+                None => Reply::Integer(-2),
+                Some(None) => Reply::Integer(-1),
+                Some(Some(ms)) => Reply::Integer(((ms + unit_ms / 2) / unit_ms) as i64),
+            },
+            Look::Own(owner) => {
+                let own = view.holders.iter().find(|lease| is_ours(lease) && lease.owner == owner);
+                let left = own.and_then(|lease| lease.remaining(now));
+                Reply::Integer(left.map_or(0, |left| left.as_millis() as i64))
+            }
+        }
+    }
+}
+
+pub(super) fn is_ours(lease: &LeaseView) -> bool {
+    lease.dialect == Dialect::Redis.number()
+}
+
+/// The value a key was set to. A lock that somebody has by another dialect has none that could be anybody's.
+fn value(view: &LockView) -> Reply {
+    match view.holders.first() {
+        None => Reply::Nil,
+        Some(lease) if !is_ours(lease) => {
+            let (dialect, instance) = (name_of(lease.dialect), &lease.owner.instance);
+            Reply::Text(format!("held through {dialect} by {instance}"))
+        }
+        Some(lease) if lease.mode == Mode::Exclusive => {
+            Reply::Text(lease.owner.instance.to_string())
+        }
+        Some(_) => Reply::Error(
+            "WRONGTYPE Operation against a key holding the wrong kind of value: a semaphore".into(),
+        ),
+    }
+}
+
+/// How long the last of its holders has it; `None`: nobody has it.
+fn remaining_ms(view: &LockView, now: Timestamp) -> Option<Option<u64>> {
+    if view.n_holders == 0 {
+        return None;
+    }
+    let each = view.holders.iter().map(|lease| lease.remaining(now).map(Span::as_millis));
+    // Whoever has it for ever has it longest.
+    Some(each.collect::<Option<Vec<_>>>().and_then(|each| each.into_iter().max()))
+}
+
+/// The lock of a key, for what looks before it asks.
+pub(super) fn read(
+    party: &Party,
+    caller: &Caller,
+    key: &str,
+) -> Result<(LockKey, Call<ReadLock>), Refusal> {
+    let lock = party.lock(key);
+    party.app.limits.check_key(&lock)?;
+    let read = caller.permit(ReadLock { key: lock.clone(), n_queue_max: 0 })?;
+    Ok((lock, party.app.engine.ask(read)))
+}

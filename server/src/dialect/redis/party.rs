@@ -1,0 +1,191 @@
+//! Whoever is at the other end of a connection, and what they said of themselves.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use leasehold_core::LockKey;
+
+use super::reply::{Protocol, Reply};
+use crate::app::App;
+use crate::audit::Refused;
+use crate::auth::{Caller, Denied, Trail, Way};
+use crate::door::{Peer, Visitor};
+
+/// The version of Redis whose commands these are: clients look at it before they use newer ones.
+const REDIS_VERSION: &str = "7.0.0";
+
+/// One end of a connection.
+pub(super) struct Party {
+    pub(super) app: App,
+    pub(super) visitor: Visitor,
+    /// Who it is by what it showed last.
+    caller: Result<Caller, Denied>,
+    pub(super) protocol: Protocol,
+    database: u32,
+    namespace: Arc<str>,
+    /// Tells connections apart.
+    id: u32,
+    /// It has said goodbye.
+    pub(super) is_over: bool,
+}
+
+impl Party {
+    pub(super) async fn new(app: App, visitor: Visitor) -> Self {
+        let caller = identify(&app, &visitor, None).await;
+        let namespace = app.dialect.redis.namespace_of(0);
+        let id = u32::from_ne_bytes(crate::random::bytes());
+        let (protocol, is_over) = (Protocol::Resp2, false);
+        Self { app, visitor, caller, protocol, database: 0, namespace, id, is_over }
+    }
+
+    /// Where it comes from.
+    pub(super) fn address(&self) -> IpAddr {
+        self.visitor.peer.address()
+    }
+
+    /// Who asks now, if what they showed still counts. What they do is written down, if there is somewhere to.
+    pub(super) fn caller(&self) -> Result<Caller, Denied> {
+        let caller = match &self.caller {
+            Ok(caller) if caller.is_asked() => caller.still(&self.app.engine)?,
+            Ok(caller) => caller.clone(),
+            Err(denied) => return Err(denied.clone()),
+        };
+        Ok(self.followed(caller))
+    }
+
+    fn followed(&self, caller: Caller) -> Caller {
+        if self.app.audit.is_none() {
+            return caller;
+        }
+        let from = match self.visitor.peer {
+            Peer::Unix => "unix".into(),
+            peer => peer.address().to_string(),
+        };
+        caller.followed(Trail::new(from.into(), None))
+    }
+
+    /// Somebody was refused because of who they are: that is written down.
+    pub(super) fn refuse(&self, caller: Option<&Caller>, command: &str, denied: Denied) -> Reply {
+        if let Some(audit) = &self.app.audit {
+            let stranger = || {
+                let authority = self.app.auth.authority();
+                self.followed(authority.map_or_else(Caller::unasked, Caller::stranger))
+            };
+            let caller = caller.cloned().unwrap_or_else(stranger);
+            let refused = Refused {
+                by: caller.by(),
+                status: denied.status().as_u16(),
+                method: "redis",
+                route: command,
+                wanted: caller.trail().and_then(Trail::denied),
+                request_id: None,
+            };
+            audit.refused(&refused, self.app.engine.wall_ms());
+        }
+        denied.into()
+    }
+
+    /// Which lock a key is.
+    pub(super) fn lock(&self, key: &str) -> LockKey {
+        LockKey::new(self.namespace.clone(), key)
+    }
+
+    pub(super) fn select(&mut self, database: u32) -> Reply {
+        let options = &self.app.dialect.redis;
+        if database >= options.databases {
+            let n = options.databases;
+            return Reply::error(format_args!(
+                "DB index is out of range: there are {n} (redis-databases)"
+            ));
+        }
+        (self.database, self.namespace) = (database, options.namespace_of(database));
+        Reply::OK
+    }
+
+    /// Who somebody is by an API key or a token.
+    pub(super) async fn authenticate(&mut self, password: &str) -> Reply {
+        match identify(&self.app, &self.visitor, Some(password)).await {
+            Ok(caller) => {
+                self.caller = Ok(caller);
+                Reply::OK
+            }
+            Err(Denied::Unauthenticated(why)) => {
+                let (auth, now) = (&self.app.auth, self.app.engine.now());
+                if let Err(too_often) = auth.take_failure(self.address(), now) {
+                    return self.refuse(None, "auth", too_often);
+                }
+                self.refuse(None, "auth", Denied::Unauthenticated(why));
+                Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".into())
+            }
+            Err(other) => self.refuse(None, "auth", other),
+        }
+    }
+
+    pub(super) async fn greet(
+        &mut self,
+        protocol: Option<Protocol>,
+        password: Option<&str>,
+    ) -> Reply {
+        if let Some(password) = password {
+            let authenticated = self.authenticate(password).await;
+            if authenticated.is_error() {
+                return authenticated;
+            }
+        }
+        self.protocol = protocol.unwrap_or(self.protocol);
+        let text = |text: &str| Reply::Text(text.into());
+        Reply::Map(vec![
+            ("server", text("leasehold")),
+            ("version", text(REDIS_VERSION)),
+            ("proto", Reply::Integer(self.protocol as i64)),
+            ("id", self.id()),
+            ("mode", text("standalone")),
+            ("role", text("master")),
+            ("modules", Reply::Array(Vec::new())),
+        ])
+    }
+
+    pub(super) fn id(&self) -> Reply {
+        Reply::Integer(self.id.into())
+    }
+}
+
+/// What clients look at before they ask for anything.
+pub(super) fn info() -> Reply {
+    Reply::Text(format!(
+        "# Server\r\nserver_name:leasehold\r\nleasehold_version:{}\r\nredis_version:{REDIS_VERSION}\r\n\
+         redis_mode:standalone\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\n",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+/// Who somebody is, by their certificate or by what they send as the password: all that a Bearer credential can be.
+async fn identify(app: &App, visitor: &Visitor, password: Option<&str>) -> Result<Caller, Denied> {
+    let Some(authority) = app.auth.authority() else { return Ok(Caller::unasked()) };
+    let unknown = || Denied::Unauthenticated("unknown credential".into());
+    let mut headers = HeaderMap::new();
+    if let Some(password) = password {
+        let bearer = HeaderValue::try_from(format!("Bearer {password}")).map_err(|_| unknown())?;
+        headers.insert(header::AUTHORIZATION, bearer);
+    }
+    let (link, address) = (&visitor.link, visitor.peer.address());
+    let way = Way {
+        address,
+        is_relayed: link.is_relayed,
+        unix_path: link.unix_path.as_deref(),
+        certificate: link.certificate.as_deref(),
+        is_private: false,
+        is_of_other_page: false,
+    };
+    match Caller::identify(authority, &headers, &way, app.engine.wall_ms())? {
+        // The id of a session of files proves nothing here.
+        Ok(caller) if caller.is_foreign() => Err(unknown()),
+        Ok(caller) => Ok(caller),
+        Err(inquiry) => {
+            let now = app.engine.now();
+            // It takes room, and few connections come here.
+            Box::pin(inquiry.settle(address, now, app.engine.wall_ms_of(now))).await
+        }
+    }
+}

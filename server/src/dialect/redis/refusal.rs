@@ -1,0 +1,76 @@
+//! Why not, as Redis would say it: a word in capitals for the kind, then what is wrong.
+
+use leasehold_core::{Exceeded, Limit, Rejection};
+
+use super::reply::Reply;
+use crate::auth::Denied;
+use crate::dialect::limit::{Met, met};
+use crate::dialect::rejection::in_words;
+use crate::engine;
+
+impl From<Denied> for Reply {
+    fn from(denied: Denied) -> Self {
+        Reply::Error(match denied {
+            Denied::Unauthenticated(_) => {
+                "NOAUTH Authentication required. AUTH takes an API key as the password".into()
+            }
+            Denied::Forbidden(why) | Denied::Origin(why) => format!("NOPERM {why}"),
+            Denied::TooOften(why, _) | Denied::Unavailable(why) => format!("ERR {why}"),
+        })
+    }
+}
+
+impl From<engine::Error> for Reply {
+    fn from(error: engine::Error) -> Self {
+        match error {
+            // Nothing here has a request id.
+            engine::Error::Unknown => {
+                Reply::error("it is not known whether the command took effect")
+            }
+            other => Reply::error(other),
+        }
+    }
+}
+
+impl From<Rejection> for Reply {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Limit(exceeded) => Reply::error(exceeds(exceeded)),
+            Rejection::Member { why, .. } => (*why).into(),
+            Rejection::Repeated { .. } => Reply::error("a key is named twice in the command"),
+            Rejection::LimitDiffers { limit } => Reply::error(format_args!(
+                "the holders of this semaphore agreed on {limit}; all must use the same limit"
+            )),
+            other => Reply::error(in_words(&other)),
+        }
+    }
+}
+
+fn exceeds(exceeded: Exceeded) -> String {
+    let what = match exceeded.limit {
+        Limit::Name => "the key",
+        Limit::Owner => "the value",
+        Limit::Ttl => "the expiry",
+        Limit::Holders => "the limit",
+        Limit::Group => "the number of keys",
+        _ => "the command",
+    };
+    match met(exceeded) {
+        Met::Request(why) => format!("{what} {why}"),
+        Met::Room(why) => why,
+    }
+}
+
+/// Somebody has the lock, or it is not theirs: that is an answer, not an error.
+pub(super) fn is_no(rejection: &Rejection) -> bool {
+    match rejection {
+        Rejection::Member { why, .. } => is_no(why),
+        Rejection::Held(_)
+        | Rejection::Grace { .. }
+        | Rejection::NoSuchLease
+        | Rejection::NotOwner
+        | Rejection::Ended(_)
+        | Rejection::StillWaiting => true,
+        _ => false,
+    }
+}

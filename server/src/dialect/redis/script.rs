@@ -1,0 +1,168 @@
+//! The scripts of lock clients. Nothing here runs Lua: each script is known by the SHA-1 of its text, or of what is left of
+//! that without comments, white space and matters of taste, and does what the text would do.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+
+use crate::auth::hex;
+
+/// What a script does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Script {
+    /// Deletes the key if it has this value. Arguments: the value.
+    Delete,
+    /// Has the key expire in so many milliseconds if it has this value. Arguments: the value, milliseconds.
+    Expire,
+    /// The same for a key that expires anyway, or that much later if the third argument is "0".
+    Extend,
+    /// How long the key lasts if it has this value. Arguments: the value.
+    Remaining,
+    /// Sets all keys or none. Arguments: the value, milliseconds.
+    TakeAll,
+    /// Sets the expiry of all keys or none. Arguments: the value, milliseconds.
+    ExpireAll,
+    /// Deletes the keys that have this value. Arguments: the value.
+    DeleteAll,
+    /// Joins a semaphore. Arguments: how many may, who, milliseconds, the client's time.
+    Join,
+    /// Stays in a semaphore. The same arguments.
+    Stay,
+}
+
+/// A text that somebody sends.
+struct Known {
+    /// Of the text.
+    sha: &'static str,
+    /// Of its normal form.
+    normal: &'static str,
+    script: Script,
+}
+
+const fn known(sha: &'static str, normal: &'static str, script: Script) -> Known {
+    Known { sha, normal, script }
+}
+
+/// Delete and expire as the documentation of Redis writes them: most clients do.
+const DELETE: &str = "436c6eb9061c0fd6bb5eb9f0ccd80873a070bd03";
+const EXPIRE: &str = "176c4cdf6099774baa754c4892167064ec752ab7";
+/// What versions 4 and 5 of redlock for Node.js send differs in white space and comments only.
+const LOCK: &str = "f14c4d39c6b54ea9c8eaf1a2b46e290282b7ba79";
+const EXTEND: &str = "436aef7398e1893f2610b38d7ecb472d92f1fdd8";
+const UNLOCK: &str = "fc85e1c73468e80dd838916e38400e59d4687047";
+
+#[rustfmt::skip]
+const ALL: [Known; 19] = [
+    // redis-py 5 and 8: release, extend, reacquire
+    known("c3f8721cbb97f72bc19e972846bd7aaf91901658", "1f37489385113287b5c4277ce97ce91eee27e161", Script::Delete),
+    known("a4e8783852e6b949f9ef3a97212805108459a890", "549c5774470b9ecc1a0f48a2fea86a36eb945186", Script::Extend),
+    known("1cac51482acf5858da00f6d685d68f886cd6b6b2", "add55a5216bb8b2ac89d381b43cab17e01074ac9", Script::Expire),
+    // pottery 3: release, extend, acquired
+    known("a4aada0b36710970eedaaaeec4a6b7d8c78c4f80", DELETE, Script::Delete),
+    known("ba015a80261b616e7a62d35df0b8e3edbe6c9414", EXPIRE, Script::Expire),
+    known("f5f7bd3a3aa4a63c507c1155c5ea1219b350d992", "3f251da8099c0decaf32f347e407a2728de809db", Script::Remaining),
+    // redlock-py 1: unlock
+    known("4e92fdc63815b3a0a2dd1c1df3694de73607c88d", DELETE, Script::Delete),
+    // redlock-ng 2: release, extend
+    known("e9b478387d9b08487f964382baf8443e7bd1aeb5", DELETE, Script::Delete),
+    known("20503cb22929c16ca7525d8fd1a5736f023dd629", EXPIRE, Script::Expire),
+    // redlock for Node.js, 4 and 5: lock, extend, unlock
+    known("e5a322e2634ef59a516e8ea150cb085afafee684", LOCK, Script::TakeAll),
+    known("ce46f80993d5dac20dd066eb301a4e37994bdbed", EXTEND, Script::ExpireAll),
+    known("0f0f23b9048b36752b5be114f357ba083449f908", UNLOCK, Script::DeleteAll),
+    known("96da70f7716f27d278a5218544df37fd8b0a5e4c", LOCK, Script::TakeAll),
+    known("aed6f382e410db8ba7926d4e5e9aab410bf2a78a", EXTEND, Script::ExpireAll),
+    known("e4612211c9f8f51c257e26e056b0a654b3187242", UNLOCK, Script::DeleteAll),
+    // redis-semaphore 5: Mutex refresh and release, Semaphore acquire and refresh
+    known("594683e49a64ebaf975caf5f8079a1d097c438f1", "14619301787c6360046a974d30b0cee055f2a811", Script::Expire),
+    known("7157921a7cc7cfba979acf6d63f073151df17d12", "5da8caccece477fab11a0724f6c34a266ab65f08", Script::Delete),
+    known("43ebdb49120d170e08af560cb4e46e36f8585936", "a0a1b9a6c194b0514b4de1d96f917c6ff312d574", Script::Join),
+    known("999a49a1d07671a8027165641001f5bad44608b3", "a4312ebe259d29814b31708306f2498069d611e9", Script::Stay),
+];
+
+impl Script {
+    /// By the SHA-1 of its text.
+    pub(super) fn by_sha(sha: &str) -> Option<Self> {
+        ALL.iter().find(|known| known.sha.eq_ignore_ascii_case(sha)).map(|known| known.script)
+    }
+
+    /// By its text. The SHA-1 is the one it is known by here: of this text, or of one that means the same.
+    pub(super) fn by_text(text: &str) -> Result<(Self, &'static str), String> {
+        let sha = sha1(text);
+        let exact = ALL.iter().find(|known| known.sha == sha);
+        let same = || {
+            let normal = sha1(&normal(text));
+            ALL.iter().find(|known| known.normal == normal)
+        };
+        exact.or_else(same).map(|known| (known.script, known.sha)).ok_or(sha)
+    }
+
+    /// How many arguments it takes, beside its keys.
+    pub(super) fn n_arguments(self) -> usize {
+        match self {
+            Script::Delete | Script::Remaining | Script::DeleteAll => 1,
+            Script::Expire | Script::TakeAll | Script::ExpireAll => 2,
+            Script::Extend => 3,
+            Script::Join | Script::Stay => 4,
+        }
+    }
+
+    /// Does it take any number of keys?
+    pub(super) fn is_for_many(self) -> bool {
+        matches!(self, Script::TakeAll | Script::ExpireAll | Script::DeleteAll)
+    }
+
+    /// Does it keep a lock from being lost, or from being held for nothing?
+    pub(super) fn is_vital(self) -> bool {
+        !matches!(self, Script::TakeAll | Script::Join | Script::Remaining)
+    }
+}
+
+fn sha1(text: &str) -> String {
+    hex(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()).as_ref())
+}
+
+/// Without comments, white space and semicolons, with one kind of quotes and in small letters.
+fn normal(text: &str) -> String {
+    let code = text.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code));
+    let chars = code.flat_map(str::chars).filter(|char| !char.is_whitespace() && *char != ';');
+    chars.map(|char| if char == '\'' { '"' } else { char.to_ascii_lowercase() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the documentation of Redis has it, with other white space and comments.
+    const DOCUMENTED: &str = "
+        -- only whoever set it
+        if redis.call('GET', KEYS[1]) == ARGV[1]
+        then return redis.call('DEL', KEYS[1]); -- it is gone
+        else return 0; end";
+
+    #[test]
+    fn a_script_is_known_by_what_it_says_not_by_how_it_is_set() {
+        let (script, sha) = Script::by_text(DOCUMENTED).expect("known");
+        assert_eq!(script, Script::Delete);
+        assert_eq!(Script::by_sha(sha), Some(script), "what is told is understood");
+        assert_eq!(Script::by_sha(&sha.to_uppercase()), Some(script));
+        assert_eq!(Script::by_sha(&sha1(DOCUMENTED)), None, "nothing is kept of what was told");
+    }
+
+    #[test]
+    fn another_script_is_nobodys() {
+        let other = DOCUMENTED.replace("DEL", "UNLINK");
+        assert_eq!(Script::by_text(&other), Err(sha1(&other)));
+        assert_eq!(
+            Script::by_text("return 1"),
+            Err("e0e1f9fabfc9d4800c877a703b823ac0578ff8db".into())
+        );
+    }
+
+    #[test]
+    fn those_that_mean_the_same_do_the_same() {
+        for one in &ALL {
+            for other in ALL.iter().filter(|other| other.normal == one.normal) {
+                assert_eq!(one.script, other.script, "{} and {}", one.sha, other.sha);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! One connection of a dialect that listens on its own: bytes in, bytes out.
+//!
+//! It has what every connection has: a place, TLS, the PROXY header, a worker's thread, and an end if it is silent for too
+//! long or others need its place more. What an answer grants is the client's once the system has taken that answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+
+use super::Options;
+use super::activity::{Activity, InProgress};
+use super::aside::Aside;
+use super::connection::{distrusted, idle_too_long};
+use super::line::Line;
+use super::opening::Opened;
+use super::places::Place;
+use crate::app::App;
+use crate::dialect::Listener;
+use crate::door::Visitor;
+use crate::engine::Undelivered;
+
+/// Read at once, at least.
+const PIECE_BYTES: usize = 16 * 1024;
+/// How long a connection may be silent for which nothing is set: longer than any client.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A connection, as the dialect sees it that is spoken there.
+pub struct Conversation {
+    line: Line,
+    visitor: Visitor,
+    activity: Arc<Activity>,
+    /// What was heard last is being seen to.
+    in_progress: Option<InProgress>,
+    answer_timeout: Duration,
+    stop: watch::Receiver<bool>,
+}
+
+impl Conversation {
+    /// Who is at the other end.
+    pub(crate) fn visitor(&self) -> &Visitor {
+        &self.visitor
+    }
+
+    /// Adds more of what the client says, once everything it said before is seen to. `false`: it says no more, or the
+    /// server stops.
+    pub(crate) async fn hear(&mut self, into: &mut BytesMut) -> bool {
+        self.in_progress = None;
+        into.reserve(PIECE_BYTES);
+        let has_more = tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => false,
+            read = self.line.read_buf(into) => read.is_ok_and(|n| n > 0),
+        };
+        self.in_progress = has_more.then(|| self.activity.begin_whole());
+        has_more
+    }
+
+    /// Says something. Each grant is told of by the bytes up to its number. `false`: the client does not listen.
+    pub(crate) async fn say(&mut self, bytes: &[u8], grants: Vec<(usize, Undelivered)>) -> bool {
+        for (n_bytes, undelivered) in grants {
+            self.line.outgoing().hand_over_up_to(undelivered, n_bytes as u64);
+        }
+        let saying = async {
+            self.line.write_all(bytes).await?;
+            self.line.flush().await
+        };
+        matches!(tokio::time::timeout(self.answer_timeout, saying).await, Ok(Ok(())))
+    }
+}
+
+/// Serves a connection until the dialect has enough of it, or it has to end.
+pub(super) async fn serve(
+    opened: Opened,
+    place: Place,
+    app: App,
+    dialect: Listener,
+    stop: watch::Receiver<bool>,
+) {
+    let Opened { line, visitor, ca_version } = opened;
+    let (wire, outgoing) = (line.wire().clone(), line.outgoing().clone());
+    let idle_timeout = (dialect.idle_timeout)(&app.dialect).unwrap_or(FOREVER);
+    let options = Options { idle_timeout, ..app.http.clone() };
+    let conversation = Conversation {
+        line,
+        visitor,
+        activity: place.activity.clone(),
+        in_progress: None,
+        answer_timeout: options.answer_timeout,
+        stop,
+    };
+    let mut ending = Aside::new(async {
+        tokio::select! {
+            () = distrusted(ca_version) => {}
+            () = idle_too_long(&place.activity, &options, place.is_restricted()) => {}
+            () = place.activity.until_shed() => {}
+        }
+    });
+    let is_done = tokio::select! {
+        biased;
+        () = &mut ending => false,
+        () = (dialect.serve)(app, conversation) => true,
+    };
+    outgoing.over();
+    if is_done {
+        wire.linger().await;
+    }
+}

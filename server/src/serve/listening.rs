@@ -1,0 +1,98 @@
+//! What a server listens on: HTTP, the listener for metrics, and those of dialects that have their own.
+
+use std::sync::Arc;
+
+use super::{Error, Settings};
+use crate::auth::Gate;
+use crate::dialect::{self, Dialect};
+use crate::http::Listen;
+use crate::http::accept::Listener;
+use crate::http::handshakes::Handshakes;
+use crate::http::opening::Port;
+use crate::http::tls::Tls;
+
+/// What is listened on.
+pub(super) struct Listening {
+    /// Until somebody accepts.
+    pub(super) listeners: Vec<Listener>,
+    /// For every request, in the order of the settings.
+    pub(super) http: Vec<Listen>,
+    beside: Vec<(Use, Listen)>,
+}
+
+/// What a listener is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Use {
+    /// Every request.
+    Http,
+    /// `/metrics` and health checks.
+    Metrics,
+    /// One dialect, which is not HTTP.
+    Dialect(Dialect),
+}
+
+impl Listening {
+    /// Listens on everything the settings name.
+    pub(super) async fn begin(settings: &Settings, tls: &Option<Arc<Tls>>) -> Result<Self, Error> {
+        let handshakes = Handshakes::new(settings.http.handshakes_max);
+        let mut bound = Self { listeners: Vec::new(), http: Vec::new(), beside: Vec::new() };
+        for (what, listen, dialect) in wanted(settings) {
+            let port = Port {
+                tls: tls.clone().filter(|_| listen.is_tls()),
+                unix_path: listen.unix_path().map(Into::into),
+                is_for_metrics: what == Use::Metrics,
+                handshakes: handshakes.clone(),
+                dialect,
+            };
+            let cannot = |error| Error::Listen(listen.to_string(), error);
+            let bind = Listener::bind(&listen, port, &settings.http);
+            let (listener, listen) = bind.await.map_err(cannot)?;
+            bound.listeners.push(listener);
+            match what {
+                Use::Http => bound.http.push(listen),
+                _ => bound.beside.push((what, listen)),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Where it listens for this beside HTTP.
+    pub(super) fn beside(&self, what: Use) -> Option<&Listen> {
+        self.beside.iter().find(|(on, _)| *on == what).map(|(_, listen)| listen)
+    }
+}
+
+/// What the server is known by, if anybody asks.
+pub(super) fn certificate(
+    settings: &Settings,
+    auth: &Arc<Gate>,
+) -> Result<Option<Arc<Tls>>, Error> {
+    if let Some(files) = &settings.tls {
+        return Tls::load(files.clone(), auth.clone()).map(Some).map_err(Error::Tls);
+    }
+    match wanted(settings).find(|(_, listen, _)| listen.is_tls()) {
+        Some((what, listen, _)) => {
+            let flag = match what {
+                Use::Http => format!("--listen {listen}"),
+                Use::Metrics => format!("--metrics-listen {listen}"),
+                Use::Dialect(dialect) => format!("--{dialect}-tls"),
+            };
+            Err(Error::Tls(format!(
+                "{flag} needs a certificate: --tls-cert-file and --tls-key-file"
+            )))
+        }
+        None => Ok(None),
+    }
+}
+
+fn wanted(settings: &Settings) -> impl Iterator<Item = (Use, Listen, Option<dialect::Listener>)> {
+    let http = settings.listen.iter().map(|listen| (Use::Http, listen.clone(), None));
+    let metrics = settings.metrics_listen.iter();
+    let metrics = metrics.map(|listen| (Use::Metrics, listen.clone(), None));
+    let dialects = settings.dialects.iter().filter_map(|dialect| {
+        let listener = dialect.listener()?;
+        let listen = (listener.address)(&settings.dialect)?;
+        Some((Use::Dialect(*dialect), listen, Some(listener)))
+    });
+    http.chain(metrics).chain(dialects)
+}

@@ -1,0 +1,71 @@
+"""redis-py, pottery and redlock-py, unchanged, with a Leasehold server in place of Redis."""
+
+import sys
+import time
+
+import redis
+from pottery import Redlock
+from redis.exceptions import LockNotOwnedError
+from redlock import Redlock as RedlockPy
+
+port = int(sys.argv[1])
+
+
+def redis_py() -> None:
+    client = redis.Redis(port=port)
+    lock = client.lock("job", timeout=10)
+    assert lock.acquire(blocking=False)
+    assert lock.locked() and lock.owned()
+    assert lock.extend(5) and lock.extend(5, replace_ttl=True) and lock.reacquire()
+    other = client.lock("job", timeout=5)
+    assert not other.acquire(blocking_timeout=0.3)
+    other.local.token = b"somebody else"
+    try:
+        other.release()
+        raise AssertionError("released what is another's")
+    except LockNotOwnedError:
+        pass
+    lock.release()
+    assert not lock.locked()
+    with client.lock("job", timeout=1):
+        assert client.get("job") is not None
+        assert 0 < client.pttl("job") <= 1000
+    # Its holder does not extend it: somebody else gets it, who waits.
+    assert client.lock("short", timeout=0.2).acquire()
+    assert client.lock("short", timeout=5).acquire(blocking_timeout=3)
+    with client.pipeline(transaction=False) as pipeline:
+        for n in range(16):
+            pipeline.set(f"k{n}", "me", nx=True, px=60_000)
+        assert pipeline.execute() == [True] * 16
+    try:
+        client.flushall()
+        raise AssertionError("there is nothing to flush")
+    except redis.ResponseError as error:
+        assert "Leasehold" in str(error), error
+
+
+def pottery() -> None:
+    masters = {redis.Redis(port=port)}
+    lock = Redlock(key="p", masters=masters, auto_release_time=10)
+    assert lock.acquire()
+    assert 0 < lock.locked() <= 10_000
+    lock.extend()
+    assert not Redlock(key="p", masters=masters).acquire(blocking=False)
+    lock.release()
+    assert not lock.locked()
+
+
+def redlock_py() -> None:
+    manager = RedlockPy([{"host": "127.0.0.1", "port": port, "db": 2}])
+    held = manager.lock("r", 5000)
+    assert held
+    began = time.monotonic()
+    assert not RedlockPy([{"host": "127.0.0.1", "port": port, "db": 2}]).lock("r", 5000)
+    assert time.monotonic() - began < 5
+    manager.unlock(held)
+    assert manager.lock("r", 1000)
+
+
+for try_it in (redis_py, pottery, redlock_py):
+    try_it()
+    print(f"{try_it.__name__}: as with Redis (redis-py {redis.__version__})")
