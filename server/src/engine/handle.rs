@@ -236,8 +236,8 @@ impl EngineHandle {
     }
 }
 
-/// Questions that are asked together: they are applied in order and made durable by one commit, unless there are more of
-/// them than a batch has room for. Nothing is asked before [`Self::send`].
+/// Questions that are asked together: they are applied in order and made durable by one commit, unless there are more
+/// of them than a batch has room for. Nothing is asked before [`Self::send`].
 #[must_use = "nothing is asked before they are sent"]
 pub struct Together<'a> {
     handle: &'a EngineHandle,

@@ -1,7 +1,7 @@
 //! One connection of a dialect that listens on its own: bytes in, bytes out.
 //!
-//! It has what every connection has: a place, TLS, the PROXY header, a worker's thread, and an end if it is silent for too
-//! long or others need its place more. What an answer grants is the client's once the system has taken that answer.
+//! It has what every connection has: a place, TLS, the PROXY header, a worker's thread, and an end if it is silent for
+//! too long or others need its place more. What an answer grants is the client's once the system has taken it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -37,8 +37,8 @@ struct Grant {
 enum Accepted {
     /// HTTP/1 has one answer at a time in its buffer, and has the next flush only after all of it was written.
     Flushed,
-    /// HTTP/2 mixes answers with others, and pipelines have several at once. There the client may know once so many bytes
-    /// were accepted in total: those before it was handed over, and as many as it takes at least.
+    /// HTTP/2 mixes answers with others, and pipelines have several at once. There the client may know once so many
+    /// bytes were accepted in total: those before it was handed over, and as many as it takes at least.
     Counted(u64),
 }
 

@@ -1,5 +1,5 @@
-//! Requests of RESP: arrays of bulk strings, as every client sends them. A small parser of our own, because a server needs no
-//! more of the protocol, and must not take more bytes than it was told.
+//! Requests of RESP: arrays of bulk strings, as every client sends them. A small parser of our own, because a server
+//! needs no more of the protocol, and must not take more bytes than it was told.
 //!
 //! Inline commands (a line of words) are no requests here: a web page could send those.
 

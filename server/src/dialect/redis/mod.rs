@@ -1,5 +1,5 @@
-//! What lock clients of Redis send, on a listener of its own: `SET key value NX PX`, the scripts that extend and delete what
-//! has the client's value, and what they say of themselves before that.
+//! What lock clients of Redis send, on a listener of its own: `SET key value NX PX`, the scripts that extend and
+//! delete what has the client's value, and what they say of themselves before that.
 //!
 //! The value is the owner of the lease; a database is a namespace. What arrives together goes to the engine together.
 

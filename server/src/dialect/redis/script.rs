@@ -1,5 +1,5 @@
-//! The scripts of lock clients. Nothing here runs Lua: each script is known by the SHA-1 of its text, or of what is left of
-//! that without comments, white space and matters of taste, and does what the text would do.
+//! The scripts of lock clients. Nothing here runs Lua: each script is known by the SHA-1 of its text, or of what is
+//! left of that without comments, white space and matters of taste, and does what the text would do.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
