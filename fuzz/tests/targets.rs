@@ -83,7 +83,7 @@ fn command() {
         let (choice, rest) = input.split_at(input.len().min(1));
         let piece = 1 + usize::from(choice.first().copied().unwrap_or_default()) % 7;
         // A good head gets further.
-        let good = [b"*2\r\n$4\r\nPING\r\n$", rest].concat();
+        let good = [&b"*2\r\n$4\r\nPING\r\n$"[..], rest].concat();
         for bytes in [rest, &good] {
             assert_eq!(commands(bytes, piece), commands(bytes, bytes.len().max(1)));
         }
