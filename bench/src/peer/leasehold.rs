@@ -79,7 +79,7 @@ impl Peer for LeaseholdHttp2 {
     async fn connect(&self, n: usize) -> LeaseholdClient<Stream> {
         let shared = self.latest.lock().expect("nobody panicked").clone();
         let connection = match shared {
-            Some(stream) if n % STREAMS != 0 && stream.is_open() => stream,
+            Some(stream) if !n.is_multiple_of(STREAMS) && stream.is_open() => stream,
             _ => Stream::open(self.server.process.address).await,
         };
         *self.latest.lock().expect("nobody panicked") = Some(connection.clone());
