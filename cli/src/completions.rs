@@ -39,8 +39,9 @@ fn with_locks(shell: Shell, script: &str) -> String {
             format!("{script}\n{}", more.replace("VALUE_FLAGS", &values))
         }
         Shell::Fish => {
+            let values = value_flags().join(" ");
             let more = LOCKS_FISH.replace("COMMANDS", &WITH_LOCK.join(" "));
-            format!("{script}\n{more}")
+            format!("{script}\n{}", more.replace("VALUE_FLAGS", &values))
         }
         // The generator offers files for every word it knows nothing about.
         Shell::Zsh => {
@@ -137,7 +138,22 @@ const LOCKS_FISH: &str = r#"
 function __leasehold_locks
     leasehold ls --all --names --connect-timeout 0.5 2>/dev/null
 end
-complete -c leasehold -n "__fish_seen_subcommand_from COMMANDS" -a "(__leasehold_locks)"
+# Whether the word at the cursor is a lock's name: the first that is neither a flag nor the value of one.
+function __leasehold_wants_lock
+    set -l words (commandline -opc)
+    set -l is_value 0
+    for word in $words[3..]
+        if test $is_value = 1
+            set is_value 0
+        else if contains -- $word VALUE_FLAGS
+            set is_value 1
+        else if contains -- $word -l --lock; or not string match -q -- '-*' $word
+            return 1
+        end
+    end
+    return 0
+end
+complete -c leasehold -n "__fish_seen_subcommand_from COMMANDS; and __leasehold_wants_lock" -a "(__leasehold_locks)"
 complete -c leasehold -n "__fish_leasehold_using_subcommand run" -s l -l lock -x -a "(__leasehold_locks)""#;
 
 const LOCKS_ZSH: &str = r#"

@@ -99,7 +99,13 @@ fn fish_completes_names_of_locks_after_a_command_and_after_its_flag() {
     assert_eq!(fish.fish("leasehold status nig"), both);
     assert_eq!(fish.fish("leasehold run -l nig"), both);
     assert_eq!(fish.fish("leasehold run --lock nig"), both);
+    assert_eq!(fish.fish("leasehold run --ttl 5s -n nig"), both);
     assert_eq!(fish.fish("leasehold run --contain t"), ["tree"]);
+    for line in
+        ["leasehold run daily nig", "leasehold run -l daily nig", "leasehold status daily nig"]
+    {
+        assert!(fish.fish(line).is_empty(), "{line}: {:?}", fish.fish(line));
+    }
 }
 
 #[test]
