@@ -17,6 +17,8 @@ use crate::store::tag::{note_of, note_tag};
 
 /// The format. A newer one is refused, not guessed at.
 const VERSION: u8 = 1;
+/// No event takes less, whatever a damaged block says of their number.
+const EVENT_BYTES_MIN: usize = 22;
 
 /// A block, packed.
 pub(super) struct Packed {
@@ -84,7 +86,9 @@ pub(super) fn unpack(bytes: &[u8]) -> Result<Vec<Event>, Damaged> {
         return Err(Damaged("its version is not known"));
     }
     let texts = (0..r.number()?).map(|_| r.shared()).collect::<Result<Vec<_>, _>>()?;
-    let (n_events, mut seq, mut events) = (r.number()?, 0, Vec::new());
+    let (n_events, mut seq) = (r.number()?, 0);
+    let n_possible = whole.len() / EVENT_BYTES_MIN;
+    let mut events = Vec::with_capacity(n_possible.min(usize::try_from(n_events).unwrap_or(0)));
     for _ in 0..n_events {
         let event = read(&mut r, &texts, seq)?;
         seq = event.id.seq;

@@ -170,8 +170,9 @@ impl History {
 
     /// The latest events of all, oldest first.
     pub fn latest(&self, n_max: usize) -> Result<Vec<Event>, String> {
-        let page = self.find(&Asked::default(), None, n_max)?;
-        Ok(page.events.into_iter().rev().collect())
+        let mut events = self.find(&Asked::default(), None, n_max)?.events;
+        events.reverse();
+        Ok(events)
     }
 }
 

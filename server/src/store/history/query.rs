@@ -68,7 +68,9 @@ pub(super) fn find(
     let from = before.map_or(i64::MAX, |id| i64::try_from(id.seq).unwrap_or(i64::MAX));
     let mut statement = db.prepare(sql).map_err(why)?;
     let mut rows = statement.query([from]).map_err(why)?;
-    let (mut page, mut n_opened) = (Page::default(), 0);
+    // Events are large: a list of them that grows would be copied again and again.
+    let events = Vec::with_capacity(n_max);
+    let (mut page, mut n_opened) = (Page { events, ..Page::default() }, 0);
     while let Some(row) = rows.next().map_err(why)? {
         let (seq, first_seq): (i64, i64) = (row.get(0).map_err(why)?, row.get(1).map_err(why)?);
         let last_ms: i64 = row.get(2).map_err(why)?;

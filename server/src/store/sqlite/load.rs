@@ -222,7 +222,8 @@ pub(super) fn import(
     const LOTS: usize = 8;
     let mut importer = Machine::importer(limits, hash_seed);
     importer.add(meta(tables)?).map_err(incoherent)?;
-    importer.expect(count(tables, "tokens")?, count(tables, "leases")?);
+    let (n_locks, n_leases) = Digest::get(tables)?.counts();
+    importer.expect(n_locks, n_leases);
     let (sender, receiver) = sync_channel::<Vec<Row>>(LOTS);
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
@@ -248,12 +249,6 @@ pub(super) fn import(
         reading.join().unwrap_or_else(|_| Err(refused("a thread that reads rows panicked")))
     })?;
     Ok(importer.finish())
-}
-
-fn count(tables: &Connection, table: &str) -> Result<usize, Error> {
-    let sql = format!("SELECT count(*) FROM {table}");
-    let n: i64 = tables.query_row(&sql, [], |row| row.get(0)).map_err(refused)?;
-    Ok(n as usize)
 }
 
 /// The state comes from a backup: whatever was handed out since must not be handed out again.

@@ -32,7 +32,6 @@ pub use recover::{Recovered, recover};
 use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
 use super::history::{self, History};
 use super::{Chain, Draft, Error, Health, JournalSize, Loaded, Permit, Place, Store};
-use crate::engine::Event;
 use fold::{FoldThread, Folded};
 use mark::{MARK, Mark};
 
@@ -141,9 +140,10 @@ impl SqliteStore {
             tracing::warn!(%why, "what happened before the last fold cannot be read");
             Vec::new()
         });
-        let is_folded = |event: &Event| event.id.seq <= folded.seq;
-        let since = std::mem::take(&mut loaded.told);
-        loaded.told = known.into_iter().filter(is_folded).chain(since).collect();
+        let mut told = known;
+        told.retain(|event| event.id.seq <= folded.seq);
+        told.append(&mut loaded.told);
+        loaded.told = told;
         Ok(writer)
     }
 }
