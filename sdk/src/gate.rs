@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Lets a write through only if no newer token was seen for the same resource.
@@ -105,12 +105,16 @@ impl FencingGate {
 
     /// The newest token seen.
     pub fn newest(&self, resource: &str) -> Option<u64> {
-        let all = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(resource).map(|resource| resource.newest.load(Ordering::Acquire))
+        self.resources().get(resource).map(|resource| resource.newest.load(Ordering::Acquire))
+    }
+
+    /// A panic with the map locked cannot have left it half changed.
+    fn resources(&self) -> MutexGuard<'_, HashMap<String, Arc<Resource>>> {
+        self.resources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn resource(&self, name: &str) -> Arc<Resource> {
-        let mut all = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.resources();
         match all.get(name) {
             Some(resource) => resource.clone(),
             None => all.entry(name.into()).or_default().clone(),

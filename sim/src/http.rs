@@ -18,12 +18,11 @@ use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
 /// What the state of the server may be answered with.
 const MAY_BE_REFUSED: [StatusCode; 2] = [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
 
-/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So
-/// is whatever is about several locks.
+/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random.
 pub fn can_ask(request: &Request) -> bool {
     match request {
-        Request::Acquire(acquire) => acquire.session.is_none() && acquire.others.is_empty(),
-        Request::Renew { claims, .. } | Request::Release { claims, .. } => claims.len() == 1,
+        Request::Acquire(acquire) => acquire.session.is_none(),
+        Request::Renew { .. } | Request::Release { .. } => true,
         Request::Look(_) | Request::Revoke(_) => true,
         Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => false,
     }
@@ -59,50 +58,144 @@ async fn step() {
 fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
     let owner_id = client.to_string();
     let request_id = request.request_id().map(|id| format!("r{id}"));
-    let of = |claim: &Claim| {
-        let (lease_id, token) = (render(claim.id), claim.token.get());
-        json!({"owner_id": owner_id, "lease_id": lease_id, "fencing_token": token})
-    };
-    let (method, lock, verb, mut body) = match request {
-        Request::Acquire(acquire) => ("POST", acquire.lock, "/acquire", wanted(&owner_id, acquire)),
-        Request::Renew { claims, extend_ms, .. } => {
-            let mut body = of(&claims[0]);
-            body["extend_by_ms"] = (*extend_ms).into();
-            ("POST", claims[0].lock, "/renew", body)
+    let (method, lock, path, mut body) = match request {
+        Request::Acquire(acquire) if acquire.others.is_empty() => {
+            ("POST", acquire.lock, Path::Lock("/acquire"), wanted(&owner_id, acquire))
         }
-        Request::Release { claims, .. } => ("POST", claims[0].lock, "/release", of(&claims[0])),
-        Request::Revoke(lock) => ("POST", *lock, "/revoke", json!({"reason": "simulated"})),
-        Request::Look(lock) => ("GET", *lock, "", Value::Null),
+        Request::Acquire(acquire) => {
+            ("POST", acquire.lock, Path::Several("/acquire"), wanted_together(&owner_id, acquire))
+        }
+        Request::Renew { claims, extend_ms, .. } => {
+            let (path, mut body) = proven(&owner_id, claims, "/renew");
+            body["extend_by_ms"] = (*extend_ms).into();
+            ("POST", claims[0].lock, path, body)
+        }
+        Request::Release { claims, .. } => {
+            let (path, body) = proven(&owner_id, claims, "/release");
+            ("POST", claims[0].lock, path, body)
+        }
+        Request::Revoke(lock) => {
+            ("POST", *lock, Path::Lock("/revoke"), json!({"reason": "simulated"}))
+        }
+        Request::Look(lock) => ("GET", *lock, Path::Lock(""), Value::Null),
         Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => {
             unreachable!("asked without the door")
         }
     };
-    if let Some(request_id) = request_id {
+    // There is none for what is about several leases: it can be repeated as it is.
+    if let Some(request_id) = request_id
+        && !matches!(
+            (request, &path),
+            (Request::Renew { .. } | Request::Release { .. }, Path::Several(_))
+        )
+    {
         body["request_id"] = request_id.into();
     }
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-    let uri = format!("/v1/namespaces/{}/locks/{}{verb}", namespace(lock), name(lock));
+    let namespace = namespace(lock);
+    let uri = match path {
+        Path::Lock(verb) => format!("/v1/namespaces/{namespace}/locks/{}{verb}", name(lock)),
+        Path::Several(verb) => format!("/v1/namespaces/{namespace}{verb}"),
+    };
     let request = HttpRequest::builder().method(method).uri(uri).header("host", "localhost");
     request.body(body).expect("a request")
+}
+
+/// What is asked about one lock, or about several.
+enum Path {
+    Lock(&'static str),
+    Several(&'static str),
+}
+
+/// Leases, with what proves them ours.
+fn proven(owner_id: &str, claims: &[Claim], verb: &'static str) -> (Path, Value) {
+    let of = |claim: &Claim| {
+        let (lease_id, token) = (render(claim.id), claim.token.get());
+        json!({"lease_id": lease_id, "fencing_token": token})
+    };
+    if let [claim] = claims {
+        let mut body = of(claim);
+        body["owner_id"] = owner_id.into();
+        return (Path::Lock(verb), body);
+    }
+    let each = claims.iter().map(|claim| {
+        let mut lease = of(claim);
+        lease["lock_name"] = name(claim.lock).into();
+        lease
+    });
+    let leases: Vec<_> = each.collect();
+    (Path::Several(verb), json!({"owner_id": owner_id, "leases": leases}))
+}
+
+fn wanted_together(owner_id: &str, acquire: &Acquire) -> Value {
+    let each = acquire.each().map(|(lock, mode)| {
+        let mut body = json!({"lock_name": name(lock)});
+        say_mode(&mut body, mode);
+        body
+    });
+    let locks: Vec<_> = each.collect();
+    let mut body = json!({"owner_id": owner_id, "ttl_ms": acquire.ttl_ms, "wait_ms": acquire.wait_ms, "locks": locks});
+    if acquire.each().all(|(_, mode)| mode == Mode::Exclusive) {
+        body["grace_ms"] = acquire.grace_ms.into();
+    }
+    body
+}
+
+fn say_mode(body: &mut Value, mode: Mode) {
+    match mode {
+        Mode::Exclusive => {}
+        Mode::Shared => body["mode"] = "shared".into(),
+        Mode::Counted(limit) => body["limit"] = limit.into(),
+    }
 }
 
 fn wanted(owner_id: &str, acquire: &Acquire) -> Value {
     let mut body =
         json!({"owner_id": owner_id, "ttl_ms": acquire.ttl_ms, "wait_ms": acquire.wait_ms});
-    match acquire.mode {
-        // For the others there is no such thing, and to ask for it is a mistake.
-        Mode::Exclusive => body["grace_ms"] = acquire.grace_ms.into(),
-        Mode::Shared => body["mode"] = "shared".into(),
-        Mode::Counted(limit) => body["limit"] = limit.into(),
+    say_mode(&mut body, acquire.mode);
+    // For the others there is no such thing, and to ask for it is a mistake.
+    if acquire.mode == Mode::Exclusive {
+        body["grace_ms"] = acquire.grace_ms.into();
     }
     body
 }
 
 fn from_http(request: &Request, status: StatusCode, body: &Value) -> Answer {
+    let locks: Vec<Lock> = match request {
+        Request::Acquire(acquire) => acquire.each().map(|(lock, _)| lock).collect(),
+        Request::Renew { claims, .. } => claims.iter().map(|claim| claim.lock).collect(),
+        Request::Release { claims, .. } if claims.len() > 1 => return released_each(status, body),
+        _ => Vec::new(),
+    };
+    let answer = about_one(request, status, body);
+    let is_of_member =
+        matches!(answer, Answer::Held(_) | Answer::InGrace(_) | Answer::NotYours | Answer::Over);
+    if locks.len() < 2 || !is_of_member {
+        return answer;
+    }
+    let named = |lock: &Lock| body["lock_name"] == name(*lock).as_str();
+    let n = locks.iter().position(named).expect("a refusal names its lock");
+    Answer::Member { n, why: Box::new(answer) }
+}
+
+fn released_each(status: StatusCode, body: &Value) -> Answer {
+    match body["leases"].as_array() {
+        Some(leases) => {
+            let is_released = |lease: &Value| lease["released"] == true;
+            Answer::ReleasedEach(leases.iter().map(is_released).collect())
+        }
+        None => about_one(&Request::Revoke(0), status, body),
+    }
+}
+
+fn about_one(request: &Request, status: StatusCode, body: &Value) -> Answer {
     let reason = body["reason"].as_str().or(body["code"].as_str()).unwrap_or_default();
     match (request, status, reason) {
         (Request::Acquire(acquire), StatusCode::OK, _) => {
-            let claims = vec![claim(acquire.lock, body).expect("a lease")];
+            let one = std::slice::from_ref(body);
+            let leases = body["leases"].as_array().map_or(one, Vec::as_slice);
+            let claims = acquire.each().zip(leases).map(|((lock, _), lease)| claim(lock, lease));
+            let claims = claims.collect::<Option<_>>().expect("leases");
             Answer::Granted { claims, expiry: expiry(body) }
         }
         (Request::Renew { .. }, StatusCode::OK, _) => Answer::Renewed { expiry: expiry(body) },

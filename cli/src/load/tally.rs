@@ -45,7 +45,7 @@ impl Times {
     }
 
     pub(super) fn histogram(&self) -> MutexGuard<'_, Histogram<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn error(&self, error: &Error) {
         self.errors.add();
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = locked(&self.kinds);
         let text = error.to_string();
         if kinds.len() < ERRORS_MAX || kinds.contains_key(&text) {
             *kinds.entry(text).or_default() += 1;
@@ -86,6 +86,11 @@ impl Tally {
 
     /// The first few kinds of errors, and how often each came.
     pub(super) fn kinds(&self) -> BTreeMap<String, u64> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.kinds).clone()
     }
+}
+
+/// What was counted before a panic still counts.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! What all clients of a run share.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use leasehold::{Client, Moment, Stale};
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::downstream::Downstream;
 use super::history::{Breach, History};
 use super::plan::Plan;
-use super::tally::Tally;
+use super::tally::{Tally, locked};
 
 pub(super) struct World {
     pub(super) client: Client,
@@ -114,6 +114,6 @@ impl World {
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.history)
     }
 }

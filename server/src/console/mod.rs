@@ -23,8 +23,9 @@ use crate::auth::sign_in::attempt::{Attempts, LASTS_SECONDS};
 use crate::auth::sign_in::{self, SignIns, cookie};
 use crate::auth::{Authority, Denied, Principal};
 use crate::door::Arrival;
+use crate::http::html::escape;
 use crate::http::{body, forwarded};
-use page::{Page, escape};
+use page::Page;
 
 /// Where people go who want to go nowhere else.
 const HOME: &str = "/console";

@@ -10,6 +10,7 @@ mod connection;
 mod conversation;
 pub(crate) mod forwarded;
 pub(crate) mod handshakes;
+pub(crate) mod html;
 mod line;
 mod listen;
 pub(crate) mod mistake;

@@ -1,9 +1,10 @@
 //! How a store is: whether its journal is folded into its tables, and how much is not yet.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use super::Error;
+use crate::sync::lock;
 
 /// One fold may fail because somebody else has the tables for a moment. So many in a row have another reason.
 const FAILURES_MAX: u64 = 3;
@@ -34,7 +35,7 @@ impl Health {
         if n < FAILURES_MAX {
             return None;
         }
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = lock(&self.last).clone();
         let why = last.unwrap_or_default();
         Some(format!(
             "the journal cannot be folded into the tables ({n} attempts, {} bytes so far): {why}",
@@ -62,7 +63,7 @@ impl Health {
     /// For stores: a fold has ended.
     pub fn fold_ended(&self, result: Result<(), &Error>) {
         let Err(error) = result else { return self.n_in_a_row.store(0, Relaxed) };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        *lock(&self.last) = Some(error.to_string());
         self.n_failures.fetch_add(1, Relaxed);
         self.n_in_a_row.fetch_add(1, Relaxed);
     }

@@ -10,6 +10,7 @@ use super::wire::{self, Status};
 use crate::app::App;
 use crate::auth::{Caller, View};
 use crate::engine::{Filter, ListLocks, LockPage};
+use crate::http::html::escape;
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 /// More locks than this are not shown: the native dialect lists them in pages.
@@ -90,21 +91,4 @@ fn row(status: &Status<'_>, view: &LockView, now: Timestamp) -> String {
         "<tr class=\"{state}\"><th scope=\"row\">{job}</th><td><span>{state}</span></td><td>{holder}</td>\
          <td>{until}</td><td>{n_waiting}</td></tr>\n"
     )
-}
-
-/// Text that can be nothing but text.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

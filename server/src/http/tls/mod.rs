@@ -8,7 +8,7 @@ mod pair;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
 use crate::auth::{Gate, Mtls};
+use crate::sync::{read, write};
 pub(super) use names::names;
 use pair::Pair;
 
@@ -86,7 +87,7 @@ impl Tls {
     pub(super) fn terms(&self) -> Terms {
         // Before the rest: what changes in between rings.
         let ca_version = self.ca_version.subscribe();
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = read(&self.current);
         let acceptor = TlsAcceptor::from(current.config.clone());
         Terms { acceptor, mtls: current.mtls.clone(), ca_version }
     }
@@ -95,7 +96,7 @@ impl Tls {
     pub(crate) fn renew(&self) -> Renewed {
         let read = Pair::read(&self.files);
         let mtls = self.gate.mtls();
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&self.current);
         let is_other_ca = id(&mtls) != id(&current.mtls);
         // A bad pair must not keep a CA in force that is not trusted any more.
         let (pair, bad) = match read {

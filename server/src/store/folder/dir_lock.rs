@@ -10,12 +10,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::identity::{Identity, Key};
 use super::locked::Locked;
 use super::{refused, trouble};
 use crate::store::Error;
+use crate::sync::lock;
 
 /// Says who uses the folder. Earlier versions relied on it, and are kept out by it.
 pub(super) const LOCK: &str = "lock";
@@ -131,5 +132,5 @@ fn user(folder: &Path) -> Option<String> {
 }
 
 fn open_here() -> MutexGuard<'static, BTreeSet<Key>> {
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&OPEN)
 }

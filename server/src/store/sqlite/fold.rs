@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::digest::Digest;
 use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
 use crate::store::folder::Identity;
 use crate::store::{Chain, Error, Health, Place, Record, history};
+use crate::sync::{lock, whole};
 
 /// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
 const CHANGES_PER_CHUNK: usize = 2000;
@@ -68,17 +69,17 @@ impl Progress {
 
     /// Waits for the next round, or for the end.
     fn wait(&self, interval: Duration) -> Option<Ending> {
-        let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let ending = lock(&self.ending);
         let waited = self.wake.wait_timeout_while(ending, interval, |ending| ending.is_none());
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        *whole(waited).0
     }
 
     fn is_to_end_now(&self) -> bool {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) == Some(Ending::Now)
+        *lock(&self.ending) == Some(Ending::Now)
     }
 
     fn end(&self, ending: Ending) {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(ending);
+        *lock(&self.ending) = Some(ending);
         self.wake.notify_all();
     }
 }

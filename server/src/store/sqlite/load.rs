@@ -191,7 +191,7 @@ fn is_backup(tables: &Connection) -> Result<bool, Error> {
 }
 
 /// The machine that is in the tables, if their pages are in order too. That is looked at meanwhile, by a thread of its
-/// own: it takes a third as long.
+/// own.
 fn import_checked(
     tables: &mut Connection,
     limits: Limits,
@@ -202,7 +202,7 @@ fn import_checked(
         return import(tables, limits, hash_seed).map_err(|error| in_file(TABLES, error));
     };
     std::thread::scope(|scope| {
-        let checking = scope.spawn(move || pages::check(TABLES, &same));
+        let checking = scope.spawn(move || pages::check_trees(TABLES, same));
         let imported = import(tables, limits, hash_seed).map_err(|error| in_file(TABLES, error));
         let checked = checking.join();
         checked.unwrap_or_else(|_| Err(refused("a thread that checks pages panicked")))?;

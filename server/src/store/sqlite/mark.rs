@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use leasehold_core::{Machine, Row};
 use super::refused;
 use crate::store::codec::{Damaged, Reader};
 use crate::store::{Error, Hash, Place};
+use crate::sync::{lock, whole};
 
 /// The name of the file.
 pub(super) const MARK: &str = "mark";
@@ -197,7 +198,7 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        *self.shared.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *lock(&self.shared.is_over) = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -209,9 +210,9 @@ impl Shared {
     /// Syncs what was written, now and then and at the end.
     fn run(&self) {
         loop {
-            let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_over = lock(&self.is_over);
             let waited = self.wake.wait_timeout_while(is_over, SYNC_INTERVAL, |is_over| !*is_over);
-            let is_over = *waited.unwrap_or_else(PoisonError::into_inner).0;
+            let is_over = *whole(waited).0;
             if self.is_unsynced.swap(false, AcqRel)
                 && let Err(error) = self.file.sync_data()
             {

@@ -2,10 +2,10 @@
 //! whoever keeps the locks.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::Error;
-use crate::sync::lock;
+use crate::sync::{lock, whole};
 
 /// Of a disk this much is left free unless a setting says otherwise, or a twentieth of it if that is more.
 const FREE_MIN: u64 = 256 << 20;
@@ -86,7 +86,7 @@ impl Room {
 
     fn wait_used(&self) -> MutexGuard<'_, Used> {
         let used = self.counted.wait_while(self.used(), |used| !used.is_counted);
-        used.unwrap_or_else(PoisonError::into_inner)
+        whole(used)
     }
 
     /// Says why there would be no room for `n_bytes` more, without taking it.
