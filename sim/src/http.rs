@@ -1,6 +1,7 @@
 //! The native dialect as its clients speak it: a question becomes a request, which goes through the server's own front
 //! door, and the response becomes an answer.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -18,11 +19,16 @@ use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
 /// What the state of the server may be answered with.
 const MAY_BE_REFUSED: [StatusCode; 2] = [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
 
-/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random.
+/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So are
+/// several leases together of one lock or of several namespaces: a refusal names the lock, and nothing else.
 pub fn can_ask(request: &Request) -> bool {
     match request {
         Request::Acquire(acquire) => acquire.session.is_none(),
-        Request::Renew { .. } | Request::Release { .. } => true,
+        Request::Renew { claims, .. } | Request::Release { claims, .. } => {
+            let locks: BTreeSet<_> = claims.iter().map(|claim| claim.lock).collect();
+            let namespaces: BTreeSet<_> = locks.iter().map(|lock| namespace(*lock)).collect();
+            locks.len() == claims.len() && namespaces.len() == 1
+        }
         Request::Look(_) | Request::Revoke(_) => true,
         Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => false,
     }
