@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
-use axum::http::{HeaderName, Request};
+use axum::http::{HeaderName, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -28,6 +28,18 @@ pub(crate) enum BadBody {
     Syntax(String),
     /// This field is missing, ill-typed or unknown.
     Field(String),
+}
+
+impl BadBody {
+    /// The same in every dialect.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            BadBody::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            BadBody::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            BadBody::Late(_) => StatusCode::REQUEST_TIMEOUT,
+            BadBody::Malformed | BadBody::Syntax(_) | BadBody::Field(_) => StatusCode::BAD_REQUEST,
+        }
+    }
 }
 
 impl std::fmt::Display for BadBody {

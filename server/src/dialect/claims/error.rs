@@ -100,13 +100,7 @@ impl IntoResponse for Refusal {
 
 impl From<BadBody> for Refusal {
     fn from(bad: BadBody) -> Self {
-        let status = match &bad {
-            BadBody::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            BadBody::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            BadBody::Late(_) => StatusCode::REQUEST_TIMEOUT,
-            BadBody::Malformed | BadBody::Syntax(_) | BadBody::Field(_) => StatusCode::BAD_REQUEST,
-        };
-        Self::new(status, bad.to_string())
+        Self::new(bad.status(), bad.to_string())
     }
 }
 

@@ -141,16 +141,11 @@ pub(super) async fn wrong_method() -> Refusal {
 
 impl From<BadBody> for Refusal {
     fn from(bad: BadBody) -> Self {
-        let (status, code) = match &bad {
-            BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidJson),
-            BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, Code::InvalidRequest),
-            BadBody::Late(_) => (StatusCode::REQUEST_TIMEOUT, Code::InvalidRequest),
-            BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, Code::InvalidJson),
-            BadBody::Malformed | BadBody::Field(_) => {
-                (StatusCode::BAD_REQUEST, Code::InvalidRequest)
-            }
+        let code = match &bad {
+            BadBody::NotJson(_) | BadBody::Syntax(_) => Code::InvalidJson,
+            _ => Code::InvalidRequest,
         };
-        Self::new(status, code, bad.to_string())
+        Self::new(bad.status(), code, bad.to_string())
     }
 }
 

@@ -65,16 +65,14 @@ impl IntoResponse for Refusal {
 
 impl From<BadBody> for Refusal {
     fn from(bad: BadBody) -> Self {
-        let (status, code) = match &bad {
-            BadBody::NotJson(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::UnsupportedMediaType),
-            BadBody::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, Code::BodyTooLarge),
-            BadBody::Late(_) => (StatusCode::REQUEST_TIMEOUT, Code::Timeout),
-            BadBody::Syntax(_) => (StatusCode::BAD_REQUEST, Code::InvalidJson),
-            BadBody::Malformed | BadBody::Field(_) => {
-                (StatusCode::BAD_REQUEST, Code::InvalidRequest)
-            }
+        let code = match &bad {
+            BadBody::NotJson(_) => Code::UnsupportedMediaType,
+            BadBody::TooLarge(_) => Code::BodyTooLarge,
+            BadBody::Late(_) => Code::Timeout,
+            BadBody::Syntax(_) => Code::InvalidJson,
+            BadBody::Malformed | BadBody::Field(_) => Code::InvalidRequest,
         };
-        Self::new(status, code, bad.to_string())
+        Self::new(bad.status(), code, bad.to_string())
     }
 }
 
