@@ -49,6 +49,8 @@ impl Error {
             Error::NotRenewed(_) | Error::NotReleased(_) => false,
             Error::Lost(_) | Error::Invalid(_) => false,
             Error::Failed { failure, .. } => failure.retryable,
+            // Whoever does not implement it will not do so later either.
+            Error::Foreign { status: 501, .. } => false,
             Error::Foreign { status, .. } => *status >= 500 || *status == 429,
         }
     }

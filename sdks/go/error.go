@@ -116,7 +116,9 @@ type ForeignError struct {
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("not an answer of a Leasehold server (%d): %s", e.Status, e.Body)
 }
-func (e *ForeignError) Retryable() bool          { return e.Status >= 500 || e.Status == 429 }
+func (e *ForeignError) Retryable() bool {
+	return e.Status != 501 && (e.Status >= 500 || e.Status == 429)
+}
 func (e *ForeignError) MayHaveTakenEffect() bool { return e.Status >= 500 || e.Status < 400 }
 
 // InvalidError: a setting or an argument makes no sense. Nothing was sent.

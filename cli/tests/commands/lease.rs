@@ -239,6 +239,7 @@ fn each_way_to_fail_has_its_status() {
         (302, json!(""), 76),
         (200, json!("hello"), 76),
         (404, json!("go away"), 76),
+        (501, json!("go away"), 76),
         (500, json!("go away"), 68),
     ] {
         let is_ours = body.is_object();

@@ -101,7 +101,7 @@ export class ForeignError extends LeaseholdError {
     readonly status: number,
     readonly body: string,
   ) {
-    const retryable = status >= 500 || status === 429;
+    const retryable = status !== 501 && (status >= 500 || status === 429);
     super(`not an answer of a Leasehold server (${status}): ${body}`, retryable, status >= 500 || status < 400);
   }
 }

@@ -94,7 +94,7 @@ class Foreign(LeaseholdError):
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
-        self.retryable = status >= 500 or status == 429
+        self.retryable = status != 501 and (status >= 500 or status == 429)
         self.may_have_taken_effect = status >= 500 or status < 400
         # What a success says may be a secret.
         shown = "" if status < 300 else ": " + body[:200].decode(errors="replace")
