@@ -137,8 +137,8 @@ commands! {
     Settle -> (), |t, Settle(lock)| settle::settle(t, &lock);
     /// Work off what has fallen due.
     Sweep -> Swept, |t, asked| Ok(sweep::sweep(t, asked.n_changes_max));
-    /// The server has restarted: no connection is left.
-    Resume -> (), |t, Resume| { leave::resume(t); Ok(()) };
+    /// The server has restarted: no connection is left. Are there more waiters to see off?
+    Resume -> bool, |t, asked| Ok(leave::resume(t, asked.n_waiters_max));
     /// The state comes from a backup: nothing handed out since may be handed out again.
     Restore -> (), |t, Restore| { restore::restore(t); Ok(()) };
 }

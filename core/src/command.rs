@@ -357,7 +357,15 @@ pub struct Sweep {
 
 /// The server has restarted: no connection is left.
 #[derive(Clone, Debug)]
-pub struct Resume;
+pub struct Resume {
+    /// Most waiters to see off at once. Nobody is granted anything until all of them are.
+    pub n_waiters_max: usize,
+}
+
+impl Resume {
+    /// All waiters at once.
+    pub const ALL: Self = Self { n_waiters_max: usize::MAX };
+}
 
 /// The state comes from a backup.
 #[derive(Clone, Debug)]

@@ -142,13 +142,19 @@ impl Clock for FakeClock {
     }
 }
 
-/// Lock time, going on from where a store left off.
+/// An instant of this boot, whatever lock time it was: who writes the journal may change, and lock time with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Instant {
+    boottime: u64,
+}
+
+/// Lock time, going on from where a store left off. All clones are one clock.
 #[derive(Clone)]
 pub struct LockClock {
     clock: Arc<dyn Clock>,
     boot_id: BootId,
-    base_boottime: u64,
-    base_lock_time: Timestamp,
+    /// Lock time minus time since boot, in nanoseconds.
+    ahead: Arc<AtomicI64>,
     /// Wall clock minus lock time, in milliseconds, as last seen to have changed: the two clocks are never
     /// read at the same instant, and what is shown should not flicker by that.
     offset_ms: Arc<AtomicI64>,
@@ -160,17 +166,34 @@ const OFFSET_JITTER_MS: i64 = 10;
 impl LockClock {
     /// Goes on from the last moment a store knows, or from zero.
     pub fn resume(clock: Arc<dyn Clock>, last: Option<Moment>) -> Self {
-        let (boot_id, boottime) = (clock.boot_id(), clock.boottime());
-        let last = last.unwrap_or_default();
-        let passed =
-            if last.boot_id == boot_id { boottime.checked_sub(last.boottime) } else { None };
-        if last.boot_id == boot_id && passed.is_none() {
+        let boot_id = clock.boot_id();
+        let (ahead, offset_ms) = Default::default();
+        let lock_clock = Self { clock, boot_id, ahead, offset_ms };
+        lock_clock.go_on(last.unwrap_or_default());
+        lock_clock
+    }
+
+    /// Goes on from another moment, for every clone.
+    pub fn go_on(&self, last: Moment) {
+        let boottime = self.clock.boottime();
+        let is_known = last.boot_id == self.boot_id;
+        let passed = boottime.checked_sub(last.boottime).filter(|_| is_known);
+        if is_known && passed.is_none() {
             tracing::warn!("time since boot went backwards; lock time stands still for once");
         }
-        let base_lock_time = last.lock_time + Span::from_nanos(passed.unwrap_or(0));
-        let offset_ms = clock.wall_ms() - millis(base_lock_time);
-        let offset_ms = Arc::new(AtomicI64::new(offset_ms));
-        Self { clock, boot_id, base_boottime: boottime, base_lock_time, offset_ms }
+        let now = last.lock_time + Span::from_nanos(passed.unwrap_or(0));
+        self.ahead.store(now.as_nanos().wrapping_sub(boottime) as i64, Relaxed);
+        self.offset_ms.store(self.clock.wall_ms() - millis(now), Relaxed);
+    }
+
+    /// The instant it is.
+    pub fn instant(&self) -> Instant {
+        Instant { boottime: self.clock.boottime() }
+    }
+
+    /// What lock time it was at an instant, by the clock as it is now.
+    pub fn at(&self, instant: Instant) -> Timestamp {
+        self.lock_time_at(instant.boottime)
     }
 
     /// Lock time now.
@@ -204,7 +227,8 @@ impl LockClock {
         if mutant!(LockTimeFromWall) {
             return Timestamp::ZERO + Span::from_millis(self.clock.wall_ms().max(0) as u64);
         }
-        self.base_lock_time + Span::from_nanos(boottime.saturating_sub(self.base_boottime))
+        // Before lock time began there was none.
+        Timestamp::from_nanos(boottime.saturating_add_signed(self.ahead.load(Relaxed)))
     }
 }
 
@@ -237,6 +261,23 @@ mod tests {
         clock.advance(Span::from_secs(3600));
         let after = LockClock::resume(clock.clone(), Some(last));
         assert_eq!(after.now(), Timestamp::ZERO + Span::from_secs(10));
+    }
+
+    #[test]
+    fn an_instant_is_told_by_the_clock_as_it_is_when_it_is_told() {
+        let clock = Arc::new(FakeClock::default());
+        let lock_clock = LockClock::resume(clock.clone(), None);
+        clock.advance(Span::from_secs(10));
+        let (same, instant) = (lock_clock.clone(), lock_clock.instant());
+        assert_eq!(same.at(instant), Timestamp::ZERO + Span::from_secs(10));
+        clock.advance(Span::from_secs(5));
+        let lock_time = Timestamp::ZERO + Span::from_secs(100);
+        lock_clock.go_on(Moment { lock_time, ..lock_clock.moment() });
+        assert_eq!(same.now(), lock_time);
+        assert_eq!(same.at(instant), Timestamp::ZERO + Span::from_secs(95));
+        // Before lock time began there was none.
+        lock_clock.go_on(Moment { lock_time: Timestamp::ZERO, ..lock_clock.moment() });
+        assert_eq!(same.at(instant), Timestamp::ZERO);
     }
 
     #[test]

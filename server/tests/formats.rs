@@ -87,7 +87,7 @@ fn every_folder_of_every_earlier_format_is_read_and_goes_on() {
             let (mut store, Loaded { mut machine, .. }) =
                 open(data.path()).unwrap_or_else(|error| panic!("{}: {error}", fixture.display()));
             check_content(&machine, false);
-            append(&mut store, &mut machine, Command::Resume(Resume));
+            append(&mut store, &mut machine, Command::Resume(Resume::ALL));
             // A crash, then a stop in good order, then a start.
             drop(store);
             let (mut store, Loaded { machine, .. }) = open(data.path()).expect("its own format");

@@ -11,8 +11,9 @@ use std::task::{Context, Poll, Waker};
 use leasehold_core::{
     AcquireAll, CloseSession, Dialect, Extend, KeepSession, LeaseView, LockKey, LockView,
     OpenSession, Other, Owner, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke,
-    Secret, SessionDigest, Span, Target, Timestamp,
+    Secret, SessionDigest, Span, Target,
 };
+use leasehold_server::clock::Instant;
 use leasehold_server::door::Door;
 use leasehold_server::engine::{
     Ask, EngineHandle, Error, Expiry, ReadLock, WaitFor, WaitForAll, Waited, WaitedAll,
@@ -89,7 +90,7 @@ impl Front {
     }
 
     fn pending(&mut self, client: usize, request: &Request) -> Pending {
-        let (handle, now) = (self.handle.clone(), self.handle.now());
+        let (handle, now) = (self.handle.clone(), self.handle.instant());
         let dialect = DIALECT;
         let request_id = request.request_id().map(|id| format!("r{id}").into());
         match request {
@@ -164,7 +165,7 @@ impl Front {
                 Err(Error::Overloaded | Error::JournalFull | Error::AuditFailed) => {
                     Answer::Overloaded
                 }
-                Err(Error::Stopping) => Answer::Stopping,
+                Err(Error::Stopping | Error::NotLeading) => Answer::Stopping,
                 Err(Error::Unknown) => Answer::Unknown,
             }
         })
@@ -183,7 +184,7 @@ impl Front {
     }
 
     fn ask_for(&mut self, client: usize, asked: &Acquire, id: Option<Box<str>>) -> Pending {
-        let (handle, now) = (self.handle.clone(), self.handle.now());
+        let (handle, now) = (self.handle.clone(), self.handle.instant());
         let wait = Span::from_millis(asked.wait_ms);
         let acquire = self.acquire(client, asked, id);
         let claim = |lock, lease: &LeaseView| Claim { lock, id: lease.id, token: lease.token };
@@ -272,7 +273,7 @@ fn proof(client: usize, claim: &Claim) -> Proof {
     Proof::Id { id: claim.id, owner, token: Some(claim.token), lock }
 }
 
-fn expiry(handle: &EngineHandle, lease: &LeaseView, received_at: Timestamp) -> Option<Expiry> {
+fn expiry(handle: &EngineHandle, lease: &LeaseView, received_at: Instant) -> Option<Expiry> {
     lease.deadline.map(|deadline| handle.expiry(deadline, received_at))
 }
 

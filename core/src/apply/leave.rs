@@ -47,19 +47,23 @@ fn give_back(t: &mut Transition<'_>, slot: Slot<Lease>, mut together: Vec<Slot<L
     }
 }
 
-/// After a restart there are no connections: what [`leave`] does, for every waiter that had one.
-pub(crate) fn resume(t: &mut Transition<'_>) {
+/// After a restart there are no connections: what [`leave`] does, for every waiter that had one, but not for more than
+/// so many. Are there more?
+pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     let is_waiting = |lease: &Lease| lease.phase == Phase::Waiting && lease.tethered;
     let leases = t.state.leases.iter().filter(|(_, lease)| is_waiting(lease));
     let mut waiters: Vec<_> =
         leases.map(|(slot, lease)| (lease.number, slot, can_come_back(t.state, lease))).collect();
     waiters.sort_unstable();
+    let more = waiters.len() > n_max;
+    waiters.truncate(n_max);
     let locks: Vec<_> = waiters.iter().map(|(_, slot, _)| t.state.leases[*slot].lock).collect();
     // All of them first: none may be granted a lock on the way out.
     for (_, waiter, can_come_back) in waiters {
         step_aside(t, waiter, can_come_back);
     }
-    for lock in locks {
+    // If there are more, a sweep will look at these queues: after a restart it looks at every queue.
+    for lock in locks.into_iter().filter(|_| !more) {
         t.promote(lock);
     }
     #[cfg(feature = "mutants")]
@@ -68,6 +72,7 @@ pub(crate) fn resume(t: &mut Transition<'_>) {
     }
     // Nobody is there to be woken.
     t.wakeups.clear();
+    more
 }
 
 /// By its request id, which of several leases asked for together only the first has.
@@ -96,5 +101,46 @@ fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, can_come_back: bool) {
         let (how, kept) = (Ending::Released, lease.keep);
         let at = t.now;
         t.record(Change::Ended { lease: number, how, at, kept, request: None, reason: None });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Acquire, Dialect, Limits, LockKey, Machine, Owner, Resume, Secret, Span, Timestamp, Wait,
+    };
+
+    /// A lock that is held, and five who wait for it: some can come back by their request id.
+    fn machine() -> Machine {
+        let mut machine = Machine::new(Limits::default(), 1);
+        for n in 0..6_u8 {
+            let owner = Owner::new("p", format!("o{n}").as_str());
+            let lock = LockKey::new("ns", "a");
+            let acquire = Acquire {
+                ttl: Some(Span::from_secs(60)),
+                wait: Wait::Connected(Span::from_secs(60)),
+                request_id: (n % 2 == 0).then(|| format!("r{n}").as_str().into()),
+                ..Acquire::new(lock, owner, Dialect(0), Secret([n; 16]))
+            };
+            machine.apply(Timestamp::from_nanos(n.into()), acquire);
+        }
+        machine
+    }
+
+    #[test]
+    fn all_waiters_are_seen_off_whether_at_once_or_a_few_at_a_time() {
+        let (mut at_once, mut in_turns) = (machine(), machine());
+        let now = Timestamp::from_nanos(100);
+        assert_eq!(at_once.apply(now, Resume::ALL).outcome, Ok(false));
+        let mut n_changes = Vec::new();
+        loop {
+            let applied = in_turns.apply(now, Resume { n_waiters_max: 2 });
+            n_changes.push(applied.changes.len());
+            if applied.outcome == Ok(false) {
+                break;
+            }
+        }
+        assert_eq!(n_changes, [2, 2, 1]);
+        assert_eq!(in_turns.export(), at_once.export());
     }
 }

@@ -137,7 +137,7 @@ pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
         Ok(Outcome::CloseSession(())) => "closed".into(),
         Ok(Outcome::EndSession(()) | Outcome::Prove(_) | Outcome::Maintain(())) => "done".into(),
         Ok(Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Sweep(_)) => "done".into(),
-        Ok(Outcome::Resume(()) | Outcome::Restore(())) => "done".into(),
+        Ok(Outcome::Resume(_) | Outcome::Restore(())) => "done".into(),
         Err(Rejection::Held(holding)) => format!("held, {} waiting", holding.n_waiting),
         Err(other) => format!("{other:?}"),
     }

@@ -297,7 +297,7 @@ impl Step {
             What::Again { .. } => unreachable!("it was replaced by what it repeats"),
             What::Settle { lock } => Command::Settle(Settle(key(lock))),
             What::Sweep => Command::Sweep(Sweep { n_changes_max: usize::MAX }),
-            What::Resume => Command::Resume(Resume),
+            What::Resume => Command::Resume(Resume::ALL),
             What::Restore => Command::Restore(Restore),
             session => of_session(&session),
         };

@@ -166,7 +166,7 @@ impl<'a> Line<'a> {
                 let n_changes_max = self.number("n")?.unwrap_or(1000) as usize;
                 Command::Sweep(Sweep { n_changes_max })
             }
-            "resume" => Command::Resume(Resume),
+            "resume" => Command::Resume(Resume::ALL),
             "restore" => Command::Restore(Restore),
             "end-session" => Command::EndSession(EndSession {
                 number: SessionNumber(number_of(self.target()?)?),

@@ -46,7 +46,7 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         Outcome::Prove(view) => format!("proven: {}", lease(view)),
         Outcome::Maintain(()) => "done".into(),
         Outcome::GiveUp(()) => "given up".into(),
-        Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Resume(()) | Outcome::Restore(()) => {
+        Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Resume(_) | Outcome::Restore(()) => {
             "done".into()
         }
         Outcome::Sweep(swept) => {

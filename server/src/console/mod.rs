@@ -134,10 +134,12 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
     // Where people sign in may have to be asked for.
-    crate::auth::may_look_up(&desk.authority, from, arrival.received).map_err(|doubt| {
-        let denied = Denied::from(doubt);
-        failed(denied.status(), &denied.to_string())
-    })?;
+    crate::auth::may_look_up(&desk.authority, from, app.engine.at(arrival.received)).map_err(
+        |doubt| {
+            let denied = Denied::from(doubt);
+            failed(denied.status(), &denied.to_string())
+        },
+    )?;
     let before = cookie::only(&parts.headers, cookie::SESSION).ok().flatten();
     let before = before.map(|secret| crate::auth::hex(&sign_in::digest(secret)));
     let attempt = Attempts::begin(&with, to, before, desk.wall_ms);
@@ -195,7 +197,7 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
     let arrival = Arrival::of(parts);
     let Some(principal) = desk.authority.by_key(key.trim(), desk.wall_ms) else {
         let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
-        return Err(match app.auth.take_failure(from, arrival.received) {
+        return Err(match app.auth.take_failure(from, app.engine.at(arrival.received)) {
             Ok(()) => {
                 choice(&desk, to, Some("This API key is not known."), StatusCode::UNAUTHORIZED)
                     .into()
@@ -261,7 +263,7 @@ async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
     };
     let arrival = Arrival::of(parts);
     let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
-    let now = (arrival.received, desk.wall_ms);
+    let now = (app.engine.at(arrival.received), desk.wall_ms);
     let admitted = crate::auth::admit(&desk.authority, issuer, login, &code, from, now).await;
     let principal = admitted.map_err(|denied: Denied| {
         failed(denied.status(), &format!("You could not be signed in: {denied}."))

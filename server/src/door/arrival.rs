@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Request};
-use leasehold_core::Timestamp;
 use tracing::Span;
 
 use super::Link;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::clock::Instant;
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// So much of a client's own request id is logged.
@@ -70,7 +70,7 @@ pub(crate) struct Arrival {
     pub(crate) peer: Peer,
     pub(crate) link: Link,
     /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
-    pub(crate) received: Timestamp,
+    pub(crate) received: Instant,
     pub(crate) caller: Caller,
     /// Nobody on the way could read or change it (TLS, this machine, or a trusted proxy that says so), and no page of
     /// another origin asks: cookies count. Known only where they matter.
@@ -99,7 +99,7 @@ impl Arrival {
         let (peer, link) = (visitor.peer, visitor.link.clone());
         let given = request.headers().get(X_REQUEST_ID).cloned();
         let request_id = given.map_or_else(|| RequestId::Made(ids.next()), RequestId::Given);
-        Self { peer, link, received: app.engine.now(), caller, is_private, request_id }
+        Self { peer, link, received: app.engine.instant(), caller, is_private, request_id }
     }
 
     /// As the door noted it.

@@ -230,14 +230,14 @@ impl Inner {
             if !matches!(denied, Denied::Unauthenticated(_)) {
                 return denied;
             }
-            app.auth.take_failure(from(), arrival.received).err().unwrap_or(denied)
+            app.auth.take_failure(from(), app.engine.at(arrival.received)).err().unwrap_or(denied)
         };
         let caller = match identified {
             // Who does not count any more comes to sign in again.
             Err(_) if area == Area::Console => return Ok(()),
             identified => identified.map_err(|denied| refuse(wrong(denied)))?,
         };
-        let taken = app.auth.take_request(&caller, from, arrival.received);
+        let taken = app.auth.take_request(&caller, from, app.engine.at(arrival.received));
         // What keeps a lock from being lost or held for nothing counts, and is never refused.
         if !vital::is_vital(request.method(), request.uri()) {
             taken.map_err(refuse)?;

@@ -3,7 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Acquired, AcquiredAll, Change, LeaseView, Outcome, Timestamp, mutant};
+use leasehold_core::{
+    Acquired, AcquiredAll, Change, LeaseNumber, LeaseView, Outcome, Timestamp, mutant,
+};
 
 use super::ask::Reply;
 use super::message::Error;
@@ -18,7 +20,9 @@ pub(super) const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Held {
     pub(super) batch: Batch,
     moment: Moment,
-    since: Timestamp,
+    pub(super) since: Timestamp,
+    /// Grants whose askers were told that nobody knows.
+    forsaken: Vec<LeaseNumber>,
 }
 
 impl Batch {
@@ -44,9 +48,11 @@ impl Writer {
             self.send();
         }
         let is_empty = batch.effects.changes.is_empty();
-        if is_empty && !self.is_tick_due(moment.lock_time) {
+        let must_append = self.is_remote && (kind == Kind::Epoch || self.has_time_to_tell(moment));
+        if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
             return match self.store.confirm(permit) {
                 Ok(()) => {
+                    self.confirmed_at = moment.lock_time;
                     self.publish(batch, moment);
                     Ok(())
                 }
@@ -64,8 +70,16 @@ impl Writer {
         }
         self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
         self.written_at = moment.lock_time;
+        self.confirmed_at = moment.lock_time;
         self.publish(batch, moment);
         Ok(())
+    }
+
+    /// Something is over by now, and nothing may be written of it: the time itself has to be, or else whoever takes
+    /// over could take it for not over yet, after somebody was told that it is.
+    fn has_time_to_tell(&self, moment: Moment) -> bool {
+        let is_due = |at| at <= moment.lock_time;
+        self.was_due || self.machine.next_deadline().is_some_and(is_due)
     }
 
     /// Tells everybody what is durable.
@@ -97,7 +111,8 @@ impl Writer {
             batch.tell_all(Error::Busy);
             return Ok(());
         }
-        batch.tell_all(Error::Stopping);
+        let is_overtaken = self.is_remote && matches!(error, store::Error::Fenced(_));
+        batch.tell_all(if is_overtaken { Error::NotLeading } else { Error::Stopping });
         Err(error)
     }
 
@@ -110,7 +125,8 @@ impl Writer {
         error: store::Error,
     ) -> Result<(), store::Error> {
         if matches!(error, store::Error::Unsettled(_)) {
-            self.held = Some(Held { batch, moment, since: self.clock.now() });
+            let (since, forsaken) = (self.clock.now(), Vec::new());
+            self.held = Some(Held { batch, moment, since, forsaken });
             return Ok(());
         }
         batch.tell_all(if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown });
@@ -119,20 +135,30 @@ impl Writer {
 
     /// Asks what became of the held batch, and tells everybody once it is known.
     pub(super) fn settle(&mut self) -> Result<(), store::Error> {
-        let Some(held) = self.held.take() else { return Ok(()) };
+        let Some(mut held) = self.held.take() else { return Ok(()) };
         match self.store.settle() {
             Ok(()) => {
-                let Held { mut batch, moment, .. } = held;
+                let Held { mut batch, moment, forsaken, .. } = held;
                 self.take_back_what_is_over(&mut batch);
                 self.publish(batch, moment);
+                // Whoever was to have it does not know, and may never ask again.
+                forsaken.into_iter().for_each(|lease| drop(self.undelivered(lease)));
+                self.confirmed_at = self.clock.now();
                 // Much time may have passed, and the next start should know.
                 self.written_at = Timestamp::ZERO;
                 Ok(())
             }
             Err(store::Error::Unsettled(why)) => {
-                if self.clock.now().since(held.since) >= self.settle_max() {
+                let is_long = self.clock.now().since(held.since) >= self.settle_max();
+                if is_long && !self.is_remote {
                     held.batch.tell_all(Error::Unknown);
                     return Err(store::Error::Unknown(why));
+                }
+                if is_long {
+                    let answers = std::mem::take(&mut held.batch.answers);
+                    let grants = answers.iter().filter_map(|answer| answer.content.new_grant());
+                    held.forsaken.extend(grants);
+                    tell(answers, Error::Unknown);
                 }
                 self.held = Some(held);
                 Ok(())

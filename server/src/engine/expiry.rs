@@ -3,6 +3,7 @@
 use leasehold_core::Timestamp;
 
 use super::handle::EngineHandle;
+use crate::clock::Instant;
 
 /// How long something lasts, counted from two moments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,11 +16,12 @@ pub struct Expiry {
 }
 
 impl EngineHandle {
-    /// Of something that ends at `deadline`, in the answer to what was received at `received_at`.
-    pub fn expiry(&self, deadline: Timestamp, received_at: Timestamp) -> Expiry {
+    /// Of something that ends at `deadline`, in the answer to what was received at `received_at`. That is an instant and
+    /// no lock time: another server may have begun to lead since.
+    pub fn expiry(&self, deadline: Timestamp, received_at: Instant) -> Expiry {
         Expiry {
             in_ms: deadline.since(self.now()).as_millis(),
-            after_send_ms: deadline.since(received_at).as_millis(),
+            after_send_ms: deadline.since(self.at(received_at)).as_millis(),
         }
     }
 }

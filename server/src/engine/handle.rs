@@ -19,7 +19,7 @@ use super::rounds::{Bell as RoundsBell, Lead, Refused};
 use super::shared::{Gone, Shared};
 use super::writer::Writer;
 use crate::auth::Permitted;
-use crate::clock::LockClock;
+use crate::clock::{self, LockClock};
 use crate::metrics::{Metrics, Op};
 use crate::store::Health;
 use crate::store::history::Asked;
@@ -117,6 +117,16 @@ impl EngineHandle {
         self.0.clock.now()
     }
 
+    /// The instant it is, whatever lock time that is.
+    pub fn instant(&self) -> clock::Instant {
+        self.0.clock.instant()
+    }
+
+    /// What lock time it was at an instant, by the clock of whoever leads now.
+    pub fn at(&self, instant: clock::Instant) -> Timestamp {
+        self.0.clock.at(instant)
+    }
+
     /// A lock time as the wall clock shows it.
     pub fn wall_ms_of(&self, at: Timestamp) -> i64 {
         self.0.clock.wall_ms_of(at)
@@ -177,6 +187,11 @@ impl EngineHandle {
         self.0.shared.stop();
     }
 
+    /// Does this server follow another, or nobody, instead of answering by itself?
+    pub fn is_following(&self) -> bool {
+        self.0.shared.is_following()
+    }
+
     /// Is the engine stopping, or has it stopped?
     pub fn is_stopping(&self) -> bool {
         self.0.shared.is_stopping()
@@ -225,6 +240,7 @@ impl EngineHandle {
                 self.0.metrics.overloaded(op);
                 Error::Overloaded
             }
+            Refused::Closed if self.0.shared.is_following() => Error::NotLeading,
             Refused::Closed => Error::Stopping,
         }
     }

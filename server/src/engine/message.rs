@@ -47,6 +47,8 @@ pub enum Error {
     AuditFailed,
     /// The server is stopping. Nothing was done.
     Stopping,
+    /// Another server writes the journal, or nobody does. Nothing was done.
+    NotLeading,
     /// It is not known whether it was done: repeat it with the same request id.
     Unknown,
 }
@@ -65,6 +67,7 @@ impl fmt::Display for Error {
                  it (audit-failure); the request had no effect. Renewals go on"
             }
             Error::Stopping => "the server is stopping; the request had no effect",
+            Error::NotLeading => "this server does not lead at present; the request had no effect",
             Error::Unknown => {
                 "it is not known whether the request took effect; repeat it with the same request_id"
             }

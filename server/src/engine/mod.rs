@@ -13,6 +13,7 @@ mod mailbox;
 mod message;
 mod operator;
 mod read;
+mod roles;
 mod rounds;
 mod shared;
 mod stepped;
@@ -28,7 +29,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use leasehold_core::{Limits, Resume};
+use leasehold_core::Limits;
 
 pub use ask::{Ask, Enqueue, Enqueued, Granted, Take, WaitFor, WaitForAll, Waited, WaitedAll};
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
@@ -49,12 +50,14 @@ pub use watch::{WatchLease, Watched};
 use crate::audit::Audit;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
-use crate::store::{self, Store};
+use crate::store::{self, Embedded, Seat, Store};
+use roles::Roles;
 use rounds::{Habits, Lead};
 use shared::Shared;
 use writer::Writer;
 
 /// How an engine is run.
+#[derive(Clone)]
 pub struct Options {
     /// What the machine allows.
     pub limits: Limits,
@@ -115,6 +118,20 @@ impl Engine {
         Ok((Self { thread }, handle))
     }
 
+    /// Takes part in a seat: follows whoever has it, and writes from it whenever this process has it. Returns once
+    /// there is a state to follow from. Must not be called where tokio's tasks run.
+    pub fn take_part(
+        options: Options,
+        seat: Box<dyn Seat>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, EngineHandle), store::Error> {
+        let (roles, handle) = Roles::start(options, seat, clock, metrics)?;
+        let thread = std::thread::Builder::new().name("engine".into()).spawn(|| roles.live());
+        let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
+        Ok((Self { thread }, handle))
+    }
+
     /// Waits for the thread to end, after [`EngineHandle::stop`] or because it could not go on.
     pub fn join(self) -> Result<(), store::Error> {
         self.thread
@@ -157,12 +174,15 @@ type Idle = (Arc<Lead<Writer>>, EngineHandle, Arc<Shared>);
 /// Loads the store and makes durable that there was a start.
 fn load(
     options: Options,
-    mut store: Box<dyn Store>,
+    store: Box<dyn Store>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> Result<Idle, store::Error> {
     let seed = u128::from_le_bytes(crate::random::bytes());
-    let loaded = store.load(options.limits.clone(), seed)?;
+    let mut seat = Embedded::new(store, options.limits.clone(), seed);
+    let is_near = seat.is_near();
+    let nobody = || store::Error::Refused("the store is used already".into());
+    let (store, loaded) = seat.take()?.ok_or_else(nobody)?;
     if loaded.is_restored {
         tracing::warn!("this store comes from a backup: everything it held has ended");
     }
@@ -177,15 +197,15 @@ fn load(
     let health = store.health();
     let mut writer = Writer::new(
         options,
-        store,
+        (store, loaded.epoch),
         loaded.machine,
         clock.clone(),
         shared.clone(),
         events.clone(),
         metrics.clone(),
     );
-    writer.begin(Resume)?;
-    let habits = Habits { is_near: writer.is_near(), ..Habits::default() };
+    writer.begin()?;
+    let habits = Habits { is_near, ..Habits::default() };
     let lead = Arc::new(Lead::new(writer, shared.inbox.clone(), habits));
     let handle = EngineHandle::new(lead.clone(), shared.clone(), clock, events, metrics);
     Ok((lead, handle.with_health(health), shared))

@@ -20,6 +20,8 @@ pub(super) struct Shared {
     gone: Mutex<Vec<Gone>>,
     next_ticket: AtomicU64,
     is_stopping: AtomicBool,
+    /// Somebody else writes the journal, or nobody does.
+    is_following: AtomicBool,
     /// Lock time at which there was last a round.
     pub(super) alive_at: AtomicU64,
     pub(super) stopped: watch::Sender<bool>,
@@ -31,8 +33,8 @@ pub(super) struct Shared {
 pub(super) enum Gone {
     /// Whoever asked this.
     Ticket(Ticket),
-    /// Whoever this was granted to.
-    Grant(LeaseNumber),
+    /// Whoever this was granted to, and in which epoch. Another epoch may have told them of it again.
+    Grant(LeaseNumber, u64),
 }
 
 impl Shared {
@@ -42,6 +44,7 @@ impl Shared {
             gone: Mutex::default(),
             next_ticket: AtomicU64::new(1),
             is_stopping: AtomicBool::new(false),
+            is_following: AtomicBool::new(false),
             alive_at: AtomicU64::new(0),
             stopped: watch::Sender::new(false),
             desks: Mutex::default(),
@@ -73,6 +76,24 @@ impl Shared {
 
     pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping.load(SeqCst)
+    }
+
+    pub(super) fn is_following(&self) -> bool {
+        self.is_following.load(SeqCst)
+    }
+
+    /// Whoever asks from here on is told that somebody else leads.
+    pub(super) fn follow(&self) -> Vec<Asked> {
+        self.is_following.store(true, SeqCst);
+        self.inbox.close()
+    }
+
+    /// Whoever asks from here on is answered.
+    pub(super) fn lead(&self) {
+        // What is gone belongs to an epoch that is over.
+        drop(self.take_gone());
+        self.is_following.store(false, SeqCst);
+        self.inbox.open();
     }
 
     pub(super) fn stop(&self) {

@@ -31,12 +31,13 @@ struct Report {
     shared: Arc<Shared>,
     /// The first, if there are several.
     lease: LeaseNumber,
+    epoch: u64,
     is_delivered: AtomicBool,
 }
 
 impl Undelivered {
-    pub(super) fn new(shared: Arc<Shared>, lease: LeaseNumber) -> Self {
-        Self(Told::Alone(Report { shared, lease, is_delivered: AtomicBool::new(false) }))
+    pub(super) fn new(shared: Arc<Shared>, lease: LeaseNumber, epoch: u64) -> Self {
+        Self(Told::Alone(Report { shared, lease, epoch, is_delivered: AtomicBool::new(false) }))
     }
 
     /// The client may know of it from here on.
@@ -77,7 +78,7 @@ impl Drop for Report {
     fn drop(&mut self) {
         let is_kept = *self.is_delivered.get_mut() && !mutant!(DeliveredIsGivenBack);
         if !is_kept && !mutant!(UndeliveredIsKept) {
-            self.shared.is_gone(Gone::Grant(self.lease));
+            self.shared.is_gone(Gone::Grant(self.lease, self.epoch));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
-    Timestamp, What, mutant,
+    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Resume, Span,
+    Sweep, Timestamp, What, mutant,
 };
 
 use super::Options;
@@ -30,6 +30,12 @@ use crate::store::{self, Health, Kind, Store};
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// The loop goes round at least this often, so that it can be seen to be alive.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// While nothing is written to a store that others can take over, it is asked at least this often whether they have.
+const CONFIRM_EVERY: Duration = Duration::from_secs(1);
+/// While it is not known whether a record is durable, nobody is kept waiting for longer than this.
+const HELD_MAX: Duration = Duration::from_secs(5);
+/// Seeing off one waiter takes no more of a record.
+const RESUMED_BYTES_MAX: usize = 256;
 /// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
 const QUICK_MAX: Duration = Duration::from_millis(1);
 
@@ -49,6 +55,14 @@ pub struct Writer {
     asks: Vec<Asked>,
     pub(super) batch: Batch,
     pub(super) written_at: Timestamp,
+    /// When the store last said that what we know is all there is to know.
+    pub(super) confirmed_at: Timestamp,
+    /// Which epoch of the journal this is.
+    epoch: u64,
+    /// It writes to a store that others can take over. When they do, this writer ends and the process follows them.
+    pub(super) is_remote: bool,
+    /// Something fell due in this round, whether or not that changed anything.
+    pub(super) was_due: bool,
     was_busy: bool,
     /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
     pub(super) held: Option<Held>,
@@ -73,7 +87,7 @@ pub(super) struct Answer {
 impl Writer {
     pub(super) fn new(
         options: Options,
-        store: Box<dyn Store>,
+        (store, epoch): (Box<dyn Store>, u64),
         machine: Machine,
         clock: LockClock,
         shared: Arc<Shared>,
@@ -83,6 +97,8 @@ impl Writer {
         Self {
             options,
             health: store.health(),
+            is_remote: false,
+            epoch,
             store,
             machine,
             clock,
@@ -95,14 +111,16 @@ impl Writer {
             asks: Vec::new(),
             batch: Batch::default(),
             written_at: Timestamp::ZERO,
+            confirmed_at: Timestamp::ZERO,
+            was_due: false,
             was_busy: false,
             held: None,
         }
     }
 
-    /// May a thread with other things to do go through a round?
-    pub(super) fn is_near(&self) -> bool {
-        self.store.is_near()
+    /// Others can take over what it writes to.
+    pub(super) fn remote(self) -> Self {
+        Self { is_remote: true, ..self }
     }
 
     /// See [`Options::settle_max`].
@@ -110,25 +128,38 @@ impl Writer {
         Span::from_nanos(self.options.settle_max.as_nanos() as u64)
     }
 
-    /// Applies a first command and makes it durable, before anybody can ask anything.
-    pub(super) fn begin(&mut self, ask: impl Ask) -> Result<(), store::Error> {
+    /// Sees off everybody who waited when the last writer ended, and makes that durable, before anybody can ask
+    /// anything. No record of it is too long.
+    pub(super) fn begin(&mut self) -> Result<(), store::Error> {
         self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
-        let permit = self.store.reserve()?;
-        let mut batch = Batch::default();
-        let _ = self.apply(ask, &mut batch);
-        self.commit(permit, Kind::Epoch, batch)?;
-        while self.held.is_some() {
-            std::thread::sleep(SETTLE_PAUSE);
-            self.settle()?;
+        let n_waiters_max = self.store.record_bytes_max() / RESUMED_BYTES_MAX;
+        loop {
+            let permit = self.store.reserve()?;
+            let mut batch = Batch::default();
+            let more = self.apply(Resume { n_waiters_max }, &mut batch);
+            self.commit(permit, Kind::Epoch, batch)?;
+            while self.held.is_some() {
+                std::thread::sleep(SETTLE_PAUSE);
+                self.settle()?;
+                if self.is_remote && self.shared.is_stopping() {
+                    return Err(store::Error::Unknown("the server stops".into()));
+                }
+            }
+            if !more.unwrap_or(false) {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Tells everybody who still waits that the loop has ended, and how.
     fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
+        // Others go on where we end, and this process follows them.
+        let is_overtaken = self.is_remote && matches!(result, Err(store::Error::Fenced(_)));
+        let asked = if is_overtaken { self.shared.follow() } else { self.shared.inbox.close() };
         // Whatever nobody looked at has had no effect.
-        for ask in self.asks.drain(..).chain(self.shared.inbox.close()) {
-            ask.reply_to.tell(Err(Error::Stopping));
+        let error = if is_overtaken { Error::NotLeading } else { Error::Stopping };
+        for ask in self.asks.drain(..).chain(asked) {
+            ask.reply_to.tell(Err(error));
         }
         if let Some(held) = self.held.take() {
             held.batch.tell_all(Error::Unknown);
@@ -136,6 +167,9 @@ impl Writer {
         let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
         for waiter in self.waiters.drain() {
             waiter.reply_to.tell(Err(error));
+        }
+        if is_overtaken {
+            return result;
         }
         let result = result.and_then(|()| self.store.finish());
         self.shared.stopped.send_replace(true);
@@ -164,9 +198,11 @@ impl Writer {
         let now = self.clock.now();
         let is_due = self.machine.next_deadline().is_some_and(|at| at <= now);
         let gone = self.shared.take_gone();
-        if asks.is_empty() && !is_due && gone.is_empty() && !self.is_tick_due(now) {
+        let is_idle = asks.is_empty() && !is_due && gone.is_empty() && !self.is_tick_due(now);
+        if is_idle && !self.is_confirm_due(now) {
             return Ok(());
         }
+        self.was_due = is_due;
         let permit = match self.store.reserve() {
             Ok(permit) => permit,
             Err(store::Error::Busy) => {
@@ -217,6 +253,13 @@ impl Writer {
         self.send();
     }
 
+    /// Everybody who asked meanwhile is told to come back.
+    fn refuse_all(&mut self) {
+        let mut asks = std::mem::take(&mut self.asks);
+        asks.extend(self.shared.inbox.drain());
+        self.refuse_busy(&mut asks);
+    }
+
     /// Applies what is about to be refused: what being busy must never do.
     #[cfg(feature = "mutants")]
     fn apply_unseen(&mut self, asks: &[Asked]) {
@@ -231,7 +274,7 @@ impl Writer {
         for gone in gone {
             let lease = match gone {
                 Gone::Ticket(ticket) => self.waiters.remove(ticket),
-                Gone::Grant(lease) => Some(lease),
+                Gone::Grant(lease, epoch) => Some(lease).filter(|_| epoch == self.epoch),
             };
             if let Some(lease) = lease {
                 let _ = self.apply(Leave(lease), batch);
@@ -360,11 +403,16 @@ impl Writer {
 
     /// Goes with an answer that grants something.
     pub(super) fn undelivered(&self, lease: LeaseNumber) -> Undelivered {
-        Undelivered::new(self.shared.clone(), lease)
+        Undelivered::new(self.shared.clone(), lease, self.epoch)
     }
 
     pub(super) fn send(&mut self) {
         self.outbox.send(&self.shared.desks());
+    }
+
+    /// Has the store not said for a while that nobody has taken over?
+    fn is_confirm_due(&self, now: Timestamp) -> bool {
+        self.is_remote && nanos(now.since(self.confirmed_at)) >= CONFIRM_EVERY
     }
 
     pub(super) fn is_tick_due(&self, now: Timestamp) -> bool {
@@ -381,7 +429,10 @@ impl Work for Writer {
         let began = self.clock.now();
         self.outbox.at = worker;
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
-        if self.held.is_some() {
+        if let Some(held) = &self.held {
+            if self.is_remote && nanos(began.since(held.since)) >= HELD_MAX {
+                self.refuse_all();
+            }
             return match self.settle() {
                 Ok(()) if self.held.is_some() => Round::Held,
                 Ok(()) => Round::Slow,

@@ -6,12 +6,15 @@
 mod chain;
 mod change;
 mod codec;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 mod folder;
 mod hash;
 mod health;
 pub mod history;
 pub mod memory;
 mod record;
+mod seat;
 pub mod sqlite;
 mod tag;
 
@@ -25,6 +28,8 @@ pub(crate) use change::bytes_at_most;
 pub use hash::Hash;
 pub use health::Health;
 pub use record::{Draft, Head, Kind, Record};
+pub(crate) use seat::Embedded;
+pub use seat::{Followed, Leader, News, Seat, Taken, Told};
 
 use crate::clock::Moment;
 use crate::engine::Event;

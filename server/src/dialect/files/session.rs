@@ -125,7 +125,10 @@ impl Session {
             let Arrival { peer, received, .. } = *Arrival::of(parts);
             let trusted = &files.app.http.trusted_proxies;
             let from = forwarded::client(&parts.headers, peer, trusted);
-            match refusal.is_bad_session().then(|| files.app.auth.take_failure(from, received)) {
+            match refusal
+                .is_bad_session()
+                .then(|| files.app.auth.take_failure(from, files.app.engine.at(received)))
+            {
                 Some(Err(too_many)) => too_many.into(),
                 _ => refusal,
             }

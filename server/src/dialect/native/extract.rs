@@ -7,17 +7,18 @@ use axum::body::{Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{Request, Uri};
-use leasehold_core::{Limit, LockKey, Timestamp};
+use leasehold_core::{Limit, LockKey};
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
 use crate::app::App;
+use crate::clock::Instant;
 use crate::dialect::{path, query};
 use crate::door::Arrival;
 use crate::http::body;
 
 /// When the request came. Whatever is said of time in its answer counts from here, however long it waited.
-pub(super) struct Received(pub(super) Timestamp);
+pub(super) struct Received(pub(super) Instant);
 
 impl FromRequestParts<App> for Received {
     type Rejection = Refusal;

@@ -12,7 +12,7 @@ use leasehold_api::{
 };
 use leasehold_core::{
     Acquire, AcquireAll, Cancel, Ending, Extend, Grant, LockKey, Mode, Other, Proof, Rejection,
-    ReleaseAll, RenewAll, Secret, Span, Timestamp, Wait,
+    ReleaseAll, RenewAll, Secret, Span, Wait,
 };
 
 use super::error::Refusal;
@@ -22,6 +22,7 @@ use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
+use crate::clock::Instant;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
@@ -123,7 +124,7 @@ fn mode((n, wanted): (usize, &WantedLock)) -> Result<Mode, Refusal> {
         .map_err(|why| Refusal::invalid(format!("locks[{n}].{why}")))
 }
 
-fn acquired(app: &App, now: Timestamp, request: &AcquireAllRequest, grants: &[Grant]) -> Response {
+fn acquired(app: &App, now: Instant, request: &AcquireAllRequest, grants: &[Grant]) -> Response {
     let lease = |(grant, wanted): (&Grant, &WantedLock)| GrantedLease {
         lock_name: wanted.lock_name.clone(),
         lease_id: lease_id::render(grant.lease.id),

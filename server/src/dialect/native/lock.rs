@@ -20,6 +20,7 @@ use super::waiting::Waiting;
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, Right};
+use crate::clock::Instant;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
@@ -94,7 +95,7 @@ fn to_acquire(
     })
 }
 
-fn acquired(app: &App, now: Timestamp, key: LockKey, grant: Grant) -> Response {
+fn acquired(app: &App, now: Instant, key: LockKey, grant: Grant) -> Response {
     let lease = grant.lease;
     let expiry = lease.deadline.map(|deadline| app.engine.expiry(deadline, now));
     let answer = Acquired {
@@ -148,7 +149,7 @@ pub(super) fn busy(app: &App, key: LockKey) -> Response {
 pub(super) fn wait_over(
     app: &App,
     key: LockKey,
-    (began, wait): (Timestamp, Span),
+    (began, wait): (Instant, Span),
     view: &LockView,
 ) -> Response {
     let holder = view.holders.first();
@@ -161,7 +162,7 @@ pub(super) fn wait_over(
     });
     let ms = wait.as_millis();
     let why = match holder {
-        _ if app.engine.now().since(began) < wait => {
+        _ if app.engine.now().since(app.engine.at(began)) < wait => {
             format!(
                 "the wait was ended before its {ms} ms (wait_ms) were over: cancelled or revoked"
             )

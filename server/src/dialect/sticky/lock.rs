@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret, Timestamp};
+use leasehold_core::{Acquire, GiveUp, Grant, GrantKind, Rejection, Secret};
 
 use super::error::Refusal;
 use super::extract::{AcquireParams, LookParams, ReleaseParams};
 use super::wire::{self, Acquired, Held, InGrace, Released};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::clock::Instant;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
 use crate::door;
@@ -23,7 +24,7 @@ pub(super) async fn acquire(
     caller: Caller,
     params: AcquireParams,
 ) -> Result<door::Answer, Refusal> {
-    let now = app.engine.now();
+    let now = app.engine.instant();
     let job = params.lock.name.clone();
     let take = take(&app, counted, params);
     // What makes no sense is told so before anybody asks whether it is allowed.
@@ -47,7 +48,7 @@ fn take(app: &App, Counted(peer): Counted, params: AcquireParams) -> Take {
     })
 }
 
-fn acquired(app: &App, now: Timestamp, job: &str, grant: &Grant) -> Response {
+fn acquired(app: &App, now: Instant, job: &str, grant: &Grant) -> Response {
     let Grant { lease, kind, previous } = grant;
     let expiry = lease.deadline.map(|deadline| app.engine.expiry(deadline, now));
     let message = match (kind, previous) {

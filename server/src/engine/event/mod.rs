@@ -246,6 +246,24 @@ impl EventLog {
         self.bells.ring();
     }
 
+    /// Tells of what happened meanwhile, up to the record `seq`, where nobody told it: everything after the record
+    /// `told_after` is in `told`. What happened before that and was never told is a gap to whoever reads.
+    pub(super) fn catch_up(&self, told_after: u64, seq: u64, told: Vec<Event>) {
+        let mut latest = self.latest();
+        if told_after > latest.seq {
+            latest.skip(told_after, &self.bells);
+        }
+        let known = latest.seq;
+        for event in told.into_iter().filter(|event| event.id.seq > known) {
+            let event = Arc::new(event);
+            latest.publish(&event, &self.bells);
+            latest.keep(event, self.n_max, seq);
+        }
+        latest.seq = latest.seq.max(seq);
+        drop(latest);
+        self.bells.ring();
+    }
+
     /// A reader is gone.
     fn leave(&self, interest: &Interest, topic: &Arc<Topic>) {
         self.latest().drop_if_unread(interest, topic);
@@ -257,6 +275,16 @@ impl EventLog {
 }
 
 impl Latest {
+    /// What happened up to this record will never be told.
+    fn skip(&mut self, seq: u64, bells: &Bells) {
+        self.seq = seq;
+        self.forgotten = EventId { seq, index: u32::MAX };
+        self.events.clear();
+        for topics in self.namespaces.values() {
+            topics.all.iter().chain(topics.by_lock.values()).for_each(|topic| topic.skip(bells));
+        }
+    }
+
     /// No event so far is as late as this.
     fn after_all(&self) -> EventId {
         EventId { seq: self.seq + 1, index: 0 }

@@ -67,6 +67,18 @@ impl Topic {
             state.n_dropped += 1;
         }
         state.events.push_back(event.clone());
+        self.call_all(&mut state, bells);
+    }
+
+    /// At least one event will never be told: every reader is to know that it missed something.
+    pub(super) fn skip(self: &Arc<Self>, bells: &Bells) {
+        let mut state = self.state();
+        state.n_dropped += state.events.len() as u64 + 1;
+        state.events.clear();
+        self.call_all(&mut state, bells);
+    }
+
+    fn call_all(self: &Arc<Self>, state: &mut State, bells: &Bells) {
         for (bell, asleep) in std::mem::take(&mut state.asleep) {
             if !asleep.is_empty() {
                 state.called.entry(bell).or_default().extend(asleep);

@@ -98,10 +98,20 @@ impl<A> Inbox<A> {
 
     /// From here on nothing can be asked. What was in no round.
     pub(crate) fn close(&self) -> Vec<A> {
+        lock(&self.asks).is_closed = true;
+        self.drain()
+    }
+
+    /// All of them, for somebody who answers them without a round.
+    pub(crate) fn drain(&self) -> Vec<A> {
         let mut asks = lock(&self.asks);
-        asks.is_closed = true;
         self.n_asked.store(0, Relaxed);
         std::mem::take(&mut asks.list)
+    }
+
+    /// From here on it can be asked again.
+    pub(crate) fn open(&self) {
+        lock(&self.asks).is_closed = false;
     }
 
     /// How many wait. What other threads did a moment ago may be missing.

@@ -76,8 +76,15 @@ pub(crate) struct Lead<W: Work> {
 
 impl<W: Work> Lead<W> {
     pub(crate) fn new(writer: W, inbox: Arc<Inbox<W::Ask>>, habits: Habits) -> Self {
+        let lead = Self::vacant(inbox, habits);
+        lead.install(writer);
+        lead
+    }
+
+    /// Without a writer yet.
+    pub(crate) fn vacant(inbox: Arc<Inbox<W::Ask>>, habits: Habits) -> Self {
         Self {
-            writer: Mutex::new(Some(writer)),
+            writer: Mutex::new(None),
             ended: Mutex::new(None),
             inbox,
             habits,
@@ -85,6 +92,11 @@ impl<W: Work> Lead<W> {
             is_slow: AtomicBool::new(false),
             n_quiet: AtomicU32::new(0),
         }
+    }
+
+    /// A writer, in place of one that has ended or of none.
+    pub(crate) fn install(&self, writer: W) {
+        *lock(&self.writer) = Some(writer);
     }
 
     /// What the engine's thread does each time it is awake: rounds, until there is nothing to do. How long it may sleep

@@ -1,0 +1,160 @@
+//! One member of the cluster, and one try at a call.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use prost::Message;
+use tokio_stream::Stream;
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::credentials::{Credentials, Tls};
+use crate::error::{Error, Kind};
+use crate::message::{AuthenticateRequest, AuthenticateResponse};
+
+/// No answer may be longer. Many journal records may come at once.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How often a connection is asked whether anybody is there, and how long that may take.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A member of the cluster.
+pub(crate) struct Member {
+    /// Host and port.
+    pub(crate) name: Box<str>,
+    channel: Channel,
+    /// What proves who we are, once we have said so.
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+}
+
+impl Member {
+    /// Connects when something is first asked.
+    pub(crate) fn new(name: &str, tls: Option<&Tls>, try_max: Duration) -> Result<Self, Error> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let wrong = |error: tonic::transport::Error| {
+            Error::new(Kind::Settings, name, format!("cannot use etcd at {name}: {error:?}"))
+        };
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{name}"))
+            .map_err(wrong)?
+            .connect_timeout(try_max)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(false);
+        if let Some(tls) = tls {
+            endpoint = endpoint.tls_config(tls.config()).map_err(wrong)?;
+        }
+        Ok(Self { name: name.into(), channel: endpoint.connect_lazy(), token: Mutex::default() })
+    }
+
+    /// Asks once.
+    pub(crate) async fn unary<Q, A>(
+        &self,
+        path: &'static str,
+        message: Q,
+        credentials: Option<&Credentials>,
+        try_max: Duration,
+    ) -> Result<A, Error>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        self.in_time(try_max, async {
+            let request = self.proven(message, credentials).await?;
+            let mut grpc = self.grpc().await?;
+            let codec = ProstCodec::<Q, A>::default();
+            Ok(grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
+        })
+        .await
+    }
+
+    /// Begins to ask. The deadline is for the first sign of an answer.
+    pub(crate) async fn streaming<Q, A>(
+        &self,
+        path: &'static str,
+        messages: impl Stream<Item = Q> + Send + 'static,
+        credentials: Option<&Credentials>,
+        try_max: Duration,
+    ) -> Result<Streaming<A>, Error>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        self.in_time(try_max, async {
+            let mut request = self.proven(messages, credentials).await?;
+            // A member that lost its leader ends the stream instead of being silent.
+            request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+            let mut grpc = self.grpc().await?;
+            let codec = ProstCodec::<Q, A>::default();
+            Ok(grpc.streaming(request, PathAndQuery::from_static(path), codec).await?.into_inner())
+        })
+        .await
+    }
+
+    async fn grpc(&self) -> Result<Grpc<Channel>, Status> {
+        let grpc = Grpc::new(self.channel.clone());
+        let mut grpc = grpc.max_decoding_message_size(ANSWER_BYTES_MAX);
+        let unreachable = |error: tonic::transport::Error| Status::from_error(error.into());
+        grpc.ready().await.map_err(unreachable)?;
+        Ok(grpc)
+    }
+
+    pub(crate) async fn in_time<T>(
+        &self,
+        try_max: Duration,
+        attempt: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Error> {
+        let late = |_| {
+            let why = format!("no answer within {} ms", try_max.as_millis());
+            Error::new(Kind::Unknown, &self.name, why)
+        };
+        let answer = tokio::time::timeout(try_max, attempt).await.map_err(late)?;
+        answer.map_err(|status| {
+            let error = Error::of(&self.name, &status);
+            if error.kind == Kind::Denied {
+                // It may only be too old: next time we say again who we are.
+                *self.token() = None;
+            }
+            error
+        })
+    }
+
+    /// A request with the proof of who we are, if we have to be anybody.
+    async fn proven<M>(
+        &self,
+        message: M,
+        credentials: Option<&Credentials>,
+    ) -> Result<Request<M>, Status> {
+        let mut request = Request::new(message);
+        let Some(credentials) = credentials else { return Ok(request) };
+        let known = self.token().clone();
+        let token = match known {
+            Some(token) => token,
+            None => self.authenticate(credentials).await?,
+        };
+        request.metadata_mut().insert("token", token);
+        Ok(request)
+    }
+
+    async fn authenticate(
+        &self,
+        Credentials { user, password }: &Credentials,
+    ) -> Result<MetadataValue<Ascii>, Status> {
+        let message = AuthenticateRequest { name: user.clone(), password: password.clone() };
+        let path = PathAndQuery::from_static("/etcdserverpb.Auth/Authenticate");
+        let codec = ProstCodec::<AuthenticateRequest, AuthenticateResponse>::default();
+        let answer = self.grpc().await?.unary(Request::new(message), path, codec).await?;
+        let unusable = |_| Status::internal("the token cannot be sent");
+        let token = MetadataValue::try_from(answer.into_inner().token).map_err(unusable)?;
+        *self.token() = Some(token.clone());
+        Ok(token)
+    }
+
+    fn token(&self) -> std::sync::MutexGuard<'_, Option<MetadataValue<Ascii>>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

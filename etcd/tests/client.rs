@@ -1,0 +1,240 @@
+//! The client against real members.
+
+use std::future::Future;
+use std::time::Duration;
+
+use leasehold_etcd::*;
+use leasehold_testkit::{Ca, Etcd, EtcdOptions, Signal, folder};
+
+/// Each test takes far less.
+const TEST_MAX: Duration = Duration::from_secs(60);
+
+fn in_time(test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let test = async { tokio::time::timeout(TEST_MAX, test).await.expect("in time") };
+    runtime.expect("a runtime").block_on(test);
+}
+
+fn client(etcd: &Etcd) -> Client {
+    Client::new(Options::new(etcd.addresses())).expect("good options")
+}
+
+fn get(key: &str) -> RangeRequest {
+    RangeRequest { key: key.into(), ..RangeRequest::default() }
+}
+
+fn put(key: &str, value: &str) -> PutRequest {
+    PutRequest { key: key.into(), value: value.into(), lease: 0 }
+}
+
+/// What a try that may fail comes to in the end.
+async fn eventually<T, F: Future<Output = Result<T, Error>>>(mut ask: impl FnMut() -> F) -> T {
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+#[test]
+fn keys_are_put_read_compared_and_deleted() {
+    let etcd = Etcd::start();
+    in_time(async {
+        let client = client(&etcd);
+        client.put(put("a", "1")).await.expect("put");
+        client.put(put("b", "2")).await.expect("put");
+        let all = RangeRequest { range_end: b"c".to_vec(), ..get("a") };
+        let found = client.range(all).await.expect("read");
+        let values: Vec<_> = found.kvs.iter().map(|kv| kv.value.as_slice()).collect();
+        assert_eq!((values, found.count, found.more), (vec![&b"1"[..], b"2"], 2, false));
+        let a = &found.kvs[0];
+        assert_eq!((a.version, a.create_revision), (1, a.mod_revision));
+        let txn = |when| {
+            Txn::default()
+                .when("a", when)
+                .then(Op::Put(b"a".into(), b"3".into(), 0))
+                .or_else(Op::Get(b"a".into()))
+                .or_else(Op::Get(b"none".into()))
+                .request()
+        };
+        for wrong in
+            [When::Absent, When::Is(b"2"), When::PutAt(a.mod_revision + 1), When::CreatedAt(1)]
+        {
+            let refused = client.txn(txn(wrong)).await.expect("an answer");
+            assert!(!refused.succeeded);
+            assert_eq!(refused.found(0), Some(a));
+            assert_eq!(refused.found(1), None);
+        }
+        assert!(client.txn(txn(When::PutAt(a.mod_revision))).await.expect("done").succeeded);
+        assert!(client.txn(txn(When::CreatedAt(a.create_revision))).await.expect("done").succeeded);
+        assert!(client.txn(txn(When::Is(b"3"))).await.expect("done").succeeded);
+        let gone = Txn::default().then(Op::Delete(b"a".into())).request();
+        assert!(client.txn(gone).await.expect("done").succeeded);
+        assert!(client.txn(txn(When::Absent)).await.expect("done").succeeded);
+        let none = Txn::default().then(Op::DeleteRange(b"a".into(), b"z".into())).request();
+        client.txn(none).await.expect("done");
+        assert_eq!(client.range(get("b")).await.expect("read").count, 0);
+    });
+}
+
+#[test]
+fn a_key_goes_with_its_lease() {
+    let etcd = Etcd::start();
+    in_time(async {
+        let client = client(&etcd);
+        let granted = client.lease_grant(60).await.expect("a lease");
+        assert_eq!(granted.ttl, 60);
+        client.put(PutRequest { lease: granted.id, ..put("a", "1") }).await.expect("put");
+        assert_eq!(client.range(get("a")).await.expect("read").kvs[0].lease, granted.id);
+        assert_eq!(client.lease_keep_alive(granted.id).await.expect("it lasts"), 60);
+        client.lease_revoke(granted.id).await.expect("revoked");
+        assert_eq!(client.range(get("a")).await.expect("read").count, 0);
+        let over = client.lease_keep_alive(granted.id).await.expect_err("it is over");
+        assert_eq!(over.kind, Kind::LeaseGone);
+        let over = client.lease_revoke(granted.id).await.expect_err("it is over");
+        assert_eq!(over.kind, Kind::LeaseGone);
+    });
+}
+
+#[test]
+fn a_watch_sees_every_change_from_its_revision_on() {
+    let etcd = Etcd::start();
+    in_time(async {
+        let client = client(&etcd);
+        client.put(put("j/1", "one")).await.expect("put");
+        let start_revision = client.range(get("j/1")).await.expect("read").revision();
+        client.put(put("j/2", "two")).await.expect("put");
+        let create = WatchCreateRequest {
+            key: b"j/".into(),
+            range_end: b"j0".into(),
+            start_revision,
+            fragment: true,
+        };
+        let mut watch = client.watch(create.clone()).await.expect("a watch");
+        client.put(put("k", "not watched")).await.expect("put");
+        let gone = Txn::default().then(Op::Delete(b"j/1".into())).request();
+        client.txn(gone).await.expect("deleted");
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            for event in watch.next().await.expect("news").events {
+                let kv = event.kv.clone().expect("a key");
+                seen.push((String::from_utf8_lossy(&kv.key).into_owned(), event.is_delete()));
+            }
+        }
+        let expected = [("j/1", false), ("j/2", false), ("j/1", true)];
+        assert_eq!(seen, expected.map(|(key, deleted)| (key.to_owned(), deleted)));
+        let latest = client.range(get("k")).await.expect("read").revision();
+        client.compact(latest).await.expect("compacted");
+        let mut late = match client.watch(create).await {
+            Err(error) => return assert_eq!(error.kind, Kind::Compacted),
+            Ok(watch) => watch,
+        };
+        assert_eq!(late.next().await.expect_err("compacted").kind, Kind::Compacted);
+    });
+}
+
+#[test]
+fn after_an_error_the_next_member_is_asked() {
+    let mut etcd = Etcd::cluster(3, &EtcdOptions::default());
+    in_time(async {
+        let client = client(&etcd);
+        assert_eq!(client.n_members(), 3);
+        client.put(put("a", "1")).await.expect("put");
+        etcd.kill(0);
+        let lost = client.range(get("a")).await.expect_err("nobody is there");
+        assert_eq!(lost.kind, Kind::Unknown, "{lost}");
+        let found = eventually(|| client.range(get("a"))).await;
+        assert_eq!(found.kvs[0].value, b"1");
+        let well = client.status().await;
+        assert_eq!(well.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, true]);
+        let status = well[1].as_ref().expect("well");
+        assert!(status.db_size >= status.db_size_in_use && status.db_size_in_use > 0);
+        etcd.restart(0);
+    });
+}
+
+#[test]
+fn a_member_that_does_not_answer_is_given_up_in_time() {
+    let etcd = Etcd::start();
+    in_time(async {
+        let options =
+            Options { try_max: Duration::from_millis(100), ..Options::new(etcd.addresses()) };
+        let client = Client::new(options).expect("good options");
+        eventually(|| client.put(put("a", "1"))).await;
+        etcd.signal(0, Signal::STOP);
+        let late = client.put(put("a", "2")).await.expect_err("it is stopped");
+        assert!(late.to_string().ends_with("no answer within 100 ms"), "{late}");
+        etcd.signal(0, Signal::CONT);
+        eventually(|| client.range(get("a"))).await;
+    });
+}
+
+#[test]
+fn a_full_database_is_told_apart() {
+    let options =
+        EtcdOptions { flags: &["--quota-backend-bytes", "131072"], ..EtcdOptions::default() };
+    let etcd = Etcd::cluster(1, &options);
+    in_time(async {
+        let client = client(&etcd);
+        let long = "x".repeat(1 << 16);
+        let mut full = None;
+        for _ in 0..1000 {
+            full = client.put(put("a", &long)).await.err();
+            if full.is_some() {
+                break;
+            }
+        }
+        assert_eq!(full.expect("full").kind, Kind::NoSpace);
+        let errors = client.status().await.remove(0).expect("well").errors;
+        assert!(errors.iter().any(|error| error.contains("NOSPACE")), "{errors:?}");
+    });
+}
+
+#[test]
+fn who_asks_is_proven_by_a_password() {
+    let etcd = Etcd::start();
+    etcd.ctl(&["user", "add", "root:secret"]);
+    etcd.ctl(&["auth", "enable"]);
+    in_time(async {
+        let denied = client(&etcd).put(put("a", "1")).await.expect_err("nobody");
+        assert_eq!(denied.kind, Kind::Denied, "{denied}");
+        let with = |password: &str| {
+            let credentials = Credentials { user: "root".into(), password: password.into() };
+            let credentials = Some(credentials);
+            Client::new(Options { credentials, ..Options::new(etcd.addresses()) }).expect("good")
+        };
+        let wrong = with("wrong").put(put("a", "1")).await.expect_err("a wrong password");
+        assert_eq!(wrong.kind, Kind::Denied, "{wrong}");
+        let client = with("secret");
+        client.put(put("a", "1")).await.expect("put");
+        // Whatever changes users makes old tokens useless: one try is lost, and the next says again who we are.
+        etcd.ctl(&["--user", "root:secret", "user", "add", "other:secret"]);
+        let found = eventually(|| client.range(get("a"))).await;
+        assert_eq!(found.count, 1);
+        client.put(put("a", "2")).await.expect("put");
+    });
+}
+
+#[test]
+fn who_asks_is_proven_by_a_certificate() {
+    let (folder, ca) = (folder(), Ca::new("etcd"));
+    let files = ca.server().write(folder.path(), "member");
+    let authority = ca.write(folder.path(), "ca.pem");
+    let tls = Some((files.certificate.as_path(), files.key.as_path(), authority.as_path()));
+    let etcd = Etcd::cluster(1, &EtcdOptions { tls, ..EtcdOptions::default() });
+    in_time(async {
+        let issued = ca.issue(&["dns:leasehold"]);
+        let client = |ca: &Ca, identity| {
+            let tls = Some(Tls { ca: ca.pem(), identity });
+            Client::new(Options { tls, ..Options::new(etcd.addresses()) }).expect("good options")
+        };
+        let known = client(&ca, Some((issued.certificate.clone(), issued.key.clone())));
+        known.put(put("a", "1")).await.expect("put");
+        client(&ca, None).put(put("a", "1")).await.expect_err("without a certificate");
+        let stranger = client(&Ca::new("another"), Some((issued.certificate, issued.key)));
+        let why = stranger.put(put("a", "1")).await.expect_err("another CA").to_string();
+        assert!(why.contains("certificate"), "{why}");
+    });
+}

@@ -1,0 +1,146 @@
+//! Following and leading by turns, in a process that outlives both.
+//!
+//! Whoever asks does so by the same handle all the time. While this process follows it is told so at once, and nothing
+//! was done. What belongs to one time of leading (machine, waiters, answers under way, connections that are gone) ends
+//! with it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::event::EventLog;
+use super::rounds::{Habits, Lead};
+use super::shared::Shared;
+use super::writer::Writer;
+use super::{EngineHandle, Options, run};
+use crate::clock::{Clock, LockClock};
+use crate::metrics::Metrics;
+use crate::store::{self, Followed, JournalSize, Loaded, News, Seat, Taken, Told};
+
+/// Whoever follows looks at least this often whether there is something new, and whether it should stop.
+const FOLLOW_MAX: Duration = Duration::from_millis(250);
+/// After something that makes following impossible, it is tried again this often.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A process that takes part in a seat.
+pub(super) struct Roles {
+    options: Options,
+    seat: Box<dyn Seat>,
+    lead: Arc<Lead<Writer>>,
+    shared: Arc<Shared>,
+    clock: LockClock,
+    events: Arc<EventLog>,
+    metrics: Arc<Metrics>,
+}
+
+impl Roles {
+    /// Reads what there is. Nobody leads yet.
+    pub(super) fn start(
+        options: Options,
+        mut seat: Box<dyn Seat>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, EngineHandle), store::Error> {
+        let News::State(Followed { generation, seq, last, told, .. }) = seat.follow(FOLLOW_MAX)?
+        else {
+            return Err(store::Error::Refused("there is no state to follow from".into()));
+        };
+        let clock = LockClock::resume(clock, Some(last));
+        if let Some((audit, data)) = &options.audit {
+            let wall_ms = clock.moment().wall_ms;
+            // What others wrote is in their audit.
+            audit.begin((generation, seq), &[], data.as_deref(), wall_ms);
+        }
+        let events = Arc::new(EventLog::new(generation, seq, told, options.events_max));
+        let shared = Arc::new(Shared::new(options.queue_max));
+        drop(shared.follow());
+        let habits = Habits { is_near: seat.is_near(), ..Habits::default() };
+        let lead = Arc::new(Lead::vacant(shared.inbox.clone(), habits));
+        let handle = EngineHandle::new(
+            lead.clone(),
+            shared.clone(),
+            clock.clone(),
+            events.clone(),
+            metrics.clone(),
+        );
+        Ok((Self { options, seat, lead, shared, clock, events, metrics }, handle))
+    }
+
+    /// Until it is to stop, or cannot go on.
+    pub(super) fn live(mut self) -> Result<(), store::Error> {
+        let ended = loop {
+            let Some(taken) = self.follow() else { break Ok(()) };
+            match self.write(taken) {
+                Err(store::Error::Fenced(why)) => {
+                    tracing::warn!(%why, "this server leads no longer");
+                    drop(self.shared.follow());
+                }
+                // Nobody is waiting for what it would have been.
+                Err(_) if self.shared.is_stopping() => break Ok(()),
+                ended => break ended,
+            }
+        };
+        self.seat.leave();
+        drop(self.shared.inbox.close());
+        self.shared.stopped.send_replace(true);
+        ended
+    }
+
+    /// Follows until the seat is ours; `None`: it is time to stop.
+    fn follow(&mut self) -> Option<Taken> {
+        while !self.shared.is_stopping() {
+            self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(taken)) => return Some(taken),
+                Err(error) => {
+                    tracing::error!(%error, "cannot follow");
+                    std::thread::park_timeout(TROUBLE_PAUSE);
+                }
+            }
+        }
+        None
+    }
+
+    fn step(&mut self) -> Result<Option<Taken>, store::Error> {
+        match self.seat.follow(FOLLOW_MAX)? {
+            News::State(Followed { seq, last, told_after, told, .. }) => {
+                self.clock.go_on(last);
+                self.events.catch_up(told_after, seq, told);
+            }
+            News::Records(records) => {
+                for Told { seq, wall_ms, facts, moment } in records {
+                    self.clock.go_on(moment);
+                    let journal = JournalSize { seq, folded_through: seq, ..Default::default() };
+                    self.events.add(journal, facts.into_iter(), wall_ms);
+                }
+            }
+            News::Vacant => return self.seat.take(),
+            News::Quiet => {}
+        }
+        Ok(None)
+    }
+
+    /// Leads, until others take over or it is time to stop.
+    fn write(&mut self, (store, loaded): Taken) -> Result<(), store::Error> {
+        let Loaded { machine, last, epoch, seq, told, .. } = loaded;
+        self.clock.go_on(last.unwrap_or_default());
+        // Everything before was told while it was followed.
+        self.events.catch_up(0, seq, told);
+        let writer = Writer::new(
+            self.options.clone(),
+            (store, epoch),
+            machine,
+            self.clock.clone(),
+            self.shared.clone(),
+            self.events.clone(),
+            self.metrics.clone(),
+        );
+        let mut writer = writer.remote();
+        writer.begin()?;
+        tracing::info!(epoch, "this server leads");
+        self.lead.install(writer);
+        self.shared.lead();
+        run(&self.lead, &self.shared)
+    }
+}

@@ -1,0 +1,94 @@
+//! A machine that is kept like the leader's, by reading what it writes.
+
+use leasehold_core::{Fact, Limits, Machine};
+use leasehold_etcd::KeyValue;
+
+use super::keys::Keys;
+use crate::clock::{BootId, Moment};
+use crate::engine::{Event, EventId};
+use crate::store::{Chain, Kind, Place, Told};
+
+/// What was read so far.
+pub(super) struct Follower {
+    pub(super) machine: Machine,
+    pub(super) chain: Chain,
+    last: Option<Last>,
+    boot: BootId,
+}
+
+/// The last record. What was known of any earlier one says nothing of the time.
+struct Last {
+    node: Box<str>,
+    moment: Moment,
+    /// When this process had read it, by the boottime of this machine.
+    received: u64,
+}
+
+impl Follower {
+    /// Of a store that nothing was read of yet. This place was known to be durable when reading began.
+    pub(super) fn new(limits: Limits, boot: BootId, acknowledged: Option<Place>) -> Self {
+        let hash_seed = u128::from_le_bytes(crate::random::bytes());
+        let chain = Chain::default().with_acknowledged(acknowledged);
+        Self { machine: Machine::new(limits, hash_seed), chain, last: None, boot }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.chain.place()
+    }
+
+    /// Makes true what these records say. They were read before `received`. The error says in words what is wrong.
+    pub(super) fn absorb(
+        &mut self,
+        keys: &Keys,
+        slots: &[KeyValue],
+        received: u64,
+    ) -> Result<Vec<Told>, String> {
+        let mut told = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let name = || String::from_utf8_lossy(&slot.key).into_owned();
+            let seq = keys.seq_of(&slot.key).ok_or_else(|| format!("{} is no record", name()))?;
+            let record = self.chain.read(seq, &slot.value)?;
+            let mut facts: Vec<Fact> = Vec::new();
+            let lock_time = record.moment.lock_time;
+            let absorbed = self.machine.absorb_and_tell(lock_time, &record.changes, &mut facts);
+            absorbed.map_err(|error| format!("journal record {seq} does not fit: {error}"))?;
+            let head = record.head.unwrap_or_default();
+            if head.kind == Kind::Closed {
+                return Err("the store was closed: it has moved elsewhere".into());
+            }
+            self.last = Some(Last { node: head.node, moment: record.moment, received });
+            let wall_ms = record.moment.wall_ms;
+            let moment = Moment { boot_id: self.boot, boottime: received, lock_time, wall_ms };
+            told.push(Told { seq, wall_ms, facts, moment });
+        }
+        Ok(told)
+    }
+
+    /// The last record was received earlier than this process knows by itself.
+    pub(super) fn received_before(&mut self, received: u64) {
+        if let Some(last) = &mut self.last {
+            last.received = last.received.min(received);
+        }
+    }
+
+    /// From where lock time goes on, by the clocks of this machine: from the last record, and by the time that has
+    /// passed since for sure. That is known by boottime if this very node wrote it in this boot, and otherwise since it
+    /// was received here. It may be less than has passed, never more: a lease may last too long, never too short.
+    pub(super) fn moment(&self, node: &str, now: u64) -> Moment {
+        let boot_id = self.boot;
+        match &self.last {
+            None => Moment { boot_id, boottime: now, ..Moment::default() },
+            Some(last) if *last.node == *node && last.moment.boot_id == boot_id => last.moment,
+            Some(last) => Moment { boot_id, boottime: last.received, ..last.moment },
+        }
+    }
+}
+
+/// As events.
+pub(super) fn events(told: Vec<Told>) -> impl Iterator<Item = Event> {
+    told.into_iter().flat_map(|Told { seq, wall_ms, facts, .. }| {
+        let event =
+            move |(index, fact)| Event::new(EventId { seq, index: index as u32 }, fact, wall_ms);
+        facts.into_iter().enumerate().map(event)
+    })
+}

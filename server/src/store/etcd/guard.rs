@@ -1,0 +1,87 @@
+//! What makes an append or a confirmation ours and nobody else's: one transaction, put together in one place.
+
+use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
+
+use super::keys::Keys;
+use super::value::{self, HeadValue};
+use crate::store::Place;
+
+/// The seat while we have it: the revision in which the key came to be, and its value, which has a nonce. etcd's
+/// revisions repeat when it is restored from a snapshot; a nonce does not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Tenure {
+    pub(super) created_at: i64,
+    pub(super) value: Vec<u8>,
+}
+
+/// What must be true of etcd for anything of ours to count.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    pub(super) keys: Keys,
+    pub(super) tenure: Tenure,
+    /// The revision in which the head was last put.
+    pub(super) head_at: i64,
+}
+
+/// What a guarded transaction came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Everything is as we know it. The head was put in this revision if the transaction put it.
+    Held(i64),
+    /// An earlier try has put the head, in this revision.
+    DoneBefore(i64),
+    /// Somebody else leads, or nobody.
+    Lost(String),
+    /// The seat is ours, but the journal is not as we left it.
+    Astray(String),
+}
+
+/// The places of what is read if the guard does not hold.
+const LEADER: usize = 0;
+const HEAD: usize = 1;
+const REWOUND: usize = 2;
+
+impl Guard {
+    /// The transaction for what is still to be added. Nothing added: a confirmation.
+    pub(super) fn txn(&self) -> Txn {
+        let Self { keys, tenure, head_at } = self;
+        Txn::default()
+            .when(keys.leader(), When::CreatedAt(tenure.created_at))
+            .when(keys.leader(), When::Is(&tenure.value))
+            .when(keys.head(), When::PutAt(*head_at))
+            .when(keys.rewound(), When::Absent)
+            .or_else(Op::Get(keys.leader()))
+            .or_else(Op::Get(keys.head()))
+            .or_else(Op::Get(keys.rewound()))
+    }
+
+    /// What such a transaction came to, if it was to put this place as the head, or nothing.
+    pub(super) fn judge(&self, answer: &TxnResponse, put: Option<Place>) -> Verdict {
+        if answer.succeeded {
+            return Verdict::Held(if put.is_some() { answer.revision() } else { self.head_at });
+        }
+        let leader = answer.found(LEADER);
+        if !leader.is_some_and(|leader| self.is_ours(leader)) {
+            return Verdict::Lost(match leader {
+                Some(leader) => format!("{} leads", String::from_utf8_lossy(&leader.value)),
+                None => "nobody leads; the seat was lost".into(),
+            });
+        }
+        let head = answer.found(HEAD);
+        if let (Some(head), Some(put)) = (head, put)
+            && head.value == value::encode(&HeadValue::of(put))
+            && head.mod_revision != self.head_at
+        {
+            return Verdict::DoneBefore(head.mod_revision);
+        }
+        if answer.found(REWOUND).is_some() {
+            return Verdict::Astray("etcd was put back to an earlier state".into());
+        }
+        let head = head.map(|head| String::from_utf8_lossy(&head.value).into_owned());
+        Verdict::Astray(format!("the head of the journal is {head:?}"))
+    }
+
+    fn is_ours(&self, leader: &KeyValue) -> bool {
+        leader.create_revision == self.tenure.created_at && leader.value == self.tenure.value
+    }
+}

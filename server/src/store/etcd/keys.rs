@@ -1,0 +1,100 @@
+//! The keys of a store. Everything it has is under one prefix, and nothing else may be.
+
+/// Under one prefix.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Keys {
+    prefix: Box<str>,
+}
+
+/// A range of keys: the first, and the one after the last.
+pub(super) type Range = (Vec<u8>, Vec<u8>);
+
+impl Keys {
+    /// A prefix is a path: it begins and ends with a slash.
+    pub(super) fn new(prefix: &str) -> Self {
+        let inner = prefix.trim_matches('/');
+        let prefix = if inner.is_empty() { "/".into() } else { format!("/{inner}/") };
+        Self { prefix: prefix.into() }
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Which store it is.
+    pub(super) fn id(&self) -> Vec<u8> {
+        self.of("id")
+    }
+
+    /// Who leads, as long as its lease lasts.
+    pub(super) fn leader(&self) -> Vec<u8> {
+        self.of("leader")
+    }
+
+    /// How far the journal goes.
+    pub(super) fn head(&self) -> Vec<u8> {
+        self.of("head")
+    }
+
+    /// There is something that was put back to an earlier state: nobody may lead.
+    pub(super) fn rewound(&self) -> Vec<u8> {
+        self.of("rewound")
+    }
+
+    /// One record of the journal.
+    pub(super) fn slot(&self, seq: u64) -> Vec<u8> {
+        self.of(&format!("j/{seq:016x}"))
+    }
+
+    /// The records from this one on.
+    pub(super) fn slots_from(&self, seq: u64) -> Range {
+        // '0' comes after '/'.
+        (self.slot(seq), self.of("j0"))
+    }
+
+    /// Everything.
+    pub(super) fn all(&self) -> Range {
+        let mut end = self.prefix.as_bytes().to_vec();
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        (self.of(""), end)
+    }
+
+    /// Which record a key is.
+    pub(super) fn seq_of(&self, key: &[u8]) -> Option<u64> {
+        let name = std::str::from_utf8(key).ok()?.strip_prefix(&*self.prefix)?;
+        u64::from_str_radix(name.strip_prefix("j/")?, 16).ok()
+    }
+
+    fn of(&self, name: &str) -> Vec<u8> {
+        [self.prefix.as_bytes(), name.as_bytes()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_a_path() {
+        for (given, prefix) in
+            [("", "/"), ("/", "/"), ("a", "/a/"), ("/a/", "/a/"), ("a/b", "/a/b/"), ("//a", "/a/")]
+        {
+            assert_eq!(Keys::new(given).prefix(), prefix, "{given}");
+        }
+    }
+
+    #[test]
+    fn records_are_in_the_order_of_their_numbers() {
+        let keys = Keys::new("a");
+        assert_eq!(keys.slot(255), b"/a/j/00000000000000ff");
+        assert!(keys.slot(9) < keys.slot(10) && keys.slot(u64::MAX) < keys.slots_from(0).1);
+        assert_eq!(keys.seq_of(&keys.slot(77)), Some(77));
+        assert_eq!(keys.seq_of(&keys.head()), None);
+        let (first, end) = keys.all();
+        for key in [keys.id(), keys.leader(), keys.head(), keys.slot(3), keys.rewound()] {
+            assert!(first <= key && key < end);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! A store that several machines share: a journal in etcd, one record under each key, written by whoever has the seat.
+//!
+//! etcd is the only thing that agrees on anything. Whatever is written, and every answer that writes nothing, is one
+//! transaction that compares who has the seat and where the journal ends, so that a node that lost the seat without
+//! noticing can neither change nor answer anything. No clock is needed for that; etcd's leases only decide how soon a
+//! seat becomes vacant.
+
+mod cluster;
+mod follower;
+mod guard;
+mod init;
+mod keeper;
+mod keys;
+mod memory;
+mod seat;
+mod store;
+mod value;
+
+pub use cluster::{Cluster, Remote};
+pub use init::{connect, init};
+pub use seat::{EtcdSeat, Options};

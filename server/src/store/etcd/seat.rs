@@ -1,0 +1,481 @@
+//! The seat of a store in etcd: following whoever has it, and taking it when nobody does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leasehold_core::Limits;
+use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
+
+use super::cluster::Cluster;
+use super::follower::{Follower, events};
+use super::guard::{Guard, Tenure};
+use super::keeper::{Keeper, Lease};
+use super::keys::Keys;
+use super::memory::{Memory, receipt};
+use super::store::EtcdStore;
+use super::value::{self, FORMAT, HeadValue, Id, LeaderValue, hex};
+use crate::clock::Clock;
+use crate::store::{Error, Followed, Leader, Loaded, News, Place, Seat, Taken, Told};
+
+/// How long etcd keeps the seat of a leader that is gone, in seconds.
+const SEAT_TTL: i64 = 2;
+/// Records that are read at once: together no more than an answer may have.
+const RECORDS_MAX: i64 = 32;
+/// After a takeover that failed, the next is not tried before this.
+const BACK_OFF: Duration = Duration::from_millis(500);
+/// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
+const LIVE_AFTER: Duration = Duration::from_secs(10);
+/// How long etcd may be silent when a node starts.
+const START_MAX: Duration = Duration::from_secs(10);
+const START_PAUSE: Duration = Duration::from_millis(100);
+
+/// How a node takes part.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its name, which no other node has.
+    pub node: Box<str>,
+    /// Where clients reach it.
+    pub address: Box<str>,
+    /// Its own folder.
+    pub data: PathBuf,
+    /// What the machine allows.
+    pub limits: Limits,
+    /// It may lead although its folder does not remember how far the journal went.
+    pub lead_without_memory: bool,
+}
+
+/// One node's part in the seat.
+pub struct EtcdSeat {
+    cluster: Arc<dyn Cluster>,
+    keys: Keys,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    memory: Memory,
+    /// Not there at first, and after a time in the seat.
+    follower: Option<Follower>,
+    id: Option<Id>,
+    leader: Option<Leader>,
+    /// It knows that what is in etcd is what was there last, and not an earlier state that was put back.
+    may_lead: bool,
+    /// Since when the same leader was seen, and in which revision it took the seat.
+    leader_since: Option<(i64, Instant)>,
+    rest_until: Option<Instant>,
+    /// What was last said to be wrong.
+    trouble: Option<String>,
+}
+
+/// Everything that was written before the seat was ours.
+struct CaughtUp {
+    follower: Follower,
+    /// What it says happened that nobody was told of yet.
+    told: Vec<Told>,
+    /// The revision in which the head was last put.
+    head_at: i64,
+}
+
+/// What one look at etcd shows.
+struct Look {
+    answer: TxnResponse,
+    /// When it was read.
+    received: u64,
+}
+
+/// The places of what is read by a look.
+const LEADER: usize = 0;
+const HEAD: usize = 1;
+const SLOTS: usize = 2;
+const REWOUND: usize = 3;
+
+impl EtcdSeat {
+    /// Takes part under this prefix. The folder must be this node's alone.
+    pub fn new(
+        cluster: Arc<dyn Cluster>,
+        prefix: &str,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let memory = Memory::open(&options.data)?;
+        Ok(Self {
+            cluster,
+            keys: Keys::new(prefix),
+            options,
+            clock,
+            memory,
+            follower: None,
+            id: None,
+            leader: None,
+            may_lead: false,
+            leader_since: None,
+            rest_until: None,
+            trouble: None,
+        })
+    }
+
+    /// Everything from the record `from` on, as far as it fits, and who leads: at one revision, by a quorum.
+    fn look(&self, from: u64) -> Result<Look, String> {
+        let (first, end) = self.keys.slots_from(from);
+        let txn = Txn::default()
+            .then(Op::Get(self.keys.leader()))
+            .then(Op::Get(self.keys.head()))
+            .then(Op::GetRange(first, end, RECORDS_MAX))
+            .then(Op::Get(self.keys.rewound()))
+            .request();
+        let answer = self.cluster.txn(txn).map_err(|error| error.to_string())?;
+        Ok(Look { answer, received: self.clock.boottime() })
+    }
+
+    /// Reads the whole store.
+    fn load(&mut self) -> Result<News, Error> {
+        self.memory = Memory::open(&self.options.data)?;
+        let id = self.read_id()?;
+        let noted = self.memory.noted().cloned();
+        if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
+            return Err(Error::Refused(format!(
+                "{} belongs to a node of another store ({}, and this is {})",
+                self.options.data.display(),
+                noted.store,
+                id.store
+            )));
+        }
+        // Another generation was restored by an operator, who knows that it is not what it was.
+        let noted = noted.filter(|noted| noted.generation == id.generation);
+        let acknowledged = noted.as_ref().map(|noted| noted.place());
+        let boot = self.clock.boot_id();
+        let mut follower = Follower::new(self.options.limits.clone(), boot, acknowledged);
+        let mut told = Vec::new();
+        loop {
+            let look = self.patiently(|seat| seat.look(follower.place().seq + 1))?;
+            match self.take_in(&mut follower, &look) {
+                Ok(more) => told.extend(more),
+                Err(why) => return Err(self.put_back(why)),
+            }
+            self.note_leader(&look);
+            if look.head(&self.keys)? == follower.place() {
+                break;
+            }
+            if look.slots().is_empty() {
+                return Err(self.put_back("the journal does not go as far as its head says".into()));
+            }
+        }
+        if let Err(why) = follower.chain.end() {
+            return Err(self.put_back(why));
+        }
+        let place = follower.place();
+        self.may_lead |= noted.is_some() || place.seq == 0 || self.options.lead_without_memory;
+        if let Some(at) = noted.and_then(|noted| noted.received(place, boot)) {
+            follower.received_before(at);
+        }
+        let last = follower.moment(&self.options.node, self.clock.boottime());
+        let (generation, seq) = (id.generation, place.seq);
+        self.id = Some(id);
+        self.follower = Some(follower);
+        self.note(place);
+        let told = events(told).collect();
+        Ok(News::State(Followed { generation, seq, last, told_after: 0, told }))
+    }
+
+    fn read_id(&self) -> Result<Id, Error> {
+        let key = self.keys.id();
+        let txn = Txn::default().then(Op::Get(key.clone())).request();
+        let answer = self
+            .patiently(|seat| seat.cluster.txn(txn.clone()).map_err(|error| error.to_string()))?;
+        let Some(found) = answer.found(0) else {
+            return Err(Error::Refused(format!(
+                "there is no store under {} in etcd; `leasehold init --store` makes one",
+                self.keys.prefix()
+            )));
+        };
+        let id: Id = value::decode(&key, &found.value).map_err(Error::Refused)?;
+        if id.format > FORMAT {
+            return Err(Error::Refused(format!(
+                "the store under {} was made by a newer version (format {}, and this one knows {FORMAT})",
+                self.keys.prefix(),
+                id.format
+            )));
+        }
+        Ok(id)
+    }
+
+    /// Asks again for a while.
+    fn patiently<T>(&self, ask: impl Fn(&Self) -> Result<T, String>) -> Result<T, Error> {
+        let began = Instant::now();
+        loop {
+            match ask(self) {
+                Ok(answer) => return Ok(answer),
+                Err(why) if began.elapsed() >= START_MAX => {
+                    return Err(Error::Refused(format!("etcd cannot be read: {why}")));
+                }
+                Err(_) => std::thread::sleep(START_PAUSE),
+            }
+        }
+    }
+
+    /// Adds the records that a look has shown.
+    fn take_in(&self, follower: &mut Follower, look: &Look) -> Result<Vec<Told>, String> {
+        follower.absorb(&self.keys, look.slots(), look.received)
+    }
+
+    /// What is there is not what was there: nobody may lead before an operator has looked at it.
+    fn put_back(&mut self, why: String) -> Error {
+        let text = value::encode(&serde_json::json!({"node": &*self.options.node, "why": &why}));
+        let txn = Txn::default().when(self.keys.rewound(), When::Absent);
+        let txn = txn.then(Op::Put(self.keys.rewound(), text, 0)).request();
+        if let Err(error) = self.cluster.txn(txn) {
+            tracing::error!(%error, "could not write down that etcd was put back");
+        }
+        Error::Refused(format!(
+            "the store under {} is not what it was: {why}. Was etcd restored from a snapshot? Nobody leads until \
+             an operator has looked at it",
+            self.keys.prefix()
+        ))
+    }
+
+    fn note_leader(&mut self, look: &Look) {
+        let found = look.answer.found(LEADER);
+        let created_at = found.map(|found| found.create_revision);
+        self.leader_since = match (self.leader_since, created_at) {
+            (Some((known, since)), Some(at)) if known == at => Some((at, since)),
+            (_, at) => at.map(|at| (at, Instant::now())),
+        };
+        self.may_lead |= self.leader_since.is_some_and(|(_, at)| at.elapsed() >= LIVE_AFTER);
+        let value =
+            found.and_then(|found| value::decode::<LeaderValue>(&found.key, &found.value).ok());
+        self.leader =
+            value.map(|value| Leader { node: value.node.into(), address: value.address.into() });
+    }
+
+    fn note(&mut self, place: Place) {
+        let Some(id) = &self.id else { return };
+        self.memory.note((&id.store, id.generation), place, receipt(&*self.clock));
+    }
+
+    /// Says what is wrong, once.
+    fn troubled(&mut self, why: String) -> News {
+        if self.trouble.as_ref() != Some(&why) {
+            tracing::warn!(%why, "cannot follow");
+            self.trouble = Some(why);
+        }
+        News::Quiet
+    }
+}
+
+impl Look {
+    fn slots(&self) -> &[KeyValue] {
+        self.answer.found_all(SLOTS)
+    }
+
+    /// How far the journal goes.
+    fn head(&self, keys: &Keys) -> Result<Place, Error> {
+        let wiped = || format!("the store under {} is gone from etcd", keys.prefix());
+        let found = self.answer.found(HEAD).ok_or_else(|| Error::Refused(wiped()))?;
+        let head: HeadValue = value::decode(&found.key, &found.value).map_err(Error::Refused)?;
+        head.place().ok_or_else(|| Error::Refused("the head of the journal is no head".into()))
+    }
+}
+
+impl Seat for EtcdSeat {
+    fn follow(&mut self, patience: Duration) -> Result<News, Error> {
+        let Some(mut follower) = self.follower.take() else { return self.load() };
+        self.cluster.wait(patience);
+        let known = follower.place();
+        let look = match self.look(known.seq + 1) {
+            Ok(look) => look,
+            Err(why) => {
+                self.follower = Some(follower);
+                return Ok(self.troubled(why));
+            }
+        };
+        self.note_leader(&look);
+        let head = match look.head(&self.keys) {
+            Ok(head) => head,
+            Err(error) => {
+                self.follower = Some(follower);
+                return Ok(self.troubled(error.to_string()));
+            }
+        };
+        if head.seq < known.seq || head.seq == known.seq && head.hash != known.hash {
+            let why = format!("its journal ended at {}, and now at {}", known.seq, head.seq);
+            return Err(self.put_back(why));
+        }
+        let told = match self.take_in(&mut follower, &look) {
+            Ok(told) => told,
+            Err(why) => return Err(self.put_back(why)),
+        };
+        let is_whole = follower.place() == head;
+        self.follower = Some(follower);
+        if !told.is_empty() {
+            self.may_lead = true;
+            self.note(self.follower.as_ref().map_or(known, Follower::place));
+            return Ok(News::Records(told));
+        }
+        self.trouble = None;
+        if look.answer.found(REWOUND).is_some() {
+            return Ok(
+                self.troubled("etcd was put back to an earlier state: nobody may lead".into())
+            );
+        }
+        let is_vacant = look.answer.found(LEADER).is_none() && is_whole;
+        let is_resting = self.rest_until.is_some_and(|until| Instant::now() < until);
+        if is_vacant && !self.may_lead {
+            let why = "nobody leads, and this node does not remember how far the journal went: see \
+                       --lead-without-memory";
+            return Ok(self.troubled(why.into()));
+        }
+        Ok(if is_vacant && !is_resting { News::Vacant } else { News::Quiet })
+    }
+
+    fn take(&mut self) -> Result<Option<Taken>, Error> {
+        self.rest_until = Some(Instant::now() + BACK_OFF);
+        let Some((tenure, lease)) = self.campaign() else { return Ok(None) };
+        let Some(follower) = self.follower.take() else { return Ok(None) };
+        let place = follower.place();
+        let keeper = Keeper::start(self.cluster.clone(), lease, place, self.memory.again())?;
+        // From here on the seat is given back if anything goes wrong.
+        match self.caught_up(follower, &tenure)? {
+            Some(caught_up) => self.seated(caught_up, tenure, keeper),
+            None => Ok(None),
+        }
+    }
+
+    fn leader(&self) -> Option<Leader> {
+        self.leader.clone()
+    }
+
+    fn leave(&mut self) {
+        // Whoever had the seat last has written down more than we know.
+        if self.follower.is_some() {
+            self.memory.flush();
+        }
+    }
+
+    fn is_near(&self) -> bool {
+        false
+    }
+}
+
+impl EtcdSeat {
+    /// Tries to get the seat; the revision and the value of its key, and the lease it goes with.
+    fn campaign(&self) -> Option<(Tenure, Lease)> {
+        let granted = match self.cluster.lease_grant(SEAT_TTL) {
+            Ok(granted) => granted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot ask for the seat");
+                return None;
+            }
+        };
+        let lease = Lease { id: granted.id, ttl: granted.ttl };
+        let nonce: [u8; 16] = crate::random::bytes();
+        let value = value::encode(&LeaderValue {
+            nonce: hex(&nonce),
+            node: self.options.node.clone().into(),
+            address: self.options.address.clone().into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        });
+        let key = self.keys.leader();
+        let txn = Txn::default()
+            .when(key.clone(), When::Absent)
+            .when(self.keys.rewound(), When::Absent)
+            .then(Op::Put(key.clone(), value.clone(), lease.id))
+            .or_else(Op::Get(key))
+            .request();
+        for _ in 0..=self.cluster.n_members() {
+            let Ok(answer) = self.cluster.txn(txn.clone()) else { continue };
+            if answer.succeeded {
+                return Some((Tenure { created_at: answer.revision(), value }, lease));
+            }
+            // An earlier try may have done it.
+            let ours = answer.found(0).filter(|found| found.value == value);
+            if let Some(created_at) = ours.map(|ours| ours.create_revision) {
+                return Some((Tenure { created_at, value }, lease));
+            }
+            break;
+        }
+        let _ = self.cluster.lease_revoke(lease.id);
+        None
+    }
+
+    /// Reads what was written until nobody else could write any more: everything up to the head as it is while the
+    /// seat is ours. `None`: it is not ours any more, or etcd does not answer.
+    fn caught_up(
+        &mut self,
+        mut follower: Follower,
+        tenure: &Tenure,
+    ) -> Result<Option<CaughtUp>, Error> {
+        let (mut told, mut n_failures) = (Vec::new(), 0);
+        loop {
+            let look = match self.look(follower.place().seq + 1) {
+                Ok(look) => look,
+                Err(why) if n_failures >= self.cluster.n_members() => {
+                    tracing::warn!(%why, "the seat is given back");
+                    return Ok(None);
+                }
+                Err(_) => {
+                    n_failures += 1;
+                    continue;
+                }
+            };
+            n_failures = 0;
+            let is_ours = look.answer.found(LEADER).is_some_and(|leader| {
+                leader.create_revision == tenure.created_at && leader.value == tenure.value
+            });
+            if !is_ours {
+                return Ok(None);
+            }
+            match self.take_in(&mut follower, &look) {
+                Ok(more) => told.extend(more),
+                Err(why) => return Err(self.put_back(why)),
+            }
+            let head = look.head(&self.keys)?;
+            if follower.place() == head {
+                let head_at = look.answer.found(HEAD).map_or(0, |found| found.mod_revision);
+                return Ok(Some(CaughtUp { follower, told, head_at }));
+            }
+            if look.slots().is_empty() {
+                let why = format!(
+                    "its journal ends at {}, and not at {}",
+                    head.seq,
+                    follower.place().seq
+                );
+                return Err(self.put_back(why));
+            }
+        }
+    }
+
+    fn seated(
+        &mut self,
+        CaughtUp { follower, told, head_at }: CaughtUp,
+        tenure: Tenure,
+        keeper: Keeper,
+    ) -> Result<Option<Taken>, Error> {
+        // Others may have made it newer meanwhile.
+        let id = self.read_id()?;
+        let last = follower.moment(&self.options.node, self.clock.boottime());
+        let Follower { mut machine, chain, .. } = follower;
+        machine.absorbed();
+        let (epoch, seq) = (chain.epoch() + 1, chain.place().seq);
+        keeper.settled(chain.place());
+        let loaded = Loaded {
+            machine,
+            last: Some(last),
+            generation: id.generation,
+            epoch,
+            is_restored: false,
+            seq,
+            told: events(told).collect(),
+        };
+        let (node, address) = (self.options.node.clone(), self.options.address.clone());
+        self.leader = Some(Leader { node: node.clone(), address });
+        let store = EtcdStore {
+            cluster: self.cluster.clone(),
+            guard: Guard { keys: self.keys.clone(), tenure, head_at },
+            chain,
+            epoch,
+            node,
+            keeper,
+            n_bytes_written: 0,
+            sent: None,
+        };
+        Ok(Some((Box::new(store), loaded)))
+    }
+}

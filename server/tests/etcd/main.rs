@@ -1,0 +1,174 @@
+//! Several nodes and one etcd: one of them leads, and what it answered survives it.
+
+mod world;
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use leasehold_core::{LockKey, Revoke, Target};
+use leasehold_server::engine::{Error, Probe};
+use leasehold_server::store;
+use leasehold_server::store::etcd;
+use leasehold_testkit::folder;
+
+use world::{Node, PREFIX, World, wait_until};
+
+#[test]
+fn a_store_is_made_once_and_never_by_itself() {
+    let world = World::new();
+    let again = etcd::init(&world.remote(), PREFIX).expect_err("it is there");
+    assert!(again.to_string().contains("2 keys"), "{again}");
+    world.etcd.ctl(&["del", "/test/id"]);
+    let Err(store::Error::Refused(why)) = Node::start(&world, "n1", folder(), true) else {
+        panic!("there is nothing to start from");
+    };
+    assert!(why.contains("there is no store under /test/"), "{why}");
+}
+
+#[test]
+fn who_follows_goes_on_at_once_when_the_leader_stops() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    let second = world.node("n2");
+    assert!(first.take("db", "a").expect("an answer"));
+    assert_eq!(second.take("db", "b"), Err(Error::NotLeading));
+    let token = first.look("db").expect("an answer").last_token;
+    // The record is on its way to the second.
+    wait_until("it is known", || second.handle.now() > first.handle.now() || memory(&second) >= 2);
+    let began = Instant::now();
+    first.stop();
+    second.leads();
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(second.holder("db"), Ok(Some("a".into())));
+    assert!(!second.take("db", "b").expect("an answer"), "it is held");
+    let revoke = Revoke { target: Target::Lock(LockKey::new("default", "db")), reason: "t".into() };
+    second.ask(revoke).expect("an answer").expect("revoked");
+    assert!(second.take("db", "b").expect("an answer"));
+    assert!(second.look("db").expect("an answer").last_token > token);
+    second.stop();
+}
+
+/// The number of the last record that a node has noted.
+fn memory(node: &Node) -> u64 {
+    let text = std::fs::read_to_string(node.folder.path().join("node.json")).unwrap_or_default();
+    let number = text.split("\"seq\":").nth(1).and_then(|rest| rest.split(',').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_leader_that_was_cut_off_answers_nothing_more_and_follows() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    let second = world.node("n2");
+    assert!(first.take("db", "a").expect("an answer"));
+    first.link.is_cut.store(true, SeqCst);
+    assert_eq!(first.holder("db"), Err(Error::Busy), "nobody could tell whether that is true");
+    second.leads();
+    assert!(second.take("other", "b").expect("an answer"));
+    first.link.is_cut.store(false, SeqCst);
+    let told = first.holder("other");
+    assert!(matches!(told, Err(Error::NotLeading)), "{told:?}");
+    first.follows();
+    second.stop();
+    first.leads();
+    assert_eq!(first.holder("other"), Ok(Some("b".into())));
+    assert_eq!(first.holder("db"), Ok(Some("a".into())));
+    first.stop();
+}
+
+#[test]
+fn what_was_written_although_nobody_was_told_counts_once() {
+    let world = World::new();
+    let node = world.node("n1");
+    node.leads();
+    // As often as it is tried at once, and some times more.
+    node.link.n_unanswered.store(3, SeqCst);
+    assert!(node.take("db", "a").expect("an answer in the end"));
+    node.link.n_lost.store(3, SeqCst);
+    assert!(node.take("other", "a").expect("an answer in the end"));
+    assert_eq!(node.holder("db"), Ok(Some("a".into())));
+    let slots = world.etcd.ctl(&["get", "--prefix", "--keys-only", "/test/j/"]);
+    let n_slots = slots.lines().filter(|line| !line.is_empty()).count();
+    let folder = node.stop();
+    let node = Node::start(&world, "n1", folder, false).expect("a start");
+    node.leads();
+    assert_eq!(node.holder("db"), Ok(Some("a".into())));
+    assert_eq!(node.holder("other"), Ok(Some("a".into())));
+    // The first of the epoch, two grants, and a tick or two.
+    assert!((3..=6).contains(&n_slots), "{n_slots}");
+    node.stop();
+}
+
+#[test]
+fn what_was_not_known_when_another_took_over_is_told_as_unknown() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    let second = world.node("n2");
+    assert!(first.take("db", "a").expect("an answer"));
+    let cut = first.link.clone();
+    cut.n_lost.store(usize::MAX, SeqCst);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| first.take("other", "a"));
+        std::thread::sleep(Duration::from_millis(300));
+        cut.is_cut.store(true, SeqCst);
+        second.leads();
+        cut.is_cut.store(false, SeqCst);
+        assert_eq!(asking.join().expect("no panic"), Err(Error::Unknown));
+    });
+    cut.n_lost.store(0, SeqCst);
+    first.follows();
+    assert_eq!(second.holder("other"), Ok(None));
+    assert_eq!(second.holder("db"), Ok(Some("a".into())));
+    second.stop();
+    first.stop();
+}
+
+#[test]
+fn a_node_without_memory_does_not_lead_what_it_does_not_know() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    assert!(first.take("db", "a").expect("an answer"));
+    let folder = first.stop();
+    let fresh = world.node("n2");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(fresh.handle.is_following());
+    assert_eq!(fresh.ask(Probe), Err(Error::NotLeading));
+    let again = Node::start(&world, "n1", folder, false).expect("a start");
+    again.leads();
+    assert_eq!(again.holder("db"), Ok(Some("a".into())));
+    // It has seen what was written meanwhile.
+    assert!(again.take("other", "a").expect("an answer"));
+    wait_until("it was followed", || memory(&fresh) >= memory(&again).max(3));
+    again.stop();
+    fresh.leads();
+    assert_eq!(fresh.holder("other"), Ok(Some("a".into())));
+    fresh.stop();
+}
+
+#[test]
+fn a_journal_that_was_put_back_is_led_by_nobody() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    let head = world.etcd.ctl(&["get", "--print-value-only", "/test/head"]);
+    assert!(first.take("db", "a").expect("an answer"));
+    let folder = first.stop();
+    // As if etcd had been restored: the head of before, and no later record.
+    world.etcd.ctl(&["put", "/test/head", head.trim()]);
+    world.etcd.ctl(&["del", "/test/j/0000000000000002", "/test/j0"]);
+    let Err(store::Error::Refused(why)) = Node::start(&world, "n1", folder, false) else {
+        panic!("it is not what it was");
+    };
+    assert!(why.contains("is not what it was"), "{why}");
+    assert!(world.etcd.ctl(&["get", "/test/rewound"]).contains("n1"));
+    // Not even a node that does not know better.
+    let fresh = Node::start(&world, "n2", leasehold_testkit::folder(), true).expect("a start");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(fresh.handle.is_following());
+    fresh.stop();
+}

@@ -1,0 +1,169 @@
+//! Real members of an etcd cluster, each a process of its own on this machine.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// How long a cluster may take to be there before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Somebody else may take a port that was free a moment ago.
+const STARTS_MAX: usize = 5;
+
+/// A cluster. Its members are killed and its data is deleted when it is dropped.
+pub struct Etcd {
+    members: Vec<Member>,
+    _folder: TempDir,
+}
+
+struct Member {
+    child: Child,
+    command: Command,
+    address: SocketAddr,
+    health: SocketAddr,
+}
+
+/// How its members are run.
+#[derive(Default)]
+pub struct EtcdOptions<'a> {
+    /// More flags for each of them.
+    pub flags: &'a [&'a str],
+    /// They speak TLS with this certificate and key, and ask for certificates signed by this CA.
+    pub tls: Option<(&'a Path, &'a Path, &'a Path)>,
+}
+
+impl Etcd {
+    /// One member.
+    pub fn start() -> Self {
+        Self::cluster(1, &EtcdOptions::default())
+    }
+
+    /// So many members, ready to be asked.
+    pub fn cluster(n_members: usize, options: &EtcdOptions<'_>) -> Self {
+        for _ in 0..STARTS_MAX {
+            if let Some(cluster) = Self::try_cluster(n_members, options) {
+                return cluster;
+            }
+        }
+        panic!("etcd did not start within {STARTS_MAX} tries");
+    }
+
+    fn try_cluster(n_members: usize, options: &EtcdOptions<'_>) -> Option<Self> {
+        let folder = crate::folder();
+        let peers: Vec<_> = (0..n_members).map(|_| free_address()).collect();
+        let name = |n: usize| format!("m{n}");
+        let all: Vec<_> = peers
+            .iter()
+            .enumerate()
+            .map(|(n, peer)| format!("{}=http://{peer}", name(n)))
+            .collect();
+        let members = peers.iter().enumerate().map(|(n, peer)| {
+            let (address, health) = (free_address(), free_address());
+            let mut command = Command::new("etcd");
+            command.arg("--name").arg(name(n));
+            command.arg("--data-dir").arg(folder.path().join(name(n)));
+            command.args(["--initial-cluster", &all.join(",")]);
+            let peer = format!("http://{peer}");
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            let scheme = if options.tls.is_some() { "https" } else { "http" };
+            let clients = format!("{scheme}://{address}");
+            command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
+            command.args(["--listen-metrics-urls", &format!("http://{health}")]);
+            // Nobody waits longer than has to be for the first leader.
+            command.args(["--heartbeat-interval", "50", "--election-timeout", "500"]);
+            command.args(["--log-level", "error"]).args(options.flags);
+            if let Some((certificate, key, ca)) = options.tls {
+                command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
+                command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
+            }
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            Member { child: command.spawn().expect("etcd"), command, address, health }
+        });
+        let mut cluster = Self { members: members.collect(), _folder: folder };
+        cluster.is_up().then_some(cluster)
+    }
+
+    /// Waits until every member says that it is well; `false` if one has ended instead.
+    fn is_up(&mut self) -> bool {
+        let began = Instant::now();
+        for member in &mut self.members {
+            while !is_well(member.health) {
+                if member.child.try_wait().expect("a child").is_some() {
+                    return false;
+                }
+                assert!(began.elapsed() < PATIENCE, "etcd is not well");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        true
+    }
+
+    /// Where its members answer, as hosts and ports.
+    pub fn addresses(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.address.to_string()).collect()
+    }
+
+    /// Where it is, for a store under this prefix.
+    pub fn url(&self, prefix: &str) -> String {
+        format!("etcd://{}/{prefix}", self.addresses().join(","))
+    }
+
+    /// SIGKILL, and waits until the member is gone.
+    pub fn kill(&mut self, n: usize) {
+        let child = &mut self.members[n].child;
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// Starts a member again that was killed, with what it had on disk.
+    pub fn restart(&mut self, n: usize) {
+        let member = &mut self.members[n];
+        member.child = member.command.spawn().expect("etcd");
+    }
+
+    /// Sends a member a signal.
+    pub fn signal(&self, n: usize, signal: Signal) {
+        kill_process(Pid::from_child(&self.members[n].child), signal).expect("it is there");
+    }
+
+    /// Runs `etcdctl` with these arguments against the first member; what it printed.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3");
+        command.arg("--endpoints").arg(format!("http://{}", self.members[0].address));
+        let output = command.args(arguments).output().expect("etcdctl");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "etcdctl {arguments:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        for member in &mut self.members {
+            let _ = member.child.kill();
+            let _ = member.child.wait();
+        }
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
+
+fn is_well(address: SocketAddr) -> bool {
+    let asked = || {
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer.contains("\"health\":\"true\""))
+    };
+    asked().unwrap_or(false)
+}
