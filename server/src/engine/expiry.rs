@@ -16,8 +16,8 @@ pub struct Expiry {
 }
 
 impl EngineHandle {
-    /// Of something that ends at `deadline`, in the answer to what was received at `received_at`. That is an instant and
-    /// no lock time: another server may have begun to lead since.
+    /// Of something that ends at `deadline`, in the answer to what was received at this instant. What lock time that was
+    /// depends on who leads now.
     pub fn expiry(&self, deadline: Timestamp, received_at: Instant) -> Expiry {
         Expiry {
             in_ms: deadline.since(self.now()).as_millis(),

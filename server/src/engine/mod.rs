@@ -17,6 +17,7 @@ mod roles;
 mod rounds;
 mod shared;
 mod stepped;
+mod term;
 mod undelivered;
 mod waited;
 mod waiters;

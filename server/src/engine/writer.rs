@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Resume, Span,
-    Sweep, Timestamp, What, mutant,
+    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
+    Timestamp, What, mutant,
 };
 
 use super::Options;
@@ -34,8 +34,6 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 const CONFIRM_EVERY: Duration = Duration::from_secs(1);
 /// While it is not known whether a record is durable, nobody is kept waiting for longer than this.
 const HELD_MAX: Duration = Duration::from_secs(5);
-/// Seeing off one waiter takes no more of a record.
-const RESUMED_BYTES_MAX: usize = 256;
 /// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
 const QUICK_MAX: Duration = Duration::from_millis(1);
 
@@ -48,11 +46,11 @@ pub struct Writer {
     pub(super) shared: Arc<Shared>,
     events: Arc<EventLog>,
     pub(super) metrics: Arc<Metrics>,
-    waiters: Waiters,
+    pub(super) waiters: Waiters,
     pub(super) watchers: Watchers,
     outbox: Outbox,
     /// Empty between rounds, with the room that was needed before.
-    asks: Vec<Asked>,
+    pub(super) asks: Vec<Asked>,
     pub(super) batch: Batch,
     pub(super) written_at: Timestamp,
     /// When the store last said that what we know is all there is to know.
@@ -126,54 +124,6 @@ impl Writer {
     /// See [`Options::settle_max`].
     pub(super) fn settle_max(&self) -> Span {
         Span::from_nanos(self.options.settle_max.as_nanos() as u64)
-    }
-
-    /// Sees off everybody who waited when the last writer ended, and makes that durable, before anybody can ask
-    /// anything. No record of it is too long.
-    pub(super) fn begin(&mut self) -> Result<(), store::Error> {
-        self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
-        let n_waiters_max = self.store.record_bytes_max() / RESUMED_BYTES_MAX;
-        loop {
-            let permit = self.store.reserve()?;
-            let mut batch = Batch::default();
-            let more = self.apply(Resume { n_waiters_max }, &mut batch);
-            self.commit(permit, Kind::Epoch, batch)?;
-            while self.held.is_some() {
-                std::thread::sleep(SETTLE_PAUSE);
-                self.settle()?;
-                if self.is_remote && self.shared.is_stopping() {
-                    return Err(store::Error::Unknown("the server stops".into()));
-                }
-            }
-            if !more.unwrap_or(false) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Tells everybody who still waits that the loop has ended, and how.
-    fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
-        // Others go on where we end, and this process follows them.
-        let is_overtaken = self.is_remote && matches!(result, Err(store::Error::Fenced(_)));
-        let asked = if is_overtaken { self.shared.follow() } else { self.shared.inbox.close() };
-        // Whatever nobody looked at has had no effect.
-        let error = if is_overtaken { Error::NotLeading } else { Error::Stopping };
-        for ask in self.asks.drain(..).chain(asked) {
-            ask.reply_to.tell(Err(error));
-        }
-        if let Some(held) = self.held.take() {
-            held.batch.tell_all(Error::Unknown);
-        }
-        let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
-        for waiter in self.waiters.drain() {
-            waiter.reply_to.tell(Err(error));
-        }
-        if is_overtaken {
-            return result;
-        }
-        let result = result.and_then(|()| self.store.finish());
-        self.shared.stopped.send_replace(true);
-        result
     }
 
     /// How long nothing needs to be done if nobody asks.

@@ -30,6 +30,11 @@ impl Chain {
         Self { place, ..Self::default() }
     }
 
+    /// The record it goes on after is of this epoch.
+    pub fn in_epoch(self, epoch: u64) -> Self {
+        Self { epoch, has_heads: true, ..self }
+    }
+
     /// It goes at least this far, because this record was acknowledged.
     pub fn with_acknowledged(self, acknowledged: Option<Place>) -> Self {
         Self { acknowledged, ..self }

@@ -410,7 +410,7 @@ fn write_key(w: &mut Writer, key: &LockKey) {
     w.text(&key.name);
 }
 
-fn read_key(r: &mut Reader<'_>) -> Result<LockKey, Damaged> {
+pub(super) fn read_key(r: &mut Reader<'_>) -> Result<LockKey, Damaged> {
     Ok(LockKey { namespace: r.shared()?, name: r.text()?.into() })
 }
 
@@ -419,7 +419,7 @@ fn write_owner(w: &mut Writer, owner: &Owner) {
     w.text(&owner.instance);
 }
 
-fn read_owner(r: &mut Reader<'_>) -> Result<Owner, Damaged> {
+pub(super) fn read_owner(r: &mut Reader<'_>) -> Result<Owner, Damaged> {
     Ok(Owner { principal: r.shared()?, instance: r.shared()? })
 }
 
@@ -428,7 +428,7 @@ fn write_time(w: &mut Writer, at: Timestamp) {
     w.option(at.finite(), |w, at| w.number(at.as_nanos()));
 }
 
-fn read_time(r: &mut Reader<'_>) -> Result<Timestamp, Damaged> {
+pub(super) fn read_time(r: &mut Reader<'_>) -> Result<Timestamp, Damaged> {
     let at = r.option(|r| r.number().map(Timestamp::from_nanos))?;
     Ok(at.unwrap_or(Timestamp::NEVER))
 }
@@ -437,7 +437,7 @@ fn read_span(r: &mut Reader<'_>) -> Result<Span, Damaged> {
     r.number().map(Span::from_nanos)
 }
 
-fn read_token(r: &mut Reader<'_>) -> Result<Token, Damaged> {
+pub(super) fn read_token(r: &mut Reader<'_>) -> Result<Token, Damaged> {
     Token::new(r.number()?).ok_or(Damaged("a token is too large"))
 }
 

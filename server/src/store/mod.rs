@@ -14,6 +14,8 @@ mod health;
 pub mod history;
 pub mod memory;
 mod record;
+#[cfg(feature = "etcd")]
+mod row;
 mod seat;
 pub mod sqlite;
 mod tag;

@@ -18,7 +18,8 @@ pub trait Seat: Send {
     /// [`News::Vacant`]. An error means that following makes no sense any more.
     fn follow(&mut self, patience: Duration) -> Result<News, Error>;
 
-    /// Tries to take the seat, with everything that was ever written; `None`: somebody else has it, or it cannot be told.
+    /// Tries to take the seat, with everything that was ever written; `None`: somebody else has it, or nobody can
+    /// tell.
     fn take(&mut self) -> Result<Option<Taken>, Error>;
 
     /// Who has it, as far as is known.

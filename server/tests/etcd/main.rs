@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold_core::{LockKey, Revoke, Target};
 use leasehold_server::engine::{Error, Probe};
 use leasehold_server::store;
-use leasehold_server::store::etcd;
+use leasehold_server::store::etcd::{self, Snapshots};
 use leasehold_testkit::folder;
 
 use world::{Node, PREFIX, World, wait_until};
@@ -171,4 +171,73 @@ fn a_journal_that_was_put_back_is_led_by_nobody() {
     std::thread::sleep(Duration::from_secs(1));
     assert!(fresh.handle.is_following());
     fresh.stop();
+}
+
+#[test]
+fn the_journal_does_not_grow_for_ever() {
+    let mut world = World::new();
+    world.snapshots =
+        Snapshots { bytes_min: u64::MAX, records_max: 20, bytes_per_second: u64::MAX };
+    let first = world.node("n1");
+    first.leads();
+    assert!(first.take("kept", "a").expect("an answer"));
+    let n_keys = |prefix: &str| {
+        let keys = world.etcd.ctl(&["get", "--prefix", "--keys-only", prefix]);
+        keys.lines().filter(|line| !line.is_empty()).count()
+    };
+    let revoke = |node: &Node| {
+        let target = Target::Lock(LockKey::new("default", "db"));
+        node.ask(Revoke { target, reason: "t".into() }).expect("an answer").expect("revoked");
+    };
+    for _ in 0..100 {
+        assert!(first.take("db", "a").expect("an answer"));
+        revoke(&first);
+    }
+    let manifest = world.etcd.ctl(&["get", "--print-value-only", "/test/manifest"]);
+    assert!(manifest.contains("\"previous\":\""), "several were taken: {manifest}");
+    // What is in a snapshot goes with what is written next.
+    for _ in 0..20 {
+        assert!(first.take("db", "a").expect("an answer"));
+        revoke(&first);
+    }
+    let n_records = n_keys("/test/j/");
+    assert!(n_records < 120, "{n_records} of 240 records are left");
+    assert!((1..=3).contains(&n_keys("/test/snap/")), "{} chunks", n_keys("/test/snap/"));
+    let token = first.look("db").expect("an answer").last_token;
+    // A node that knows nothing reads the snapshot and what follows it.
+    let second = Node::start(&world, "n2", folder(), true).expect("a start");
+    first.stop();
+    second.leads();
+    assert_eq!(second.holder("kept"), Ok(Some("a".into())));
+    assert!(second.take("db", "b").expect("an answer"));
+    assert!(second.look("db").expect("an answer").last_token > token);
+    second.stop();
+}
+
+#[test]
+fn who_comes_back_after_records_are_gone_reads_the_snapshot() {
+    let mut world = World::new();
+    world.snapshots =
+        Snapshots { bytes_min: u64::MAX, records_max: 10, bytes_per_second: u64::MAX };
+    let first = world.node("n1");
+    first.leads();
+    let second = world.node("n2");
+    assert!(first.take("kept", "a").expect("an answer"));
+    second.link.is_cut.store(true, SeqCst);
+    let first_record = || world.etcd.ctl(&["get", "/test/j/0000000000000001"]);
+    for n in 0..400 {
+        assert!(first.take(&format!("lock-{n}"), "a").expect("an answer"));
+        if n > 60 && first_record().is_empty() {
+            break;
+        }
+    }
+    assert_eq!(first_record(), "");
+    second.link.is_cut.store(false, SeqCst);
+    let seq = memory(&first);
+    wait_until("it has caught up", || memory(&second) >= seq.max(60));
+    first.stop();
+    second.leads();
+    assert_eq!(second.holder("lock-60"), Ok(Some("a".into())));
+    assert_eq!(second.holder("kept"), Ok(Some("a".into())));
+    second.stop();
 }

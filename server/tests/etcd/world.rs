@@ -16,7 +16,7 @@ use leasehold_server::engine::{
 };
 use leasehold_server::metrics::Metrics;
 use leasehold_server::store;
-use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Remote};
+use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots};
 use leasehold_testkit::{Etcd, TempDir, folder};
 
 pub(crate) const PREFIX: &str = "test";
@@ -25,11 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A cluster of etcd with a store in it.
 pub(crate) struct World {
     pub(crate) etcd: Etcd,
+    pub(crate) snapshots: Snapshots,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let world = Self { etcd: Etcd::start() };
+        let world = Self { etcd: Etcd::start(), snapshots: Snapshots::default() };
         etcd::init(&world.remote(), PREFIX).expect("a new store");
         world
     }
@@ -61,7 +62,7 @@ impl Node {
         lead_without_memory: bool,
     ) -> Result<Self, store::Error> {
         let link = Arc::new(Link::new(world.remote()));
-        let seat = seat(link.clone(), name, folder.path(), lead_without_memory)?;
+        let seat = seat(link.clone(), name, folder.path(), lead_without_memory, world.snapshots)?;
         let clock = Arc::new(SystemClock::new());
         let metrics = Arc::new(Metrics::new());
         let (engine, handle) =
@@ -124,12 +125,14 @@ pub(crate) fn seat(
     name: &str,
     data: &Path,
     lead_without_memory: bool,
+    snapshots: Snapshots,
 ) -> Result<EtcdSeat, store::Error> {
     let options = etcd::Options {
         node: name.into(),
         address: format!("http://{name}").into(),
         data: data.into(),
         limits: Limits::default(),
+        snapshots,
         lead_without_memory,
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

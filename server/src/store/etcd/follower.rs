@@ -3,7 +3,9 @@
 use leasehold_core::{Fact, Limits, Machine};
 use leasehold_etcd::KeyValue;
 
+use super::cluster::Cluster;
 use super::keys::Keys;
+use super::snapshot::{self, Manifest, Origin};
 use crate::clock::{BootId, Moment};
 use crate::engine::{Event, EventId};
 use crate::store::{Chain, Kind, Place, Told};
@@ -12,6 +14,8 @@ use crate::store::{Chain, Kind, Place, Told};
 pub(super) struct Follower {
     pub(super) machine: Machine,
     pub(super) chain: Chain,
+    /// Bytes of the records that were read one by one.
+    pub(super) n_bytes: u64,
     last: Option<Last>,
     boot: BootId,
 }
@@ -25,11 +29,35 @@ struct Last {
 }
 
 impl Follower {
-    /// Of a store that nothing was read of yet. This place was known to be durable when reading began.
-    pub(super) fn new(limits: Limits, boot: BootId, acknowledged: Option<Place>) -> Self {
-        let hash_seed = u128::from_le_bytes(crate::random::bytes());
-        let chain = Chain::default().with_acknowledged(acknowledged);
-        Self { machine: Machine::new(limits, hash_seed), chain, last: None, boot }
+    /// What is in a snapshot, or nothing. The error says in words what is wrong.
+    pub(super) fn begin(
+        cluster: &dyn Cluster,
+        keys: &Keys,
+        manifest: Option<&Manifest>,
+        limits: Limits,
+        (boot, received): (BootId, u64),
+    ) -> Result<Self, String> {
+        let Some(manifest) = manifest else {
+            let hash_seed = u128::from_le_bytes(crate::random::bytes());
+            let machine = Machine::new(limits, hash_seed);
+            return Ok(Self { machine, chain: Chain::default(), last: None, n_bytes: 0, boot });
+        };
+        let Origin { place, epoch, node, moment } = manifest.origin()?;
+        let machine = snapshot::load(cluster, keys, manifest, limits)?;
+        let chain = Chain::after(place).in_epoch(epoch);
+        Ok(Self { machine, chain, last: Some(Last { node, moment, received }), n_bytes: 0, boot })
+    }
+
+    /// This place was known to be durable when reading began.
+    pub(super) fn expecting(self, acknowledged: Option<Place>) -> Self {
+        Self { chain: self.chain.with_acknowledged(acknowledged), ..self }
+    }
+
+    /// The last record, for a snapshot; `None`: there is none.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        let Last { node, moment, .. } = self.last.as_ref()?;
+        let (place, epoch) = (self.chain.place(), self.chain.epoch());
+        Some(Origin { place, epoch, node: node.clone(), moment: *moment })
     }
 
     pub(super) fn place(&self) -> Place {
@@ -48,6 +76,7 @@ impl Follower {
             let name = || String::from_utf8_lossy(&slot.key).into_owned();
             let seq = keys.seq_of(&slot.key).ok_or_else(|| format!("{} is no record", name()))?;
             let record = self.chain.read(seq, &slot.value)?;
+            self.n_bytes += slot.value.len() as u64;
             let mut facts: Vec<Fact> = Vec::new();
             let lock_time = record.moment.lock_time;
             let absorbed = self.machine.absorb_and_tell(lock_time, &record.changes, &mut facts);

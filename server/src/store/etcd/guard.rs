@@ -14,6 +14,20 @@ pub(super) struct Tenure {
     pub(super) value: Vec<u8>,
 }
 
+impl Tenure {
+    /// A transaction that does something only while the seat is ours.
+    pub(super) fn txn(&self, keys: &Keys) -> Txn {
+        Txn::default()
+            .when(keys.leader(), When::CreatedAt(self.created_at))
+            .when(keys.leader(), When::Is(&self.value))
+    }
+
+    /// Is this the seat as we took it?
+    pub(super) fn is(&self, leader: &KeyValue) -> bool {
+        leader.create_revision == self.created_at && leader.value == self.value
+    }
+}
+
 /// What must be true of etcd for anything of ours to count.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
@@ -45,9 +59,8 @@ impl Guard {
     /// The transaction for what is still to be added. Nothing added: a confirmation.
     pub(super) fn txn(&self) -> Txn {
         let Self { keys, tenure, head_at } = self;
-        Txn::default()
-            .when(keys.leader(), When::CreatedAt(tenure.created_at))
-            .when(keys.leader(), When::Is(&tenure.value))
+        tenure
+            .txn(keys)
             .when(keys.head(), When::PutAt(*head_at))
             .when(keys.rewound(), When::Absent)
             .or_else(Op::Get(keys.leader()))
@@ -61,7 +74,7 @@ impl Guard {
             return Verdict::Held(if put.is_some() { answer.revision() } else { self.head_at });
         }
         let leader = answer.found(LEADER);
-        if !leader.is_some_and(|leader| self.is_ours(leader)) {
+        if !leader.is_some_and(|leader| self.tenure.is(leader)) {
             return Verdict::Lost(match leader {
                 Some(leader) => format!("{} leads", String::from_utf8_lossy(&leader.value)),
                 None => "nobody leads; the seat was lost".into(),
@@ -79,9 +92,5 @@ impl Guard {
         }
         let head = head.map(|head| String::from_utf8_lossy(&head.value).into_owned());
         Verdict::Astray(format!("the head of the journal is {head:?}"))
-    }
-
-    fn is_ours(&self, leader: &KeyValue) -> bool {
-        leader.create_revision == self.tenure.created_at && leader.value == self.tenure.value
     }
 }

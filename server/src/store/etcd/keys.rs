@@ -52,6 +52,32 @@ impl Keys {
         (self.slot(seq), self.of("j0"))
     }
 
+    /// The snapshot that counts.
+    pub(super) fn manifest(&self) -> Vec<u8> {
+        self.of("manifest")
+    }
+
+    /// One piece of a snapshot.
+    pub(super) fn chunk(&self, name: &str, n: u64) -> Vec<u8> {
+        self.of(&format!("snap/{name}/{n:08x}"))
+    }
+
+    /// All pieces of a snapshot.
+    pub(super) fn chunks(&self, name: &str) -> Range {
+        (self.of(&format!("snap/{name}/")), self.of(&format!("snap/{name}0")))
+    }
+
+    /// All pieces of all snapshots.
+    pub(super) fn snapshots(&self) -> Range {
+        (self.of("snap/"), self.of("snap0"))
+    }
+
+    /// Which snapshot a key is a piece of.
+    pub(super) fn name_of(&self, key: &[u8]) -> Option<String> {
+        let name = std::str::from_utf8(key).ok()?.strip_prefix(&*self.prefix)?;
+        name.strip_prefix("snap/")?.split_once('/').map(|(name, _)| name.into())
+    }
+
     /// Everything.
     pub(super) fn all(&self) -> Range {
         let mut end = self.prefix.as_bytes().to_vec();
@@ -93,7 +119,19 @@ mod tests {
         assert_eq!(keys.seq_of(&keys.slot(77)), Some(77));
         assert_eq!(keys.seq_of(&keys.head()), None);
         let (first, end) = keys.all();
-        for key in [keys.id(), keys.leader(), keys.head(), keys.slot(3), keys.rewound()] {
+        assert_eq!(keys.name_of(&keys.chunk("1-a", 5)).as_deref(), Some("1-a"));
+        let (from, to) = keys.chunks("1-a");
+        assert!(from < keys.chunk("1-a", 0) && keys.chunk("1-a", u64::MAX) < to);
+        assert!(!(from..to).contains(&keys.chunk("1-ab", 0)));
+        for key in [
+            keys.manifest(),
+            keys.chunk("1-a", 0),
+            keys.id(),
+            keys.leader(),
+            keys.head(),
+            keys.slot(3),
+            keys.rewound(),
+        ] {
             assert!(first <= key && key < end);
         }
     }

@@ -8,14 +8,18 @@
 mod cluster;
 mod follower;
 mod guard;
+mod image;
 mod init;
 mod keeper;
 mod keys;
 mod memory;
+mod scribe;
 mod seat;
+mod snapshot;
 mod store;
 mod value;
 
 pub use cluster::{Cluster, Remote};
 pub use init::{connect, init};
+pub use scribe::Snapshots;
 pub use seat::{EtcdSeat, Options};

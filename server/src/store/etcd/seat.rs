@@ -1,5 +1,7 @@
 //! The seat of a store in etcd: following whoever has it, and taking it when nobody does.
 
+mod takeover;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +11,14 @@ use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
 
 use super::cluster::Cluster;
 use super::follower::{Follower, events};
-use super::guard::{Guard, Tenure};
-use super::keeper::{Keeper, Lease};
+use super::keeper::Keeper;
 use super::keys::Keys;
 use super::memory::{Memory, receipt};
-use super::store::EtcdStore;
-use super::value::{self, FORMAT, HeadValue, Id, LeaderValue, hex};
+use super::scribe::Snapshots;
+use super::snapshot;
+use super::value::{self, FORMAT, HeadValue, Id, LeaderValue};
 use crate::clock::Clock;
-use crate::store::{Error, Followed, Leader, Loaded, News, Place, Seat, Taken, Told};
+use crate::store::{Error, Followed, Leader, News, Place, Seat, Taken, Told};
 
 /// How long etcd keeps the seat of a leader that is gone, in seconds.
 const SEAT_TTL: i64 = 2;
@@ -26,6 +28,8 @@ const RECORDS_MAX: i64 = 32;
 const BACK_OFF: Duration = Duration::from_millis(500);
 /// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
 const LIVE_AFTER: Duration = Duration::from_secs(10);
+/// Records may be trimmed while they are being read, but not so often in a row.
+const GAPS_MAX: u32 = 5;
 /// How long etcd may be silent when a node starts.
 const START_MAX: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(100);
@@ -41,6 +45,8 @@ pub struct Options {
     pub data: PathBuf,
     /// What the machine allows.
     pub limits: Limits,
+    /// When snapshots are taken.
+    pub snapshots: Snapshots,
     /// It may lead although its folder does not remember how far the journal went.
     pub lead_without_memory: bool,
 }
@@ -63,15 +69,6 @@ pub struct EtcdSeat {
     rest_until: Option<Instant>,
     /// What was last said to be wrong.
     trouble: Option<String>,
-}
-
-/// Everything that was written before the seat was ours.
-struct CaughtUp {
-    follower: Follower,
-    /// What it says happened that nobody was told of yet.
-    told: Vec<Told>,
-    /// The revision in which the head was last put.
-    head_at: i64,
 }
 
 /// What one look at etcd shows.
@@ -142,10 +139,18 @@ impl EtcdSeat {
         let noted = noted.filter(|noted| noted.generation == id.generation);
         let acknowledged = noted.as_ref().map(|noted| noted.place());
         let boot = self.clock.boot_id();
-        let mut follower = Follower::new(self.options.limits.clone(), boot, acknowledged);
-        let mut told = Vec::new();
+        let mut follower = self.patiently(|seat| seat.begin())?.expecting(acknowledged);
+        let (mut told_after, mut told) = (follower.place().seq, Vec::new());
+        let mut n_gaps = 0;
         loop {
             let look = self.patiently(|seat| seat.look(follower.place().seq + 1))?;
+            if look.is_gap(&self.keys, follower.place()) && n_gaps < GAPS_MAX {
+                // They are in a snapshot by now.
+                n_gaps += 1;
+                follower = self.patiently(|seat| seat.begin())?.expecting(acknowledged);
+                (told_after, told) = (follower.place().seq, Vec::new());
+                continue;
+            }
             match self.take_in(&mut follower, &look) {
                 Ok(more) => told.extend(more),
                 Err(why) => return Err(self.put_back(why)),
@@ -172,7 +177,15 @@ impl EtcdSeat {
         self.follower = Some(follower);
         self.note(place);
         let told = events(told).collect();
-        Ok(News::State(Followed { generation, seq, last, told_after: 0, told }))
+        Ok(News::State(Followed { generation, seq, last, told_after, told }))
+    }
+
+    /// What is in the snapshot, if there is one.
+    fn begin(&self) -> Result<Follower, String> {
+        let (manifest, _) = snapshot::find(&*self.cluster, &self.keys)?;
+        let limits = self.options.limits.clone();
+        let received = receipt(&*self.clock);
+        Follower::begin(&*self.cluster, &self.keys, manifest.as_ref(), limits, received)
     }
 
     fn read_id(&self) -> Result<Id, Error> {
@@ -265,6 +278,12 @@ impl Look {
         self.answer.found_all(SLOTS)
     }
 
+    /// Are records missing after this place?
+    fn is_gap(&self, keys: &Keys, place: Place) -> bool {
+        let first = self.slots().first().and_then(|slot| keys.seq_of(&slot.key));
+        first.is_some_and(|first| first > place.seq + 1)
+    }
+
     /// How far the journal goes.
     fn head(&self, keys: &Keys) -> Result<Place, Error> {
         let wiped = || format!("the store under {} is gone from etcd", keys.prefix());
@@ -297,6 +316,9 @@ impl Seat for EtcdSeat {
         if head.seq < known.seq || head.seq == known.seq && head.hash != known.hash {
             let why = format!("its journal ended at {}, and now at {}", known.seq, head.seq);
             return Err(self.put_back(why));
+        }
+        if look.is_gap(&self.keys, known) {
+            return self.load();
         }
         let told = match self.take_in(&mut follower, &look) {
             Ok(told) => told,
@@ -351,131 +373,5 @@ impl Seat for EtcdSeat {
 
     fn is_near(&self) -> bool {
         false
-    }
-}
-
-impl EtcdSeat {
-    /// Tries to get the seat; the revision and the value of its key, and the lease it goes with.
-    fn campaign(&self) -> Option<(Tenure, Lease)> {
-        let granted = match self.cluster.lease_grant(SEAT_TTL) {
-            Ok(granted) => granted,
-            Err(error) => {
-                tracing::warn!(%error, "cannot ask for the seat");
-                return None;
-            }
-        };
-        let lease = Lease { id: granted.id, ttl: granted.ttl };
-        let nonce: [u8; 16] = crate::random::bytes();
-        let value = value::encode(&LeaderValue {
-            nonce: hex(&nonce),
-            node: self.options.node.clone().into(),
-            address: self.options.address.clone().into(),
-            version: env!("CARGO_PKG_VERSION").into(),
-        });
-        let key = self.keys.leader();
-        let txn = Txn::default()
-            .when(key.clone(), When::Absent)
-            .when(self.keys.rewound(), When::Absent)
-            .then(Op::Put(key.clone(), value.clone(), lease.id))
-            .or_else(Op::Get(key))
-            .request();
-        for _ in 0..=self.cluster.n_members() {
-            let Ok(answer) = self.cluster.txn(txn.clone()) else { continue };
-            if answer.succeeded {
-                return Some((Tenure { created_at: answer.revision(), value }, lease));
-            }
-            // An earlier try may have done it.
-            let ours = answer.found(0).filter(|found| found.value == value);
-            if let Some(created_at) = ours.map(|ours| ours.create_revision) {
-                return Some((Tenure { created_at, value }, lease));
-            }
-            break;
-        }
-        let _ = self.cluster.lease_revoke(lease.id);
-        None
-    }
-
-    /// Reads what was written until nobody else could write any more: everything up to the head as it is while the
-    /// seat is ours. `None`: it is not ours any more, or etcd does not answer.
-    fn caught_up(
-        &mut self,
-        mut follower: Follower,
-        tenure: &Tenure,
-    ) -> Result<Option<CaughtUp>, Error> {
-        let (mut told, mut n_failures) = (Vec::new(), 0);
-        loop {
-            let look = match self.look(follower.place().seq + 1) {
-                Ok(look) => look,
-                Err(why) if n_failures >= self.cluster.n_members() => {
-                    tracing::warn!(%why, "the seat is given back");
-                    return Ok(None);
-                }
-                Err(_) => {
-                    n_failures += 1;
-                    continue;
-                }
-            };
-            n_failures = 0;
-            let is_ours = look.answer.found(LEADER).is_some_and(|leader| {
-                leader.create_revision == tenure.created_at && leader.value == tenure.value
-            });
-            if !is_ours {
-                return Ok(None);
-            }
-            match self.take_in(&mut follower, &look) {
-                Ok(more) => told.extend(more),
-                Err(why) => return Err(self.put_back(why)),
-            }
-            let head = look.head(&self.keys)?;
-            if follower.place() == head {
-                let head_at = look.answer.found(HEAD).map_or(0, |found| found.mod_revision);
-                return Ok(Some(CaughtUp { follower, told, head_at }));
-            }
-            if look.slots().is_empty() {
-                let why = format!(
-                    "its journal ends at {}, and not at {}",
-                    head.seq,
-                    follower.place().seq
-                );
-                return Err(self.put_back(why));
-            }
-        }
-    }
-
-    fn seated(
-        &mut self,
-        CaughtUp { follower, told, head_at }: CaughtUp,
-        tenure: Tenure,
-        keeper: Keeper,
-    ) -> Result<Option<Taken>, Error> {
-        // Others may have made it newer meanwhile.
-        let id = self.read_id()?;
-        let last = follower.moment(&self.options.node, self.clock.boottime());
-        let Follower { mut machine, chain, .. } = follower;
-        machine.absorbed();
-        let (epoch, seq) = (chain.epoch() + 1, chain.place().seq);
-        keeper.settled(chain.place());
-        let loaded = Loaded {
-            machine,
-            last: Some(last),
-            generation: id.generation,
-            epoch,
-            is_restored: false,
-            seq,
-            told: events(told).collect(),
-        };
-        let (node, address) = (self.options.node.clone(), self.options.address.clone());
-        self.leader = Some(Leader { node: node.clone(), address });
-        let store = EtcdStore {
-            cluster: self.cluster.clone(),
-            guard: Guard { keys: self.keys.clone(), tenure, head_at },
-            chain,
-            epoch,
-            node,
-            keeper,
-            n_bytes_written: 0,
-            sent: None,
-        };
-        Ok(Some((Box::new(store), loaded)))
     }
 }

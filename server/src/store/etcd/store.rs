@@ -9,11 +9,15 @@ use super::cluster::Cluster;
 use super::guard::{Guard, Verdict};
 use super::keeper::Keeper;
 use super::keys::Keys;
+use super::scribe::Scribe;
 use super::value::{self, HeadValue};
 use crate::store::{Chain, Draft, Error, Hash, JournalSize, Loaded, Permit, Place, Store};
 
 /// etcd takes requests of 1.5 MiB, and everything else in one of ours is small.
 const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Records deleted with each append.
+const TRIMMED_PER_APPEND: u64 = 16;
 
 /// The journal of the one who leads.
 pub(super) struct EtcdStore {
@@ -24,6 +28,9 @@ pub(super) struct EtcdStore {
     pub(super) epoch: u64,
     pub(super) node: Box<str>,
     pub(super) keeper: Keeper,
+    pub(super) scribe: Scribe,
+    /// Records up to this one are gone.
+    pub(super) trimmed_through: u64,
     pub(super) n_bytes_written: u64,
     /// A record that was sent, and of which it is not known whether it is durable.
     pub(super) sent: Option<Sent>,
@@ -34,6 +41,8 @@ pub(super) struct EtcdStore {
 pub(super) struct Sent {
     bytes: Vec<u8>,
     place: Place,
+    /// Records up to this one go with it.
+    trims_through: u64,
     txn: TxnRequest,
 }
 
@@ -49,8 +58,19 @@ impl EtcdStore {
         let head = value::encode(&HeadValue::of(place));
         let txn = self.guard.txn();
         let txn = txn.then(Op::Put(keys.slot(place.seq), bytes.clone(), 0));
-        let txn = txn.then(Op::Put(keys.head(), head, 0)).request();
-        Sent { bytes, place, txn }
+        let mut txn = txn.then(Op::Put(keys.head(), head, 0));
+        let trims_through = self.to_trim(place);
+        if trims_through > self.trimmed_through {
+            let (first, end) = (keys.slot(self.trimmed_through + 1), keys.slot(trims_through + 1));
+            txn = txn.then(Op::DeleteRange(first, end));
+        }
+        Sent { bytes, place, trims_through, txn: txn.request() }
+    }
+
+    /// Records that are in a committed snapshot go, a few at a time, but never the one the head names.
+    fn to_trim(&self, next: Place) -> u64 {
+        let target = self.scribe.through().min(next.seq.saturating_sub(2));
+        target.min(self.trimmed_through + TRIMMED_PER_APPEND).max(self.trimmed_through)
     }
 
     /// Sends what is on its way to one member after the other, until one tells what became of it.
@@ -74,7 +94,9 @@ impl EtcdStore {
                 self.guard.head_at = head_at;
                 self.chain.wrote(self.epoch, &sent.bytes);
                 self.n_bytes_written += sent.bytes.len() as u64;
+                self.trimmed_through = sent.trims_through;
                 self.keeper.settled(self.chain.place());
+                self.scribe.appended(self.chain.place().seq, sent.bytes.len());
                 Ok(())
             }
             verdict => Err(self.fenced(verdict)),
@@ -144,6 +166,7 @@ impl Store for EtcdStore {
 
     /// Gives the seat up, so that another node can have it at once.
     fn finish(&mut self) -> Result<(), Error> {
+        self.scribe.leave();
         let gone = self.guard.txn().then(Op::Delete(self.keys().leader())).request();
         for _ in 0..self.cluster.n_members() {
             if self.cluster.txn(gone.clone()).is_ok() {
@@ -159,7 +182,7 @@ impl Store for EtcdStore {
         JournalSize {
             seq,
             folded_through: seq,
-            n_records: seq,
+            n_records: seq - self.trimmed_through,
             n_bytes_written: self.n_bytes_written,
         }
     }

@@ -1,0 +1,61 @@
+//! How a writer begins and ends.
+
+use leasehold_core::Resume;
+
+use super::commit::SETTLE_PAUSE;
+use super::message::Error;
+use super::writer::{Batch, Writer};
+use crate::store::{self, Kind};
+
+/// Seeing off one waiter takes no more of a record.
+const RESUMED_BYTES_MAX: usize = 256;
+
+impl Writer {
+    /// Sees off everybody who waited when the last writer ended, and makes that durable, before anybody can ask
+    /// anything. No record of it is too long.
+    pub(super) fn begin(&mut self) -> Result<(), store::Error> {
+        self.metrics.observe_sessions(|dialect| self.machine.n_sessions(dialect));
+        let n_waiters_max = self.store.record_bytes_max() / RESUMED_BYTES_MAX;
+        loop {
+            let permit = self.store.reserve()?;
+            let mut batch = Batch::default();
+            let more = self.apply(Resume { n_waiters_max }, &mut batch);
+            self.commit(permit, Kind::Epoch, batch)?;
+            while self.held.is_some() {
+                std::thread::sleep(SETTLE_PAUSE);
+                self.settle()?;
+                if self.is_remote && self.shared.is_stopping() {
+                    return Err(store::Error::Unknown("the server stops".into()));
+                }
+            }
+            if !more.unwrap_or(false) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tells everybody who still waits that the loop has ended, and how.
+    pub(super) fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
+        // Others go on where we end, and this process follows them.
+        let is_overtaken = self.is_remote && matches!(result, Err(store::Error::Fenced(_)));
+        let asked = if is_overtaken { self.shared.follow() } else { self.shared.inbox.close() };
+        // Whatever nobody looked at has had no effect.
+        let error = if is_overtaken { Error::NotLeading } else { Error::Stopping };
+        for ask in self.asks.drain(..).chain(asked) {
+            ask.reply_to.tell(Err(error));
+        }
+        if let Some(held) = self.held.take() {
+            held.batch.tell_all(Error::Unknown);
+        }
+        let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
+        for waiter in self.waiters.drain() {
+            waiter.reply_to.tell(Err(error));
+        }
+        if is_overtaken {
+            return result;
+        }
+        let result = result.and_then(|()| self.store.finish());
+        self.shared.stopped.send_replace(true);
+        result
+    }
+}

@@ -1,0 +1,263 @@
+//! Takes snapshots while somebody leads, so that the journal does not grow for ever: a thread of its own, which holds
+//! nobody up. Each snapshot is made from the one before and the records since, as a start would do it: so each proves
+//! that the one before can be read.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use leasehold_core::Limits;
+use leasehold_etcd::{Op, RangeRequest, When};
+
+use super::cluster::Cluster;
+use super::follower::Follower;
+use super::guard::Tenure;
+use super::image;
+use super::keys::Keys;
+use super::snapshot::{self, CHUNK_BYTES, Manifest};
+use super::value;
+use crate::store::Error;
+
+/// After a snapshot that failed, the next is not tried before this.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// When a snapshot is taken, and how fast it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshots {
+    /// When the journal since the last one has so many bytes, and at least as many as that one.
+    pub bytes_min: u64,
+    /// Or when it has so many records.
+    pub records_max: u64,
+    /// So fast, so that nobody who appends waits long.
+    pub bytes_per_second: u64,
+}
+
+impl Default for Snapshots {
+    fn default() -> Self {
+        Self { bytes_min: 64 << 20, records_max: 200_000, bytes_per_second: 4_000_000 }
+    }
+}
+
+/// What it takes to take one.
+pub(super) struct Desk {
+    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) keys: Keys,
+    pub(super) tenure: Tenure,
+    pub(super) limits: Limits,
+    pub(super) when: Snapshots,
+}
+
+/// The thread. It ends with this.
+pub(super) struct Scribe {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Records up to this one are in a snapshot.
+    through: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    is_over: bool,
+    /// The last record that is durable.
+    seq: u64,
+    /// Bytes of records since the last snapshot.
+    n_bytes: u64,
+    /// Bytes of the last snapshot.
+    n_bytes_before: u64,
+}
+
+impl Scribe {
+    /// The journal goes as far as `seq`, and has about so many bytes since the last snapshot.
+    pub(super) fn start(desk: Desk, seq: u64, n_bytes: u64) -> Result<Self, Error> {
+        let state = State { seq, n_bytes, ..State::default() };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            through: AtomicU64::new(0),
+        });
+        let same = shared.clone();
+        let thread = std::thread::Builder::new().name("snapshots".into());
+        let thread = thread.spawn(move || desk.work(&same));
+        let thread = thread.map_err(|error| Error::Refused(error.to_string()))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A record of so many bytes is durable.
+    pub(super) fn appended(&self, seq: u64, n_bytes: usize) {
+        let mut state = self.shared.state();
+        state.seq = seq;
+        state.n_bytes += n_bytes as u64;
+        self.shared.changed.notify_one();
+    }
+
+    /// Records up to this one are in a snapshot, and may go.
+    pub(super) fn through(&self) -> u64 {
+        self.shared.through.load(Relaxed)
+    }
+
+    /// No more snapshots.
+    pub(super) fn leave(&mut self) {
+        self.shared.state().is_over = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // What it has to say it has said.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Scribe {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for so long, or until it is over; is it?
+    fn rest(&self, patience: Duration) -> bool {
+        let rested =
+            self.changed.wait_timeout_while(self.state(), patience, |state| !state.is_over);
+        rested.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+
+    /// Waits until a snapshot is due; up to which record, and `None` if it is over.
+    fn wait(&self, when: Snapshots) -> Option<u64> {
+        let is_idle = |state: &mut State| {
+            let n_records = state.seq.saturating_sub(self.through.load(Relaxed));
+            let is_due = state.n_bytes >= when.bytes_min.max(state.n_bytes_before)
+                || n_records >= when.records_max;
+            !state.is_over && !is_due
+        };
+        let state = self.changed.wait_while(self.state(), is_idle);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        (!state.is_over).then_some(state.seq)
+    }
+
+    fn done(&self, manifest: &Manifest, n_bytes_known: u64) {
+        let mut state = self.state();
+        state.n_bytes = state.n_bytes.saturating_sub(n_bytes_known);
+        state.n_bytes_before = manifest.n_bytes;
+        self.through.store(manifest.through.seq, Relaxed);
+    }
+}
+
+impl Desk {
+    fn work(&self, shared: &Shared) {
+        // What is there already may be trimmed: the one before us may not have come to it.
+        if let Ok((Some(manifest), _)) = snapshot::find(&*self.cluster, &self.keys) {
+            shared.done(&manifest, 0);
+        }
+        while let Some(seq) = shared.wait(self.when) {
+            let n_bytes_known = shared.state().n_bytes;
+            match self.take(shared, seq) {
+                Ok(manifest) => {
+                    shared.done(&manifest, n_bytes_known);
+                    let Manifest { n_bytes, through, .. } = manifest;
+                    tracing::info!(n_bytes, seq = through.seq, "a snapshot was taken");
+                }
+                Err(why) => {
+                    tracing::warn!(%why, "no snapshot could be taken");
+                    if shared.rest(PAUSE) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a snapshot that has at least the records up to this one.
+    fn take(&self, shared: &Shared, seq: u64) -> Result<Manifest, String> {
+        let Self { cluster, keys, limits, .. } = self;
+        let (before, before_at) = snapshot::find(&**cluster, keys)?;
+        // What time it is does not matter here.
+        let received = Default::default();
+        let mut follower =
+            Follower::begin(&**cluster, keys, before.as_ref(), limits.clone(), received)?;
+        while follower.place().seq < seq {
+            let (key, range_end) = keys.slots_from(follower.place().seq + 1);
+            let request = RangeRequest { key, range_end, limit: 32, ..RangeRequest::default() };
+            let found = cluster.range(request).map_err(|error| error.to_string())?;
+            if found.kvs.is_empty() {
+                return Err(format!("journal record {} is missing", follower.place().seq + 1));
+            }
+            follower.absorb(keys, &found.kvs, 0)?;
+        }
+        let origin = follower.origin().ok_or("there is nothing to take a snapshot of")?;
+        let bytes = image::encode(&follower.machine);
+        let manifest = Manifest::new(&origin, &bytes, before.map(|before| before.name));
+        self.write(shared, &manifest, &bytes)?;
+        // Whatever was written can be read, and is the same state.
+        let read = manifest.read(&**cluster, keys)?;
+        drop(image::decode(&read, limits.clone(), 0)?);
+        let at = self.commit(&manifest, before_at)?;
+        self.clean_up(&manifest, at);
+        Ok(manifest)
+    }
+
+    fn write(&self, shared: &Shared, manifest: &Manifest, bytes: &[u8]) -> Result<(), String> {
+        let pause = CHUNK_BYTES as f64 / self.when.bytes_per_second.max(1) as f64;
+        for (n, chunk) in (0..).zip(bytes.chunks(CHUNK_BYTES)) {
+            let key = self.keys.chunk(&manifest.name, n);
+            let txn = self.tenure.txn(&self.keys).then(Op::Put(key, chunk.into(), 0)).request();
+            let answer = self.cluster.txn(txn).map_err(|error| error.to_string())?;
+            if !answer.succeeded {
+                return Err("the seat is lost".into());
+            }
+            if shared.rest(Duration::from_secs_f64(pause)) {
+                return Err("the server stops".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the manifest, if the one it follows is still there; in which revision.
+    fn commit(&self, manifest: &Manifest, before_at: i64) -> Result<i64, String> {
+        let (key, value) = (self.keys.manifest(), value::encode(manifest));
+        let txn = self.tenure.txn(&self.keys).when(key.clone(), When::PutAt(before_at));
+        let txn = txn.then(Op::Put(key.clone(), value.clone(), 0)).or_else(Op::Get(key)).request();
+        let mut trouble = String::new();
+        for _ in 0..=self.cluster.n_members() {
+            match self.cluster.txn(txn.clone()) {
+                Ok(answer) if answer.succeeded => return Ok(answer.revision()),
+                Ok(answer) => {
+                    // An earlier try may have done it.
+                    let ours = answer.found(0).filter(|found| found.value == value);
+                    let lost = "the seat is lost, or somebody else has taken a snapshot";
+                    return ours.map(|ours| ours.mod_revision).ok_or_else(|| lost.into());
+                }
+                Err(error) => trouble = error.to_string(),
+            }
+        }
+        Err(trouble)
+    }
+
+    /// Deletes every snapshot but this one and the one before, as long as this is the one that counts.
+    fn clean_up(&self, manifest: &Manifest, at: i64) {
+        let (key, range_end) = self.keys.snapshots();
+        let request = RangeRequest { key, range_end, keys_only: true, ..RangeRequest::default() };
+        let Ok(found) = self.cluster.range(request) else { return };
+        let mut names: Vec<_> =
+            found.kvs.iter().filter_map(|kv| self.keys.name_of(&kv.key)).collect();
+        names.dedup();
+        let is_kept =
+            |name: &String| *name == manifest.name || Some(name) == manifest.previous.as_ref();
+        for name in names.into_iter().filter(|name| !is_kept(name)) {
+            let (first, end) = self.keys.chunks(&name);
+            let txn = self.tenure.txn(&self.keys).when(self.keys.manifest(), When::PutAt(at));
+            let txn = txn.then(Op::DeleteRange(first, end)).request();
+            if let Err(error) = self.cluster.txn(txn) {
+                tracing::debug!(%error, "an old snapshot was not deleted");
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Rows of the state, read back from what [`super::change::write_row`] wrote.
+
+use leasehold_core::{Change, Dialect, LapseRecord, LockRecord, Row};
+
+use super::change::{self, read_key, read_owner, read_time, read_token};
+use super::codec::{Damaged, Reader};
+
+/// One row. The first row of a state has no bytes to speak of, and is kept elsewhere.
+pub(super) fn read(r: &mut Reader<'_>) -> Result<Row, Damaged> {
+    Ok(match r.byte()? {
+        1 => Row::Namespace { name: r.shared()?, floor: read_token(r)? },
+        2 => Row::Lock(LockRecord {
+            lock: read_key(r)?,
+            last_token: read_token(r)?,
+            lapse: r.option(read_lapse)?,
+        }),
+        3 => match change::read(r)? {
+            Change::SessionOpened(record) => Row::Session(*record),
+            _ => return Err(Damaged("a row is no session")),
+        },
+        4 => match change::read(r)? {
+            Change::LeaseAdded(record) => Row::Lease(*record),
+            _ => return Err(Damaged("a row is no lease")),
+        },
+        _ => return Err(Damaged("a row is of a kind that is not known")),
+    })
+}
+
+fn read_lapse(r: &mut Reader<'_>) -> Result<LapseRecord, Damaged> {
+    Ok(LapseRecord {
+        owner: read_owner(r)?,
+        dialect: Dialect(r.byte()?),
+        expired_at: read_time(r)?,
+        grace_until: read_time(r)?,
+    })
+}
