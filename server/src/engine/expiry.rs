@@ -16,8 +16,8 @@ pub struct Expiry {
 }
 
 impl EngineHandle {
-    /// Of something that ends at `deadline`, in the answer to what was received at this instant. What lock time that was
-    /// depends on who leads now.
+    /// Of something that ends at `deadline`, in the answer to what was received at this instant, by the lock time of
+    /// whoever leads now.
     pub fn expiry(&self, deadline: Timestamp, received_at: Instant) -> Expiry {
         Expiry {
             in_ms: deadline.since(self.now()).as_millis(),
