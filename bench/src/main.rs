@@ -52,7 +52,7 @@ struct Args {
     /// Another build of it, to see what a change did: takes part in (a).
     #[arg(long)]
     rival: Option<String>,
-    /// Only these peers take part in (a): http2, key, tls, hello, redis, etcd, postgres, naive.
+    /// Only these peers take part in (a): http2, key, token, tls, audit, hello, redis, etcd, postgres, naive.
     #[arg(long, value_delimiter = ',')]
     peers: Vec<String>,
 }

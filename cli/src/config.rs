@@ -169,6 +169,12 @@ impl Args {
         self.auth.auth_file.as_deref()
     }
 
+    /// The namespace of files, if there are any.
+    pub(crate) fn files_namespace(&self) -> Option<&str> {
+        let speaks_files = self.dialects.contains(&Dialect::Files);
+        speaks_files.then_some(self.files.files_namespace.as_str())
+    }
+
     /// Says what is wrong between settings that are each fine.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { grace, limits, .. } = self;

@@ -7,9 +7,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold_core::LockKey;
-use leasehold_server::auth::{Policy, Right};
+use leasehold_server::auth::{Policy, Right, Surroundings};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::serve::Server;
 use serde_json::json;
@@ -28,6 +29,9 @@ pub(crate) fn serve(args: Args, given: &Given) -> Result<(), String> {
     args.check().map_err(|why| located(why, given))?;
     rights::private();
     let filter = log::init(&args.log)?;
+    for doubt in doubts(&args)? {
+        tracing::warn!("{doubt}");
+    }
     allow_many_files();
     // It accepts and waits for signals; the workers have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -49,9 +53,12 @@ pub(crate) struct CheckArgs {
     /// The right in question.
     #[arg(long, requires = "principal")]
     may: Option<Right>,
-    /// The lock in question: NAMESPACE/NAME.
+    /// The lock in question: NAMESPACE/NAME, or its name alone with --namespace.
     #[arg(long, requires = "principal")]
     lock: Option<String>,
+    /// The namespace of the lock in question, if there is a slash in it.
+    #[arg(long, requires = "lock")]
+    namespace: Option<String>,
     #[command(flatten)]
     settings: Args,
     #[command(flatten)]
@@ -68,12 +75,11 @@ fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
     if let (Some(principal), Some(may), Some(lock)) = (&args.principal, args.may, &args.lock) {
         return explain_right(args, principal, may, lock);
     }
-    for doubt in doubts(&args.settings)? {
-        warn(&doubt);
-    }
+    let doubts = doubts(&args.settings)?;
+    doubts.iter().for_each(|doubt| warn(doubt));
     if args.output.json {
         let settings = config::values(given);
-        return print_json(&json!({"valid": true, "settings": settings}));
+        return print_json(&json!({"valid": true, "warnings": doubts, "settings": settings}));
     }
     print(explain(given)?.trim_end())
 }
@@ -82,27 +88,46 @@ fn checked(args: &CheckArgs, given: &Given) -> Result<(), Failure> {
 fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> Result<(), Failure> {
     let usage = |why: &str| Failure::new(exit::USAGE, why);
     let file = args.settings.auth_file().ok_or_else(|| usage("--as needs an --auth-file"))?;
-    let (namespace, name) =
-        lock.split_once('/').ok_or_else(|| usage("--lock: must be NAMESPACE/NAME"))?;
+    let (namespace, name) = match &args.namespace {
+        Some(namespace) => (namespace.as_str(), lock),
+        None => lock.split_once('/').ok_or_else(|| {
+            usage("--lock: must be NAMESPACE/NAME, or a name with --namespace NAMESPACE")
+        })?,
+    };
+    if namespace.is_empty() || name.is_empty() {
+        return Err(usage("--lock: neither the namespace nor the name may be empty"));
+    }
+    if args.namespace.is_none() && name.contains('/') {
+        say(&format!(
+            "leasehold: --lock {lock} is read as namespace {namespace:?} and lock {name:?}; if the namespace has a \
+             slash: --namespace NAMESPACE --lock NAME"
+        ));
+    }
     let decision =
         Policy::load(file)?.explain(principal, &args.groups, may, &LockKey::new(namespace, name));
     if args.output.json {
-        print_json(&json!({"allowed": decision.is_allowed, "why": decision.why}))?;
-    } else {
-        print(&decision.why)?;
+        let (allowed, why) = (decision.is_allowed, decision.why);
+        print_json(&json!({"allowed": allowed, "why": why, "namespace": namespace, "lock": name}))?;
+        return if allowed { Ok(()) } else { Err(Failure::silent(exit::FORBIDDEN)) };
     }
+    print(&decision.why)?;
     if decision.is_allowed { Ok(()) } else { Err(Failure::silent(exit::FORBIDDEN)) }
 }
 
-/// What in the auth file may be wider than it looks, or is for nothing.
+/// What in the auth file is hardly meant, or has no effect with these settings.
 fn doubts(settings: &Args) -> Result<Vec<String>, String> {
     let Some(file) = settings.auth_file() else { return Ok(Vec::new()) };
     let policy = Policy::load(file)?;
-    let mut doubts = policy.doubts();
-    if policy.has_mtls() && !settings.listening().iter().any(|(_, listen)| listen.is_tls()) {
-        doubts.push("[mtls] has no effect: no --listen begins with https://".into());
-    }
-    Ok(doubts)
+    let listening = settings.listening();
+    let listen = || listening.iter().map(|(_, listen)| listen);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let around = Surroundings {
+        unix_paths: listen().filter_map(|listen| listen.unix_path()).map(Into::into).collect(),
+        has_tls: listen().any(|listen| listen.is_tls()),
+        files_namespace: settings.files_namespace().map(str::to_owned),
+        wall_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+    };
+    policy.doubts(file, &around)
 }
 
 fn warn(why: &str) {

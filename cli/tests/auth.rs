@@ -257,6 +257,51 @@ fn which_rule_decides_is_explained() {
 }
 
 #[test]
+fn a_namespace_may_have_a_slash() {
+    let world = World::new();
+    world.run(&["auth", "init"]);
+    world.run(&["key", "create", "--name", "ci", "--may", "acquire", "--namespaces", "team/a"]);
+    let may = |more: &[&str]| {
+        let words = ["check-config", "--auth-file=auth.toml", "--as", "key:ci", "--may", "acquire"];
+        let output = world.run(&[&words[..], more].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, why, _) = may(&["--namespace", "team/a", "--lock", "deploy/eu"]);
+    assert_eq!(code, Some(0), "{why}");
+    let (code, why, said) = may(&["--lock", "team/a/deploy"]);
+    assert_eq!(code, Some(77), "{why}");
+    assert!(said.contains("is read as namespace \"team\" and lock \"a/deploy\""), "{said}");
+    let (code, json, _) = may(&["--namespace=team/a", "--lock=x", "--json"]);
+    assert_eq!(code, Some(0));
+    assert!(json.contains("\"namespace\":\"team/a\"") && json.contains("\"lock\":\"x\""), "{json}");
+    for wrong in [&["--lock", "deploy"][..], &["--lock", "/deploy"], &["--lock", "a/"]] {
+        assert_eq!(may(wrong).0, Some(64), "{wrong:?}");
+    }
+    assert_ne!(may(&["--namespace", "a"]).0, Some(0), "there is no lock");
+}
+
+#[test]
+fn what_is_hardly_meant_is_told_with_its_line() {
+    let world = World::new();
+    world.run(&["auth", "init"]);
+    let auth = std::fs::read_to_string(world.path("auth.toml")).expect("a file");
+    let n = auth.lines().count();
+    let more = "[proxy]\nuser-header = \"X-User\"\nfrom = [\"unix:/run/a.sock\"]\n\
+        [[rule]]\nname = \"r\"\nwho = [\"key:nobody\"]\nmay = [\"read\"]\nnamespaces = [\"a\"]\n";
+    std::fs::write(world.path("auth.toml"), format!("{auth}{more}")).expect("a file");
+    let check = ["check-config", "--auth-file=auth.toml"];
+    let told = text(&world.run(&check).stderr);
+    let nothing = format!("auth.toml:{}: proxy: from: nothing listens on unix:/run/a.sock", n + 3);
+    let nobody = format!("auth.toml:{}: rule \"r\": no key is called \"nobody\"", n + 6);
+    assert!(told.contains(&nothing) && told.contains(&nobody), "{told}");
+    let json = text(&world.run(&[&check[..], &["--json"]].concat()).stdout);
+    assert!(json.contains("\"warnings\":[") && json.contains("nothing listens on"), "{json}");
+    let listening = ["--listen=unix:/run/a.sock"];
+    let told = text(&world.run(&[&check[..], &listening].concat()).stderr);
+    assert!(!told.contains("nothing listens on") && told.contains(&nobody), "{told}");
+}
+
+#[test]
 fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     let world = World::new();
     world.run(&["auth", "init"]);
@@ -299,7 +344,8 @@ fn groups_of_tokens_and_of_a_proxy_are_explained_and_their_mistakes_told() {
     let warned = text(&check().stderr);
     assert!(
         warned.contains(&format!(
-            "auth.toml:{at}: rule \"pay\": nobody's name begins with \"oicd:\""
+            "auth.toml:{line}: rule \"pay\": \"oicd:payments\" is nobody's group: nobody's name begins with \"oicd:\"",
+            line = at + 2
         )),
         "{warned}"
     );

@@ -6,11 +6,10 @@
     reason = "tests fail by panicking and print their seeds"
 )]
 
-use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Client, Method, Process, Signal, folder, json, wrapped};
+use leasehold_testkit::{Client, Method, Process, Signal, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 
@@ -362,61 +361,4 @@ async fn a_second_sigterm_ends_the_wait_at_once() {
     assert_eq!(server.wait().code(), Some(128 + 15));
     let server = Process::start(BINARY, &data, &[]);
     assert_eq!(server.client.get("/v1/locks/held").await.get("held"), true, "nothing is lost");
-}
-
-#[tokio::test]
-async fn sighup_does_not_end_a_server() {
-    let data = folder();
-    let server = Process::start(BINARY, &data.path().join("data"), &[]);
-    server.signal(Signal::HUP);
-    assert_eq!(server.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
-    server.signal(Signal::HUP);
-    assert_eq!(server.client.get("/readyz").await.status, 200);
-    assert!(server.terminate().success());
-}
-
-/// Waits until a log has these words so many times.
-async fn logged(log: &Path, words: &str, n: usize) {
-    let began = Instant::now();
-    loop {
-        let text = std::fs::read_to_string(log).unwrap();
-        if text.matches(words).count() >= n {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "{words:?} is not in {text}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
-#[tokio::test]
-async fn sighup_reads_the_log_filter_again_and_says_what_needs_a_restart() {
-    let folder = folder();
-    let [data, config, log] = ["data", "config.toml", "log"].map(|name| folder.path().join(name));
-    let binary = wrapped(folder.path(), &format!("exec 2>{}\nexec", log.display()), BINARY);
-    std::fs::write(&config, "log = \"warn\"\n").unwrap();
-    let server = Process::start(&binary, &data, &[&format!("--config={}", config.display())]);
-    // What a grant logs is written before it is answered.
-    let n_grants = async |name: &str| {
-        assert_eq!(server.client.acquire(name, "a", 60_000, json!({})).await.status, 200);
-        std::fs::read_to_string(&log).unwrap().matches("\"what\":\"granted\"").count()
-    };
-    assert_eq!(n_grants("one").await, 0, "a warning is more than that");
-    std::fs::write(&config, "log = \"debug\"\nbatch-max = 7\n").unwrap();
-    server.signal(Signal::HUP);
-    logged(&log, "restart it to change batch-max\"", 1).await;
-    assert_eq!(n_grants("two").await, 1);
-    for (wrong, words) in [
-        ("log = \"info\"\nno-such-setting = 1\n", "there is no setting"),
-        ("log = \"info,=x=\"\n", "--log: invalid filter"),
-    ] {
-        std::fs::write(&config, wrong).unwrap();
-        server.signal(Signal::HUP);
-        logged(&log, words, 1).await;
-    }
-    assert_eq!(n_grants("three").await, 2, "what is wrong changes nothing");
-    std::fs::write(&config, "log = \"info\"\n").unwrap();
-    server.signal(Signal::HUP);
-    logged(&log, "the settings were read again\"", 1).await;
-    assert_eq!(n_grants("four").await, 2);
-    assert!(server.terminate().success());
 }

@@ -152,6 +152,7 @@ pub struct Metrics {
     /// For how long the certificate or its key could not be used, in seconds.
     pub(crate) tls_stale: Family<NoLabels, Gauge>,
     unopened: Family<ReasonLabel, Counter>,
+    malformed_names: Counter,
     audit_failures: Family<NoLabels, Counter>,
     audit_lost: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
@@ -213,6 +214,7 @@ impl Metrics {
             auth_stale: Family::default(),
             tls_stale: Family::default(),
             unopened: Family::default(),
+            malformed_names: Counter::default(),
             audit_failures: Family::default(),
             audit_lost: Family::default(),
             audit_failing: Family::default(),
@@ -260,6 +262,8 @@ impl Metrics {
         r.register("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
         let about = "Connections that ended before their first request could be sent";
         r.register("leasehold_handshakes_failed", about, self.unopened.clone());
+        let about = "Subject alternative names of client certificates that are no names";
+        r.register("leasehold_certificate_names_malformed", about, self.malformed_names.clone());
         let failures = self.audit_failures.clone();
         r.register("leasehold_audit_failures", "Writes to the audit file that failed", failures);
         let lost = self.audit_lost.clone();
@@ -367,6 +371,11 @@ impl Metrics {
     pub(crate) fn count_redis(&self, command: &'static str, is_error: bool) {
         let result = if is_error { "error" } else { "ok" };
         self.redis.get_or_create(&CommandLabel { command, result }).inc();
+    }
+
+    /// A client's certificate has so many names that say nothing.
+    pub(crate) fn count_malformed_names(&self, n: usize) {
+        self.malformed_names.inc_by(n as u64);
     }
 
     pub(crate) fn count_webhook(&self, is_delivered: bool) {

@@ -1,8 +1,15 @@
-//! The same server with an API key, and over TLS: to see what that costs.
+//! The same server with an API key, with a token, with an audit file, and over TLS: to see what each costs.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair, RsaPublicKeyComponents};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -30,13 +37,17 @@ impl LeaseholdKey {
         let made = init.args(["auth", "init", "--auth-file"]).arg(&file).output().expect("a key");
         let said = String::from_utf8_lossy(&made.stdout).into_owned();
         let key = said.lines().find(|line| line.starts_with("lh_")).expect("a key").trim();
-        let address = process::free_address();
-        let mut command = Command::new(binary);
-        command.arg("serve").arg(format!("--listen={address}"));
-        command.arg("--data").arg(folder.join("data")).arg("--auth-file").arg(&file);
-        let server = Leasehold { process: Process::start(command, address, &folder) };
+        let server = start(&folder, binary, &["--auth-file", &file.display().to_string()]);
         Self { server, header: format!("authorization: Bearer {key}") }
     }
+}
+
+fn start(folder: &Path, binary: &str, flags: &[&str]) -> Leasehold {
+    let address = process::free_address();
+    let mut command = Command::new(binary);
+    command.arg("serve").arg(format!("--listen={address}"));
+    command.arg("--data").arg(folder.join("data")).args(flags);
+    Leasehold { process: Process::start(command, address, folder) }
 }
 
 impl Peer for LeaseholdKey {
@@ -54,6 +65,95 @@ impl Peer for LeaseholdKey {
         let mut client = self.server.connect(n).await;
         client.connection = client.connection.with_header(&self.header);
         client
+    }
+}
+
+/// Whoever asks shows a signed token, the same one for a day: it is checked once and remembered.
+pub(crate) struct LeaseholdToken {
+    server: Leasehold,
+    header: String,
+}
+
+impl LeaseholdToken {
+    pub(crate) fn start(data: &Path, binary: &str) -> Self {
+        let folder = process::empty(data, "leasehold-token");
+        let key = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
+        let public: RsaPublicKeyComponents<Vec<u8>> = key.public_key().into();
+        let (n, e) = (URL_SAFE_NO_PAD.encode(&public.n), URL_SAFE_NO_PAD.encode(&public.e));
+        let jwks = serde_json::json!({"keys": [{"kty": "RSA", "kid": "k", "n": n, "e": e}]});
+        std::fs::write(folder.join("jwks.json"), jwks.to_string()).expect("a file");
+        let file = folder.join("auth.toml");
+        std::fs::write(&file, ISSUER).expect("a file");
+        let server = start(&folder, binary, &["--auth-file", &file.display().to_string()]);
+        Self { server, header: format!("authorization: Bearer {}", token(&key)) }
+    }
+}
+
+const ISSUER: &str = "version = 1\n\
+    [[oidc]]\nname = \"oidc\"\nissuer = \"https://id.example.org/realms/bench\"\n\
+    audiences = [\"leasehold\"]\njwks-file = \"jwks.json\"\n\
+    [[rule]]\nname = \"bench\"\ngroups = [\"oidc:bench\"]\nmay = [\"acquire\"]\nnamespaces = [\"*\"]\n";
+
+/// About as long as a provider makes them.
+fn token(key: &RsaKeyPair) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+    let claims = serde_json::json!({
+        "iss": "https://id.example.org/realms/bench", "aud": ["leasehold", "account"],
+        "sub": "0b5c6f1e-9d0f-4c51-8a53-6c1f4f0c2f11", "iat": now, "exp": now + 86_400,
+        "jti": "b2a9f1c4-7f1d-4d1a-9d53-3a9c1f8f6f10", "azp": "bench", "scope": "openid profile email",
+        "preferred_username": "service-account-bench", "groups": ["bench", "developers"],
+    });
+    let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let head = encode(r#"{"alg":"RS256","typ":"JWT","kid":"k"}"#);
+    let message = format!("{head}.{}", encode(&claims.to_string()));
+    let mut signature = vec![0; key.public_modulus_len()];
+    key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature)
+        .expect("a signature");
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+impl Peer for LeaseholdToken {
+    type Client = LeaseholdClient;
+
+    fn name(&self) -> &'static str {
+        "leasehold, token"
+    }
+
+    fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    async fn connect(&self, n: usize) -> LeaseholdClient {
+        let mut client = self.server.connect(n).await;
+        client.connection = client.connection.with_header(&self.header);
+        client
+    }
+}
+
+/// What happens is written to an audit file.
+pub(crate) struct LeaseholdAudit(Leasehold);
+
+impl LeaseholdAudit {
+    pub(crate) fn start(data: &Path, binary: &str) -> Self {
+        let folder = process::empty(data, "leasehold-audit");
+        let file = folder.join("audit.log").display().to_string();
+        Self(start(&folder, binary, &["--audit-file", &file]))
+    }
+}
+
+impl Peer for LeaseholdAudit {
+    type Client = LeaseholdClient;
+
+    fn name(&self) -> &'static str {
+        "leasehold, audit file"
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+
+    async fn connect(&self, n: usize) -> LeaseholdClient {
+        self.0.connect(n).await
     }
 }
 

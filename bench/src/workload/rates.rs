@@ -5,7 +5,8 @@ use crate::chart::{self, Line};
 use crate::contest::{self, Contender, Series};
 use crate::load::Work;
 use crate::peer::{
-    Etcd, Hello, Leasehold, LeaseholdHttp2, LeaseholdKey, LeaseholdTls, Naive, Redis, Rows, Sync,
+    Etcd, Hello, Leasehold, LeaseholdAudit, LeaseholdHttp2, LeaseholdKey, LeaseholdTls,
+    LeaseholdToken, Naive, Redis, Rows, Sync,
 };
 use crate::report::Report;
 
@@ -44,6 +45,13 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
     }
     if takes_part("key") {
         all.push(Contender::new(LeaseholdKey::start(data, &setting.binary)));
+    }
+    if takes_part("token") {
+        all.push(Contender::new(LeaseholdToken::start(data, &setting.binary)));
+    }
+    // Nobody set a goal for it: only for whoever asks.
+    if setting.peers.iter().any(|peer| peer == "audit") {
+        all.push(Contender::new(LeaseholdAudit::start(data, &setting.binary)));
     }
     if takes_part("tls") {
         all.push(Contender::new(LeaseholdTls::start(data, &setting.binary)));
@@ -105,7 +113,8 @@ fn add_targets(report: &mut Report, n: usize, series: &[Series]) {
             report.at_least(what, wanted, ours.ratio(theirs));
         }
     };
-    let secured = [("leasehold, API key", 1.03), ("leasehold, TLS", 1.15)];
+    let secured =
+        [("leasehold, API key", 1.03), ("leasehold, token", 1.05), ("leasehold, TLS", 1.15)];
     for (name, wanted) in secured.into_iter().filter(|_| n == 64) {
         if let Some(secured) = series.iter().find(|series| series.name == name) {
             let what = format!("(a) {n} connections, processor time of {name} over plain HTTP");

@@ -192,11 +192,19 @@ impl Audit {
         }
     }
 
-    /// Opens the file again: somebody may have put it aside.
+    /// Opens the file again: somebody may have put it aside. What came of it is logged.
     pub fn reopen(&self) {
         let mut sink = self.sink();
         sink.close();
+        let was_failing = self.is_failing.load(Relaxed);
         self.flush(&mut sink);
+        let (file, is_failing) = (self.options.file.display(), self.is_failing.load(Relaxed));
+        match (was_failing, is_failing) {
+            (false, false) => tracing::info!(%file, "the audit file was opened again"),
+            (true, true) => tracing::error!(%file, "the audit file still cannot be written"),
+            // That was said when it was noticed.
+            (true, false) | (false, true) => {}
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {

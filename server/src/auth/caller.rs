@@ -8,11 +8,12 @@ use std::time::Duration;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use leasehold_core::{Asker, LockKey, SessionRecord};
+use leasehold_core::{Asker, LeaseNumber, LockKey, SessionRecord, Span};
 
 use super::gate::Authority;
 use super::need::{self, Governed, Own};
-use super::policy::{DISTRUSTED, Policy, refusal};
+use super::policy::{DISTRUSTED, EXPIRED, Policy, Quota, refusal};
+use super::standing::Standing;
 use super::trail::Trail;
 use super::{Permitted, Principal, Right, View};
 use crate::audit::By;
@@ -25,9 +26,7 @@ const RECHECK_EVERY: Duration = Duration::from_secs(1);
 /// Whoever asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    principal: Principal,
-    /// What says what they may; `None`: nobody is asked who they are, and everybody may everything.
-    authority: Option<Arc<Authority>>,
+    standing: Arc<Standing>,
     realm: Realm,
     /// It showed something that only a dialect can tell the meaning of.
     is_foreign: bool,
@@ -45,30 +44,34 @@ enum Realm {
 impl Caller {
     /// Nobody asks who anybody is.
     pub(crate) fn unasked() -> Self {
-        let (principal, realm) = (Principal::anonymous(), Realm::Locks);
-        Self { principal, authority: None, realm, is_foreign: false, trail: None }
+        Self::of(Standing::unasked())
     }
 
     /// Somebody whose credential is wrong: no more than whoever shows none.
     pub(crate) fn stranger(authority: Arc<Authority>) -> Self {
-        Self::known(authority, Principal::anonymous())
+        Self::of(Standing::new(authority, Principal::anonymous(), None))
     }
 
-    /// Somebody who is known.
-    pub(super) fn known(authority: Arc<Authority>, principal: Principal) -> Self {
-        let (authority, realm) = (Some(authority), Realm::Locks);
-        Self { principal, authority, realm, is_foreign: false, trail: None }
+    /// Whoever stands so.
+    pub(super) fn of(standing: Arc<Standing>) -> Self {
+        Self { standing, realm: Realm::Locks, is_foreign: false, trail: None }
     }
 
-    /// Somebody who shows what only a dialect can tell the meaning of.
-    pub(super) fn foreign(authority: Arc<Authority>, beside: Option<Principal>) -> Self {
-        let principal = beside.unwrap_or_else(Principal::anonymous);
-        Self { is_foreign: true, ..Self::known(authority, principal) }
+    /// Whoever shows, beside that, what only a dialect can tell the meaning of.
+    pub(super) fn foreign(standing: Arc<Standing>) -> Self {
+        Self { is_foreign: true, ..Self::of(standing) }
+    }
+
+    /// The same by what another policy says of whom it is.
+    fn under(&self, authority: Arc<Authority>, principal: Principal) -> Self {
+        let certified_by = self.standing.certified_by.clone();
+        let standing = Standing::new(authority, principal, certified_by);
+        Self { standing, ..self.clone() }
     }
 
     /// Whoever opened this session, if what it was opened with still counts.
     pub(crate) fn of_session(&self, session: &SessionRecord, wall_ms: i64) -> Option<Self> {
-        let Some(authority) = &self.authority else { return Some(self.clone()) };
+        let Some(authority) = self.authority() else { return Some(self.clone()) };
         let name = session.owner.principal.clone();
         let principal = match &session.credential {
             Some(credential) => {
@@ -80,8 +83,10 @@ impl Caller {
         };
         authority.vouches(&principal, wall_ms).then_some(())?;
         // Whoever shows two credentials must be the same by both.
-        let is_other = !self.principal.is_anonymous() && self.principal.name() != principal.name();
-        (!is_other).then(|| Self { principal, is_foreign: false, ..self.clone() })
+        let shown = self.principal();
+        let is_other = !shown.is_anonymous() && shown.name() != principal.name();
+        let as_whom = || Self { is_foreign: false, ..self.under(authority.clone(), principal) };
+        (!is_other).then(as_whom)
     }
 
     /// The same in the dialect of files, where other rights count.
@@ -98,8 +103,8 @@ impl Caller {
     pub(crate) fn by(&self) -> By {
         let trail = self.trail.as_ref();
         By {
-            principal: self.principal.name().clone(),
-            credential: self.principal.credential().clone(),
+            principal: self.principal().name().clone(),
+            credential: self.principal().credential().clone(),
             rule: trail.map(|trail| trail.rule()).unwrap_or_default(),
             peer: trail.map(|trail| trail.peer().clone()).unwrap_or_default(),
         }
@@ -118,16 +123,21 @@ impl Caller {
     }
 
     pub(crate) fn principal(&self) -> &Principal {
-        &self.principal
+        &self.standing.principal
     }
 
     /// Is anybody asked who they are?
     pub(crate) fn is_asked(&self) -> bool {
-        self.authority.is_some()
+        self.authority().is_some()
     }
 
     pub(crate) fn authority(&self) -> Option<&Arc<Authority>> {
-        self.authority.as_ref()
+        self.standing.authority()
+    }
+
+    /// What they may have, and how often they may ask, if that is less than anybody.
+    pub(super) fn quota(&self) -> Option<&Quota> {
+        self.standing.quota()
     }
 
     /// Did they show a credential that is none of ours? A dialect may know it.
@@ -137,12 +147,12 @@ impl Caller {
 
     /// Whose something must be to be their own. `None`: nobody is told apart.
     pub(crate) fn name_if_asked(&self) -> Option<Arc<str>> {
-        self.authority.as_ref().map(|_| self.principal.name().clone())
+        self.authority().map(|_| self.principal().name().clone())
     }
 
     /// May they see what proves a lease of this principal?
     pub(crate) fn is(&self, principal: &str) -> bool {
-        **self.principal.name() == *principal
+        **self.principal().name() == *principal
     }
 
     /// May it ask this? What it may see of the answer is decided with it.
@@ -199,12 +209,14 @@ impl Caller {
 
     /// May it do this to this lock? Whether or not there is such a lock.
     pub(crate) fn check(&self, right: Right, lock: &LockKey) -> Result<(), Denied> {
-        let Some(authority) = &self.authority else { return Ok(()) };
-        let rule = authority.rule(&self.principal, right, lock);
+        if !self.is_asked() {
+            return Ok(());
+        }
+        let rule = self.standing.rule(right, lock);
         if let Some(trail) = &self.trail {
             trail.note(rule, right, Some(lock));
         }
-        self.denied_unless(rule.is_some(), || refusal(&self.principal, right, lock))
+        self.denied_unless(rule.is_some(), || refusal(self.principal(), right, lock))
     }
 
     /// Is there any lock in `namespace` it has this right on? Without a namespace: in any.
@@ -213,13 +225,15 @@ impl Caller {
         right: Right,
         namespace: Option<&str>,
     ) -> Result<(), Denied> {
-        let Some(authority) = &self.authority else { return Ok(()) };
-        let rule = authority.rule_somewhere(&self.principal, right, namespace);
+        if !self.is_asked() {
+            return Ok(());
+        }
+        let rule = self.standing.rule_somewhere(right, namespace);
         if let Some(trail) = &self.trail {
             trail.note(rule, right, None);
         }
         self.denied_unless(rule.is_some(), || {
-            let who = self.principal.name();
+            let who = self.principal().name();
             match namespace {
                 Some(namespace) => {
                     format!("{who} may not {right} anything in {namespace:?}: no rule grants it")
@@ -231,13 +245,15 @@ impl Caller {
 
     /// May it do this in every namespace?
     pub(crate) fn check_everywhere(&self, right: Right) -> Result<(), Denied> {
-        let Some(authority) = &self.authority else { return Ok(()) };
-        let rule = authority.rule_everywhere(&self.principal, right);
+        if !self.is_asked() {
+            return Ok(());
+        }
+        let rule = self.standing.rule_everywhere(right);
         if let Some(trail) = &self.trail {
             trail.note(rule, right, None);
         }
         self.denied_unless(rule.is_some(), || {
-            let who = self.principal.name();
+            let who = self.principal().name();
             format!("{who} needs the right {right} on every namespace: no rule grants it")
         })
     }
@@ -250,55 +266,84 @@ impl Caller {
     /// Is there anything at all this caller may do? Whoever shows nothing and may nothing is told so before their
     /// body is read.
     pub(crate) fn check_known(&self) -> Result<(), Denied> {
-        let Some(authority) = &self.authority else { return Ok(()) };
-        let is_known = !self.principal.is_anonymous() || authority.knows(&self.principal);
+        if !self.is_asked() {
+            return Ok(());
+        }
+        let is_known = !self.principal().is_anonymous() || self.standing.has_rules();
         self.denied_unless(is_known, || self.no_credential())
     }
 
     /// What it may see of many.
     pub(super) fn view(&self, right: Right) -> View {
-        match &self.authority {
-            None => View::default(),
-            Some(authority) => View::new(authority.clone(), self.principal.clone(), right),
+        match self.is_asked() {
+            false => View::default(),
+            true => View::new(self.standing.clone(), right),
         }
     }
 
     /// The same, and what is its own.
     pub(super) fn view_with_own(&self, right: Right) -> View {
-        match &self.authority {
-            None => View::default(),
-            Some(authority) => View::with_own(authority.clone(), self.principal.clone(), right),
+        match self.is_asked() {
+            false => View::default(),
+            true => View::with_own(self.standing.clone(), right),
         }
     }
 
     /// The same caller by the policy in force now: for what goes on for long.
     pub(crate) fn by_now(&self) -> Self {
-        let gate = self.authority.as_ref().and_then(|authority| authority.gate());
-        let authority = gate.and_then(|gate| gate.authority()).or(self.authority.clone());
-        Self { authority, ..self.clone() }
+        let gate = self.authority().and_then(|authority| authority.gate());
+        match (gate.and_then(|gate| gate.authority()), self.authority()) {
+            (Some(now), Some(before)) if !Arc::ptr_eq(&now, before) => {
+                self.under(now, self.principal().clone())
+            }
+            _ => self.clone(),
+        }
     }
 
-    /// The same, if what they showed still counts.
+    /// The same, if what they showed still counts, and the certificate they came by.
     pub(crate) fn still(&self, engine: &EngineHandle) -> Result<Self, Denied> {
         let now = self.by_now();
-        let authority = now.authority.as_ref();
-        let is_valid =
-            authority.is_none_or(|authority| authority.vouches(&self.principal, engine.wall_ms()));
-        is_valid.then_some(now).ok_or_else(|| {
-            let is_of_certificate = Policy::is_of_certificate(self.principal.name());
-            let why = if is_of_certificate { DISTRUSTED } else { NO_LONGER };
-            Denied::Unauthenticated(why.into())
-        })
+        let Some(authority) = now.authority() else { return Ok(now) };
+        if let Some(id) = &self.standing.certified_by
+            && authority.mtls().is_none_or(|mtls| mtls.id() != id)
+        {
+            return Err(Denied::Unauthenticated(DISTRUSTED.into()));
+        }
+        if authority.vouches(self.principal(), engine.wall_ms()) {
+            return Ok(now);
+        }
+        let is_of_certificate = Policy::is_of_certificate(self.principal().name());
+        let why = if is_of_certificate { EXPIRED } else { NO_LONGER };
+        Err(Denied::Unauthenticated(why.into()))
+    }
+
+    /// How long somebody may wait who would wait so long: not beyond the end of the token or the sign-in they came by,
+    /// also if nobody is there to look by then. Two keys of a name are one principal, so a key's end is looked up.
+    pub(crate) fn patience(&self, wait: Span, engine: &EngineHandle) -> Span {
+        let Some(ends_ms) = self.principal().ends_ms() else { return wait };
+        let left_ms = u64::try_from(ends_ms.saturating_sub(engine.wall_ms())).unwrap_or(0);
+        wait.min(Span::from_millis(left_ms.max(1)))
+    }
+
+    /// From now on this lease waits for them, whether they are connected or not.
+    pub(crate) fn waits_with(&self, lease: LeaseNumber) {
+        let who = self.principal();
+        // A name is all there is to know of these.
+        let is_named = who.is_anonymous() || Policy::is_of_key(who.name());
+        let gate = self.authority().filter(|_| !is_named).and_then(|authority| authority.gate());
+        if let Some(waits) = gate.as_ref().and_then(|gate| gate.waits()) {
+            waits.add(lease, who);
+        }
     }
 
     /// That nothing was sent, and what is accepted.
     fn no_credential(&self) -> String {
-        let accepted = self.authority.as_ref().map(|authority| authority.accepted());
+        let accepted = self.authority().map(|authority| authority.accepted());
         format!("no credential was sent; accepted: {}", accepted.unwrap_or_default())
     }
 
     fn denied_unless(&self, holds: bool, why: impl FnOnce() -> String) -> Result<(), Denied> {
-        match (holds, self.principal.is_anonymous()) {
+        match (holds, self.principal().is_anonymous()) {
             (true, _) => Ok(()),
             (false, true) => Err(Denied::Unauthenticated(self.no_credential())),
             (false, false) => Err(Denied::Forbidden(why())),
@@ -312,14 +357,14 @@ impl Caller {
         engine: &EngineHandle,
         check: impl Fn(&Self) -> Result<(), Denied>,
     ) -> Denied {
-        let gate = self.authority.as_ref().and_then(|authority| authority.gate());
+        let gate = self.authority().and_then(|authority| authority.gate());
         let Some((gate, mut changes)) = gate.and_then(|gate| gate.changes().map(|c| (gate, c)))
         else {
             return std::future::pending().await;
         };
         loop {
             let Some(authority) = gate.authority() else { return std::future::pending().await };
-            let expires = authority.is_passing(&self.principal);
+            let expires = authority.is_passing(self.principal());
             if let Err(denied) = self.still(engine).and_then(|now| check(&now)) {
                 return denied;
             }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Principal;
-use super::policy::{DISTRUSTED, PREFIX, Policy};
+use super::policy::{DISTRUSTED, EXPIRED, PREFIX, Policy};
 use crate::door::CertificateNames;
 
 /// Longer ones are not looked at.
@@ -84,8 +84,10 @@ fn is_session(text: &str) -> bool {
 pub(super) fn of_certificate(
     policy: &Policy,
     shown: Option<&CertificateNames>,
+    wall_ms: i64,
 ) -> Result<Option<Principal>, String> {
     match (shown, policy.mtls()) {
+        (Some(names), Some(_)) if wall_ms >= names.ends_ms => Err(EXPIRED.into()),
         (Some(names), Some(mtls)) => mtls.principal(names),
         // It was let in by a CA that is not named any more.
         (Some(_), None) => Err(DISTRUSTED.into()),

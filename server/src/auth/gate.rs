@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::issuer::{Doubt, Issuer};
 use super::policy::{Mtls, Oidc, Policy};
 use super::rate::Rates;
 use super::sign_in::SignIns;
+use super::waits::Waits;
 use super::{Caller, Denied, Principal, proxy};
 
 /// How often the files are looked at. Watching them would miss the way mounted secrets are swapped.
@@ -54,8 +56,10 @@ pub struct Gate(Option<On>, Bounds);
 struct On {
     file: PathBuf,
     authority: RwLock<Arc<Authority>>,
-    /// How often there was another policy.
+    /// Rings when there is another policy, and when somebody signs out.
     version: watch::Sender<u64>,
+    /// How often there was another policy.
+    epoch: AtomicU64,
     /// When the files were last read and good, in wall-clock milliseconds.
     good_at: AtomicI64,
     /// For how long the files were unusable when they were last looked at, in milliseconds.
@@ -64,6 +68,7 @@ struct On {
     failures: Rates<IpAddr>,
     lookups: Rates<IpAddr>,
     sign_ins: SignIns,
+    waits: Waits,
 }
 
 /// Who is counted by how often they ask.
@@ -170,12 +175,14 @@ impl Gate {
                     file: file.into(),
                     authority: RwLock::new(authority),
                     version: watch::Sender::new(0),
+                    epoch: AtomicU64::new(0),
                     good_at: AtomicI64::new(i64::MAX),
                     stale_ms: AtomicI64::new(0),
                     rates: Rates::default(),
                     failures: Rates::default(),
                     lookups: Rates::default(),
                     sign_ins: SignIns::new(bounds.sign_ins_max),
+                    waits: Waits::default(),
                 }),
                 bounds,
             )
@@ -202,7 +209,12 @@ impl Gate {
         Some(on.authority.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Rings whenever there is another policy. `None`: there never is.
+    /// How often there was another policy. `None`: nobody is asked who they are.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.0.as_ref().map(|on| on.epoch.load(Acquire))
+    }
+
+    /// Rings whenever there is another policy, and when somebody signs out. `None`: there never is.
     pub(super) fn changes(&self) -> Option<watch::Receiver<u64>> {
         self.0.as_ref().map(|on| on.version.subscribe())
     }
@@ -210,6 +222,11 @@ impl Gate {
     /// Those who are signed in. `None`: nobody can be.
     pub(crate) fn sign_ins(&self) -> Option<&SignIns> {
         self.0.as_ref().map(|on| &on.sign_ins)
+    }
+
+    /// Who waits without being connected. `None`: it does not matter who they are.
+    pub(super) fn waits(&self) -> Option<&Waits> {
+        self.0.as_ref().map(|on| &on.waits)
     }
 
     fn is_signed_in(&self, id: &str, authority: &Authority, wall_ms: i64) -> bool {
@@ -243,7 +260,11 @@ impl Gate {
         let before = self.authority();
         let before = before.as_ref().map_or(&[][..], |before| &before.issuers);
         let authority = Authority::new(policy, Arc::downgrade(self), before, self.1);
-        *on.authority.write().unwrap_or_else(PoisonError::into_inner) = authority;
+        let mut current = on.authority.write().unwrap_or_else(PoisonError::into_inner);
+        *current = authority;
+        // Before anybody can see the new policy: whoever was told of it is nowhere taken for what they were before.
+        on.epoch.fetch_add(1, Release);
+        drop(current);
         on.version.send_modify(|version| *version += 1);
         Reloaded::New
     }
@@ -279,9 +300,9 @@ impl Gate {
         from: impl FnOnce() -> IpAddr,
         now: Timestamp,
     ) -> Result<(), Denied> {
-        let Some((on, authority)) = self.0.as_ref().zip(caller.authority()) else { return Ok(()) };
+        let Some(on) = &self.0 else { return Ok(()) };
+        let Some(quota) = caller.quota() else { return Ok(()) };
         let who = caller.principal();
-        let Some(quota) = authority.quota(who) else { return Ok(()) };
         let Some(n) = quota.requests_per_second else { return Ok(()) };
         let asking = match who.is_anonymous() {
             true => Asking::From(peer(from())),

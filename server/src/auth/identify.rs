@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use leasehold_core::Timestamp;
 
 use super::credential::{self, Credential};
 use super::gate::Authority;
 use super::issuer::{self, Asked, Code, Digest, Doubt, Issuer};
 use super::policy::Login;
+use super::remembered::Term;
+use super::standing::Standing;
 use super::{Caller, Denied, Principal, Way, proxy};
 
 /// A token nobody knows yet: its issuer may have to be asked.
@@ -19,20 +21,24 @@ pub(crate) struct Inquiry {
     digest: Digest,
     /// Who asks by what was shown beside it.
     beside: Option<Principal>,
+    /// Who let its connection in by a certificate.
+    certified_by: Option<Arc<str>>,
 }
 
 impl Caller {
-    /// Whoever the headers prove it to be, or what there is to find out first.
+    /// Whoever the headers prove it to be, or what there is to find out first. `epoch` is the policy's.
     pub(crate) fn identify(
         authority: Arc<Authority>,
+        epoch: u64,
         headers: &HeaderMap,
         way: &Way<'_>,
         wall_ms: i64,
     ) -> Result<Result<Self, Inquiry>, Denied> {
         let bad = |why: &str| Denied::Unauthenticated(why.into());
         // First of all: nobody is believed by a certificate that is not trusted any more, the proxy neither.
-        let certified = credential::of_certificate(&authority, way.certificate);
+        let certified = credential::of_certificate(&authority, way.certificate, wall_ms);
         let certified = certified.map_err(Denied::Unauthenticated)?;
+        let certified_by = way.certificate.map(|names| names.mtls_id.clone());
         let proxied = match authority.proxy() {
             Some(proxy) => proxy::user(proxy, headers, way).map_err(bad)?,
             None => None,
@@ -46,39 +52,65 @@ impl Caller {
         let is_of_proxy = |proxy| is_proxied && proxy::is_by_certificate(proxy, way);
         let certified = certified.filter(|_| !authority.proxy().is_some_and(is_of_proxy));
         let beside = same(same(proxied, certified)?, signed_in)?;
+        let mut term = Term::default();
+        let certificate_ends = way.certificate.map(|names| names.ends_ms);
         let shown = match credential::of(headers).map_err(bad)? {
             Credential::Nothing => None,
             // What somebody typed for the proxy, which has looked at it.
             Credential::Basic if is_proxied => None,
             Credential::Basic => return Err(bad(credential::NO_KEY)),
-            Credential::Other => return Ok(Ok(Self::foreign(authority, beside))),
+            Credential::Other => return Ok(Ok(Self::unknown(authority, beside, certified_by))),
             Credential::Key(key) => {
                 let known = authority.by_key(&key, wall_ms);
-                Some(known.ok_or_else(|| bad(credential::UNKNOWN_KEY))?)
+                let known = known.ok_or_else(|| bad(credential::UNKNOWN_KEY))?;
+                term.end(authority.key_expiry(known.credential()));
+                Some(known)
             }
             Credential::Token(_) if authority.issuers().is_empty() => {
-                return Ok(Ok(Self::foreign(authority, beside)));
+                return Ok(Ok(Self::unknown(authority, beside, certified_by)));
             }
             Credential::Token(token) => {
                 let digest = issuer::digest(token);
                 let known = |issuer: &Arc<Issuer>| issuer.known(&digest, wall_ms);
-                let Some(known) = authority.issuers().iter().find_map(known) else {
+                let Some((known, counts)) = authority.issuers().iter().find_map(known) else {
                     let token = token.to_owned();
-                    return Ok(Err(Inquiry { authority, token, digest, beside }));
+                    let inquiry = Inquiry { authority, token, digest, beside, certified_by };
+                    return Ok(Err(inquiry));
                 };
+                term = counts;
                 Some(known)
             }
         };
-        Self::one(authority, shown, beside).map(Ok)
+        term.end(beside.as_ref().and_then(Principal::ends_ms));
+        term.end(certificate_ends);
+        // What a cookie or the proxy says is said anew with every request.
+        let is_by_connection = !headers.contains_key(header::COOKIE)
+            && !authority.proxy().is_some_and(|proxy| proxy::is_from(proxy, way));
+        let caller = Self::one(authority, shown, beside, certified_by)?;
+        if let Some(remembered) = way.remembered.filter(|_| is_by_connection) {
+            remembered.keep(headers, &caller, epoch, term);
+        }
+        Ok(Ok(caller))
     }
 
     fn one(
         authority: Arc<Authority>,
         shown: Option<Principal>,
         beside: Option<Principal>,
+        certified_by: Option<Arc<str>>,
     ) -> Result<Self, Denied> {
         let principal = same(shown, beside)?.unwrap_or_else(Principal::anonymous);
-        Ok(Self::known(authority, principal))
+        Ok(Self::of(Standing::new(authority, principal, certified_by)))
+    }
+
+    /// Whoever shows what only a dialect can tell the meaning of.
+    fn unknown(
+        authority: Arc<Authority>,
+        beside: Option<Principal>,
+        certified_by: Option<Arc<str>>,
+    ) -> Self {
+        let principal = beside.unwrap_or_else(Principal::anonymous);
+        Self::foreign(Standing::new(authority, principal, certified_by))
     }
 }
 
@@ -108,12 +140,12 @@ impl Inquiry {
         now: Timestamp,
         wall_ms: i64,
     ) -> Result<Caller, Denied> {
-        let Self { authority, token, digest, beside } = self;
+        let Self { authority, token, digest, beside, certified_by } = self;
         let may_look_up = || may_look_up(&authority, from, now);
         let asked = Asked { now, wall_ms, may_look_up: &may_look_up };
         let found = issuer::identify(authority.issuers(), &token, &digest, &asked).await;
         let found = found.map_err(Denied::from)?;
-        Caller::one(authority, Some(found), beside)
+        Caller::one(authority, Some(found), beside, certified_by)
     }
 }
 

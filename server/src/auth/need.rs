@@ -130,8 +130,7 @@ pub(super) fn list(asked: &mut ListLocks, right: Right, caller: &Caller) -> Resu
 fn take(acquire: &mut Acquire, caller: &Caller) -> Result<(), Denied> {
     acquire.owner.principal = caller.principal().name().clone();
     if let Some(authority) = caller.authority() {
-        let own = authority.quota(caller.principal());
-        acquire.quota = own.and_then(|quota| quota.leases);
+        acquire.quota = caller.quota().and_then(|quota| quota.leases);
         let shared = authority.quota_of_namespace(&acquire.lock.namespace);
         acquire.namespace_quota = shared.and_then(|quota| quota.leases);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// What everybody is who shows no credential.
 pub(crate) const ANONYMOUS: &str = "anonymous";
 /// What the principals of API keys begin with.
-const OF_KEYS: &str = "key:";
+pub(super) const OF_KEYS: &str = "key:";
 
 /// Whoever made a request, as a credential proves it. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -46,7 +46,8 @@ pub(super) fn user(
     Ok(Some(Principal::known(format!("{NAME}:{user}").into(), groups, NAME.into())))
 }
 
-fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
+/// Does this come from where the proxy is?
+pub(super) fn is_from(proxy: &Proxy, way: &Way<'_>) -> bool {
     proxy.from.iter().any(|from| match from {
         // Who relays connections says where they come from, never who asks.
         From::Network(network) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::{Gate, RELOAD_EVERY, Reloaded, enforce};
@@ -12,7 +12,7 @@ use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
 
-/// Files that cannot be used are complained of this often.
+/// Files that cannot be used are complained of this often, as long as nothing else is wrong with them.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// For ever: every two seconds, and whenever `now` is rung. First who may do what, then by which CA of that clients are
@@ -25,10 +25,10 @@ pub(crate) async fn keep_up(
     now: Arc<Notify>,
     audit: Option<Arc<Audit>>,
 ) {
-    let mut complained: Option<Instant> = None;
+    let mut changes = gate.changes();
     // Whoever waited at the start was let in by files that may have changed since.
-    let (mut must_look, mut n_keys) = (true, 0);
-    let mut complained_of_tls: Option<Instant> = None;
+    let (mut must_look, mut n_keys, mut is_asked) = (true, 0, false);
+    let (mut policy, mut certificate) = (Complaint::default(), Complaint::default());
     loop {
         let reading = gate.clone();
         let reloaded = tokio::task::spawn_blocking(move || reading.reload()).await;
@@ -38,53 +38,107 @@ pub(crate) async fn keep_up(
         if gate.is_on() {
             metrics.auth_stale.get_or_create(&[]).set(stale_ms / 1000);
         }
-        // A key counts no more when it is taken out, and when its time is over.
+        // A key counts no more when it is taken out, and when its time is over. Nor does who has signed out.
         let live = gate.authority().map_or(0, |now| now.live_keys(engine.wall_ms()).len());
-        must_look |= reloaded == Reloaded::New || live != n_keys;
+        let has_changed = changes.as_mut().is_some_and(|changes| {
+            let has_changed = changes.has_changed().unwrap_or(false);
+            changes.mark_unchanged();
+            has_changed
+        });
+        must_look |= has_changed || live != n_keys || gate.waits().is_some_and(|w| w.are_many());
         n_keys = live;
         if must_look {
             // If the engine cannot be asked now, it is asked next time.
             must_look = enforce::end_waits(&gate, &engine).await.is_err();
         }
-        match reloaded {
-            Reloaded::Same => complained = None,
-            Reloaded::New => {
-                complained = None;
-                tracing::info!(hash = gate.hash(), "the auth file has changed and is in force");
-                if let Some(audit) = &audit {
-                    let act = Act::new("auth-reload", By::server()).detail("hash", gate.hash());
-                    audit.acted(&act, engine.wall_ms());
-                }
+        if gate.is_on() {
+            tell(&reloaded, &gate, is_asked, &mut policy);
+            if let (Reloaded::New, Some(audit)) = (&reloaded, &audit) {
+                let act = Act::new("auth-reload", By::server()).detail("hash", gate.hash());
+                audit.acted(&act, engine.wall_ms());
             }
-            Reloaded::Bad(why) if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) => {
-                complained = Some(Instant::now());
-                tracing::error!(why, "the auth file cannot be used; the one before stays in force");
-            }
-            Reloaded::Bad(_) => {}
         }
         if let Some(tls) = &tls {
-            renew(tls, engine.wall_ms(), &metrics, &mut complained_of_tls).await;
+            renew(tls, engine.wall_ms(), &metrics, is_asked, &mut certificate).await;
         }
-        tokio::select! {
-            () = tokio::time::sleep(RELOAD_EVERY) => {}
-            () = now.notified() => {}
-        }
+        is_asked = tokio::select! {
+            () = tokio::time::sleep(RELOAD_EVERY) => false,
+            () = now.notified() => true,
+            () = changed(&mut changes) => false,
+        };
     }
 }
 
-async fn renew(tls: &Arc<Tls>, wall_ms: i64, metrics: &Metrics, complained: &mut Option<Instant>) {
+/// Returns when somebody signs out, or when the policy is another. That it was so can still be seen then.
+async fn changed(changes: &mut Option<watch::Receiver<u64>>) {
+    if let Some(changes) = changes
+        && changes.changed().await.is_ok()
+    {
+        return changes.mark_changed();
+    }
+    std::future::pending().await
+}
+
+/// What was last said to be wrong, and when.
+#[derive(Default)]
+struct Complaint(Option<(Instant, String)>);
+
+impl Complaint {
+    /// Is it time to say this? Always, if somebody has asked or something else is wrong than before.
+    fn is_due(&mut self, why: &str, is_asked: bool) -> bool {
+        let said = self.0.as_ref().filter(|(_, said)| said == why);
+        let is_due = is_asked || said.is_none_or(|(at, _)| at.elapsed() >= COMPLAIN_EVERY);
+        if is_due {
+            self.0 = Some((Instant::now(), why.into()));
+        }
+        is_due
+    }
+
+    /// Nothing is wrong any more. Was anything?
+    fn is_over(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+}
+
+/// Says what came of looking at the auth file again: always, if somebody asked for it by a signal.
+fn tell(reloaded: &Reloaded, gate: &Gate, is_asked: bool, complaint: &mut Complaint) {
+    match reloaded {
+        Reloaded::Same if complaint.is_over() || is_asked => {
+            tracing::info!(hash = gate.hash(), "the auth file is good and as it was");
+        }
+        Reloaded::Same => {}
+        Reloaded::New => {
+            complaint.is_over();
+            tracing::info!(hash = gate.hash(), "the auth file has changed and is in force");
+        }
+        Reloaded::Bad(why) if complaint.is_due(why, is_asked) => {
+            tracing::error!(why, "the auth file cannot be used; the one before stays in force");
+        }
+        Reloaded::Bad(_) => {}
+    }
+}
+
+async fn renew(
+    tls: &Arc<Tls>,
+    wall_ms: i64,
+    metrics: &Metrics,
+    is_asked: bool,
+    complaint: &mut Complaint,
+) {
     let reading = tls.clone();
     let Ok(renewed) = tokio::task::spawn_blocking(move || reading.renew()).await else { return };
     let stale_ms = tls.note(&renewed, wall_ms);
     metrics.tls_stale.get_or_create(&[]).set(stale_ms / 1000);
     match renewed {
-        Renewed::Same => *complained = None,
+        Renewed::Same if complaint.is_over() || is_asked => {
+            tracing::info!("the TLS files are good and as they were");
+        }
+        Renewed::Same => {}
         Renewed::New => {
-            *complained = None;
+            complaint.is_over();
             tracing::info!("the TLS certificate or the CA of clients has changed and is in force");
         }
-        Renewed::Bad(why) if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) => {
-            *complained = Some(Instant::now());
+        Renewed::Bad(why) if complaint.is_due(&why, is_asked) => {
             tracing::error!(why, "the TLS files cannot be used; those before stay in force");
         }
         Renewed::Bad(_) => {}

@@ -4,47 +4,44 @@ use std::sync::Arc;
 
 use leasehold_core::LockKey;
 
-use super::gate::Authority;
-use super::{Principal, Right};
+use super::Right;
+use super::standing::Standing;
 
 /// The rows of a list, of events, of history that somebody may see.
 #[derive(Clone, Default)]
 pub struct View(Option<Arc<Seen>>);
 
 struct Seen {
-    authority: Arc<Authority>,
-    principal: Principal,
+    standing: Arc<Standing>,
     right: Right,
     /// Whether the principal also sees its own leases on locks it has no right to read.
     with_own: bool,
 }
 
 impl View {
-    pub(super) fn new(authority: Arc<Authority>, principal: Principal, right: Right) -> Self {
-        Self(Some(Arc::new(Seen { authority, principal, right, with_own: false })))
+    pub(super) fn new(standing: Arc<Standing>, right: Right) -> Self {
+        Self(Some(Arc::new(Seen { standing, right, with_own: false })))
     }
 
-    pub(super) fn with_own(authority: Arc<Authority>, principal: Principal, right: Right) -> Self {
-        Self(Some(Arc::new(Seen { authority, principal, right, with_own: true })))
+    pub(super) fn with_own(standing: Arc<Standing>, right: Right) -> Self {
+        Self(Some(Arc::new(Seen { standing, right, with_own: true })))
     }
 
     /// Is this lock in it?
     pub(crate) fn shows(&self, lock: &LockKey) -> bool {
-        self.0
-            .as_ref()
-            .is_none_or(|seen| seen.authority.rule(&seen.principal, seen.right, lock).is_some())
+        self.0.as_ref().is_none_or(|seen| seen.standing.rule(seen.right, lock).is_some())
     }
 
     /// Is a lease of this principal on this lock in it?
     pub(crate) fn shows_lease(&self, lock: &LockKey, principal: &str) -> bool {
         let Some(seen) = &self.0 else { return true };
-        seen.with_own && **seen.principal.name() == *principal || self.shows(lock)
+        seen.with_own && **seen.standing.principal.name() == *principal || self.shows(lock)
     }
 
     /// Is there anything in it whose name begins so?
     pub(crate) fn reaches_into(&self, namespace: &str, prefix: &str) -> bool {
         self.0.as_ref().is_none_or(|seen| {
-            let mut rules = seen.authority.of(&seen.principal, seen.right);
+            let mut rules = seen.standing.granting(seen.right);
             rules.any(|rule| rule.reaches_into(namespace, prefix))
         })
     }
@@ -54,7 +51,7 @@ impl std::fmt::Debug for View {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0 {
             None => f.write_str("all"),
-            Some(seen) => write!(f, "what {} may {}", seen.principal.name(), seen.right),
+            Some(seen) => write!(f, "what {} may {}", seen.standing.principal.name(), seen.right),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use super::Remembered;
 use crate::door::CertificateNames;
 
 /// How a request came.
@@ -19,6 +20,8 @@ pub(crate) struct Way<'a> {
     pub(crate) is_private: bool,
     /// A page of another origin asks that may: what a browser adds by itself is not its own.
     pub(crate) is_of_other_page: bool,
+    /// Who the last request of its connection was from; `None`: nobody remembers.
+    pub(crate) remembered: Option<&'a Remembered>,
 }
 
 impl Way<'_> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use axum::http::request::Parts;
@@ -10,7 +11,7 @@ use tracing::Span;
 
 use super::Link;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Remembered};
 use crate::clock::Instant;
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -49,7 +50,7 @@ impl fmt::Display for Peer {
 }
 
 /// Who comes through the door.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Visitor {
     /// From where.
     pub peer: Peer,
@@ -57,11 +58,14 @@ pub struct Visitor {
     pub link: Link,
     /// There is no place for it, so it is only served what cannot wait.
     pub is_restricted: bool,
+    /// Who the last request of its connection was from; `None`: nobody remembers.
+    pub remembered: Option<Arc<Remembered>>,
 }
 
 impl Visitor {
     /// Somebody on this machine, welcome to everything.
-    pub const LOCAL: Self = Self { peer: Peer::LOCAL, link: Link::PLAIN, is_restricted: false };
+    pub const LOCAL: Self =
+        Self { peer: Peer::LOCAL, link: Link::PLAIN, is_restricted: false, remembered: None };
 }
 
 /// Made once for each request, by the door.

@@ -31,6 +31,8 @@ pub(super) struct Known<'a> {
     pub(super) origins: &'a [String],
     /// Whatever name it is called by.
     pub(super) any_host: bool,
+    /// How it was reached: `http` or `https`. Asked for only if a page says where it is from.
+    pub(super) scheme: &'a dyn Fn() -> &'static str,
 }
 
 pub(super) fn check<B>(request: &Request<B>, known: &Known<'_>) -> Result<(), Foreign> {
@@ -100,20 +102,24 @@ fn check_origin(
     if origin.is_some_and(|origin| is_allowed(origin, known)) {
         return Ok(());
     }
-    // `Origin: null` is a page that hides where it comes from.
+    // `Origin: null` is a page that hides where it comes from. The same host over the other scheme is another origin:
+    // with the ports that need not be named, it is another program. But a browser that says `same-origin` knows how it
+    // got here, also through a proxy that we do not know of.
     let is_own = |origin: &str| {
-        let own = [host, known.public_url.and_then(authority)];
-        let asked = authority(origin);
-        asked.is_some_and(|asked| {
-            own.into_iter().flatten().any(|own| own.eq_ignore_ascii_case(asked))
-        })
+        let is_public = known.public_url.is_some_and(|own| is_same_origin(own, origin));
+        let is_of_host = |scheme: &str| {
+            host.is_some_and(|host| is_same_origin(&format!("{scheme}://{host}"), origin))
+        };
+        let is_said = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin");
+        is_public || is_of_host((known.scheme)()) || is_said && is_of_host("https")
     };
     if let Some(origin) = origin
         && !is_own(origin)
     {
         let origin: String = origin.chars().take(100).collect();
         return Err(Foreign::Origin(format!(
-            "pages of {origin:?} may not ask this server (--cors-origins)"
+            "pages of {origin:?} may not ask this server (--cors-origins; if it is this server behind a proxy: \
+             public-url or --trusted-proxies)"
         )));
     }
     let site = headers.get(SEC_FETCH_SITE);
@@ -124,6 +130,23 @@ fn check_origin(
         return Err(Foreign::Origin(why.into()));
     }
     Ok(())
+}
+
+/// Scheme, host and port are the same. A port that is not named is the scheme's own.
+fn is_same_origin(one: &str, other: &str) -> bool {
+    let parts = |origin: &'_ str| {
+        let (scheme, _) = origin.split_once("://")?;
+        let usual = match scheme {
+            "http" => "80",
+            "https" => "443",
+            _ => return None,
+        };
+        let host = authority(origin)?;
+        let is_port = |port: &&str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+        let port = host.rsplit_once(':').map(|(_, port)| port).filter(is_port).unwrap_or(usual);
+        Some((scheme.to_owned(), without_port(host).to_ascii_lowercase(), port.to_owned()))
+    };
+    parts(one).is_some_and(|one| parts(other) == Some(one))
 }
 
 /// Is this origin's page one that may ask?
@@ -151,7 +174,57 @@ mod tests {
         public_url: Some("https://locks.example.org"),
         origins: &[],
         any_host: false,
+        scheme: &|| "http",
     };
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_a_port() {
+        for (one, other, expected) in [
+            ("http://a", "http://a", true),
+            ("http://a", "http://A:80", true),
+            ("https://a:443", "https://a", true),
+            ("https://a/", "https://a", true),
+            ("http://[::1]:8080", "http://[::1]:8080", true),
+            ("http://a", "https://a", false),
+            ("http://a:443", "https://a", false),
+            ("http://a:8080", "http://a:8081", false),
+            ("http://a", "http://b", false),
+            ("http://a", "null", false),
+            ("ftp://a", "ftp://a", false),
+            ("http://", "http://", false),
+        ] {
+            assert_eq!(is_same_origin(one, other), expected, "{one} {other}");
+            assert_eq!(is_same_origin(other, one), expected, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn the_same_host_over_another_scheme_is_another_origin() {
+        let host = ("host", "locks");
+        let (http, https) = (("origin", "http://locks"), ("origin", "https://locks"));
+        let (own, cross) = (("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site"));
+        for (scheme, headers, is_good) in [
+            ("http", &[host, http][..], true),
+            ("http", &[host, https], false),
+            ("https", &[host, https], true),
+            ("https", &[host, http], false),
+            // A page cannot say that by itself.
+            ("http", &[host, https, own], true),
+            ("https", &[host, http, own], false),
+            ("http", &[host, https, cross], false),
+        ] {
+            let mut request = Request::builder().method("POST").uri("/v1/revoke");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let hosts = ["locks".to_owned()];
+            let scheme =
+                if scheme == "http" { &|| "http" } else { &(|| "https") as &dyn Fn() -> _ };
+            let known = Known { hosts: &hosts, scheme, ..KNOWN };
+            let checked = check(&request.body(()).expect("a request"), &known);
+            assert_eq!(checked.is_ok(), is_good, "{headers:?}: {checked:?}");
+        }
+    }
 
     fn checked(line: &str, headers: &[(&str, &str)]) -> Result<(), Foreign> {
         let (method, path) = line.split_once(' ').expect("a method and a path");

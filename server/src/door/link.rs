@@ -25,11 +25,22 @@ pub struct CertificateNames {
     pub dns: Vec<String>,
     /// URIs, as SPIFFE uses them.
     pub uris: Vec<String>,
+    /// How many more DNS names there are that no host can have.
+    pub n_malformed_dns: usize,
+    /// How many more URIs there are that are none.
+    pub n_malformed_uris: usize,
+    /// When the certificate ends, in epoch milliseconds.
+    pub ends_ms: i64,
     /// What `[mtls]` said when the certificate was checked.
     pub mtls_id: Arc<str>,
 }
 
 impl CertificateNames {
+    /// How many of them say nothing.
+    pub fn n_malformed(&self) -> usize {
+        self.n_malformed_dns + self.n_malformed_uris
+    }
+
     /// Is this one of them?
     pub fn has(&self, name: &str) -> bool {
         self.dns.iter().chain(&self.uris).any(|own| own == name)

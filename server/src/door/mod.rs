@@ -82,8 +82,12 @@ impl Door {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let Inner { app, recorder, ids, anonymous, .. } = &*self.0;
-        let is_private = self.0.is_private(&visitor, &request);
-        let identified = self.0.identify(&visitor, is_private, &request).await;
+        let has_cookie = request.headers().contains_key(header::COOKIE);
+        let is_private = self.0.is_private(&visitor, has_cookie, &request);
+        let identified = match self.0.recall(&visitor, has_cookie, &request) {
+            Some(caller) => Ok(caller),
+            None => self.0.identify(&visitor, is_private, &request).await,
+        };
         let caller = match &identified {
             Ok(caller) => caller.clone(),
             Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
@@ -111,6 +115,20 @@ impl Door {
 }
 
 impl Inner {
+    /// Who asks, if that is known without looking.
+    fn recall<B>(
+        &self,
+        visitor: &Visitor,
+        has_cookie: bool,
+        request: &Request<B>,
+    ) -> Option<Caller> {
+        let Some(epoch) = self.app.auth.epoch().filter(|_| !visitor.link.is_for_metrics) else {
+            return Some(self.anonymous.clone());
+        };
+        let remembered = visitor.remembered.as_ref().filter(|_| !has_cookie)?;
+        remembered.caller(request.headers(), epoch, || self.app.engine.wall_ms())
+    }
+
     /// Who asks, or why nobody is believed.
     async fn identify<B>(
         &self,
@@ -119,8 +137,9 @@ impl Inner {
         request: &Request<B>,
     ) -> Result<Caller, Denied> {
         let link = &visitor.link;
-        let authority = self.app.auth.authority().filter(|_| !link.is_for_metrics);
-        let Some(authority) = authority else { return Ok(self.anonymous.clone()) };
+        // In this order: a policy that comes between the two is looked at again.
+        let epoch = self.app.auth.epoch().unwrap_or_default();
+        let Some(authority) = self.app.auth.authority() else { return Ok(self.anonymous.clone()) };
         let engine = &self.app.engine;
         let way = Way {
             address: visitor.peer.address(),
@@ -129,9 +148,11 @@ impl Inner {
             certificate: link.certificate.as_deref(),
             is_private,
             is_of_other_page: self.is_of_other_page(request),
+            remembered: visitor.remembered.as_deref(),
         };
-        let inquiry = match Caller::identify(authority, request.headers(), &way, engine.wall_ms())?
-        {
+        let headers = request.headers();
+        let found = Caller::identify(authority, epoch, headers, &way, engine.wall_ms())?;
+        let inquiry = match found {
             Ok(caller) => return Ok(caller),
             Err(inquiry) => inquiry,
         };
@@ -149,10 +170,9 @@ impl Inner {
     }
 
     /// Could nobody on the way read or change this?
-    fn is_private<B>(&self, visitor: &Visitor, request: &Request<B>) -> bool {
+    fn is_private<B>(&self, visitor: &Visitor, has_cookie: bool, request: &Request<B>) -> bool {
         // Only cookies and those who want one need to know. A page of another origin is to have neither.
-        let (path, has_cookie) =
-            (request.uri().path(), request.headers().contains_key(header::COOKIE));
+        let path = request.uri().path();
         let is_asked =
             has_cookie || path.ends_with("/auth/session") || Area::of(path) == Area::Console;
         if !self.app.auth.is_on() || !is_asked || self.is_of_other_page(request) {
@@ -180,6 +200,11 @@ impl Inner {
             origins: &http.cors_origins,
             // No page of a browser can reach a Unix socket, and its clients call it as they like.
             any_host: visitor.link.is_unix(),
+            scheme: &|| {
+                let (Visitor { peer, link, .. }, proxies) = (visitor, &http.trusted_proxies);
+                let (headers, uri) = (request.headers(), request.uri());
+                forwarded::reached_by(headers, uri, *peer, link.is_tls, proxies)
+            },
         };
         browser::check(request, &known)
     }
@@ -213,17 +238,14 @@ impl Inner {
             Box::new(response)
         };
         // By the listener for metrics nobody is asked, but the server has the same names.
-        let authority = arrival.caller.authority().cloned().or_else(|| app.auth.authority());
-        self.check_browser(visitor, authority.as_deref(), request).map_err(
-            |foreign| match foreign {
-                Foreign::Host(why) => Box::new(app::failure(
-                    StatusCode::MISDIRECTED_REQUEST,
-                    Code::HostNotAllowed,
-                    &why,
-                )),
-                Foreign::Origin(why) => refuse(Denied::Origin(why)),
-            },
-        )?;
+        let current = if arrival.caller.is_asked() { None } else { app.auth.authority() };
+        let authority = arrival.caller.authority().or(current.as_ref()).map(|it| &**it);
+        self.check_browser(visitor, authority, request).map_err(|foreign| match foreign {
+            Foreign::Host(why) => {
+                Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
+            }
+            Foreign::Origin(why) => refuse(Denied::Origin(why)),
+        })?;
         let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
         let wrong = |denied: Denied| {
             // Whoever asks has done nothing wrong, or was told so already.

@@ -6,7 +6,8 @@
 use leasehold_core::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Amend, Ask as _, Cancel, CloseSession, Command,
     Confirm, EndSession, GiveUp, Grant, GrantKind, KeepSession, LeaseNumber, LockView, Maintain,
-    OpenSession, Outcome, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Span, Wait,
+    OpenSession, Outcome, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Span,
+    Target, Wait,
 };
 
 use super::mailbox::Told;
@@ -53,18 +54,29 @@ impl Question {
 }
 
 impl Question {
-    /// Whether what it does is told, as a fact or by itself. What only makes a deadline later is not.
-    pub(super) fn is_told(&self) -> bool {
+    /// Whether it takes something, or takes it from others, or is an operator's. Whoever has something may keep it and
+    /// give it back, also where nobody can write that down yet: a lock that cannot be released helps nobody, and its
+    /// end is told later.
+    pub(super) fn must_be_told(&self) -> bool {
         match self {
             Question::Read(_) => false,
-            Question::Apply(command) => !matches!(
-                command,
+            Question::Apply(command) => match command {
                 Command::Renew(_)
-                    | Command::RenewAll(_)
-                    | Command::KeepSession(_)
-                    | Command::Amend(_)
-                    | Command::Confirm(_)
-            ),
+                | Command::RenewAll(_)
+                | Command::KeepSession(_)
+                | Command::Amend(_)
+                | Command::Confirm(_)
+                | Command::Release(_)
+                | Command::ReleaseAll(_)
+                | Command::CloseSession(_)
+                | Command::Cancel(_)
+                | Command::GiveUp(_) => false,
+                // One's own, by its number.
+                Command::Revoke(Revoke { target: Target::Lease(proof, _), .. }) => {
+                    !matches!(proof, Proof::Number { principal: Some(_), .. })
+                }
+                _ => true,
+            },
         }
     }
 }

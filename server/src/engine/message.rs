@@ -63,8 +63,8 @@ impl fmt::Display for Error {
                  server's log); the request had no effect. Renewals and releases go on"
             }
             Error::AuditFailed => {
-                "the audit file cannot be written (see the server's log), and nothing is changed that would not be in \
-                 it (audit-failure); the request had no effect. Renewals go on"
+                "the audit file cannot be written (see the server's log), so nothing is granted or taken away \
+                 (audit-failure); the request had no effect. Renewals and releases go on"
             }
             Error::Stopping => "the server is stopping; the request had no effect",
             Error::NotLeading => "this server does not lead at present; the request had no effect",

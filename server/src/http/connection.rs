@@ -22,12 +22,13 @@ use super::aside::Aside;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::places::{Place, Places};
+use super::tls::Demand;
 use super::wire::Wire;
 use crate::door::{Answer, Door, Visitor};
 
 /// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
-/// How long those who were let in by a CA that is not trusted any more have to be told so.
+/// How long those who showed a certificate of a CA that is not trusted any more have to be told so.
 const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
 /// Most requests at once on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
@@ -73,7 +74,8 @@ async fn talk(
     options: &Options,
     mut stop: watch::Receiver<bool>,
 ) -> Ended {
-    let Opened { line, visitor, ca_version } = opened;
+    let Opened { line, visitor, demand } = opened;
+    let is_certified = visitor.link.certificate.is_some();
     let connection = Arc::new(Connection {
         door,
         activity: place.activity.clone(),
@@ -85,11 +87,12 @@ async fn talk(
     let builder = builder(options);
     let serving = builder.serve_connection(TokioIo::new(line), service);
     tokio::pin!(serving);
-    let mut ending = Aside::new(ending(wire, place, options, ca_version.clone()));
+    let trust = demand.clone().filter(|_| is_certified);
+    let mut ending = Aside::new(ending(wire, place, options, trust));
     let mut stopping = Aside::new(async move {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
-            () = distrusted(ca_version) => {}
+            () = unwelcome(demand, is_certified) => {}
         }
     });
     let mut is_stopping = false;
@@ -112,11 +115,11 @@ async fn ending(
     wire: &Wire,
     place: &Place,
     options: &Options,
-    ca_version: Option<watch::Receiver<u64>>,
+    trust: Option<watch::Receiver<Demand>>,
 ) {
     let activity = &place.activity;
     let disowned = async {
-        distrusted(ca_version).await;
+        unwelcome(trust, true).await;
         tokio::time::sleep(DISTRUSTED_PATIENCE).await;
     };
     tokio::select! {
@@ -128,12 +131,15 @@ async fn ending(
     }
 }
 
-/// Returns when the CA by which clients are let in is another than at the handshake.
-pub(super) async fn distrusted(ca_version: Option<watch::Receiver<u64>>) {
-    if let Some(mut version) = ca_version
-        && version.changed().await.is_ok()
-    {
-        return;
+/// Returns when no more requests are to come by a connection: the certificate it showed was let in by a CA that counts
+/// no more, or it showed none and has to now. What the latter is in the middle of goes on.
+pub(super) async fn unwelcome(demand: Option<watch::Receiver<Demand>>, is_certified: bool) {
+    if let Some(mut demand) = demand {
+        while demand.changed().await.is_ok() {
+            if is_certified || *demand.borrow_and_update() == Demand::Certificate {
+                return;
+            }
+        }
     }
     std::future::pending().await
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::Options;
 use super::activity::{Activity, InProgress};
 use super::aside::Aside;
-use super::connection::{distrusted, idle_too_long};
+use super::connection::{idle_too_long, unwelcome};
 use super::line::Line;
 use super::opening::Opened;
 use super::places::Place;
@@ -79,7 +79,8 @@ pub(super) async fn serve(
     dialect: Listener,
     stop: watch::Receiver<bool>,
 ) {
-    let Opened { line, visitor, ca_version } = opened;
+    let Opened { line, visitor, demand } = opened;
+    let is_certified = visitor.link.certificate.is_some();
     let (wire, outgoing) = (line.wire().clone(), line.outgoing().clone());
     let idle_timeout = (dialect.idle_timeout)(&app.dialect).unwrap_or(FOREVER);
     let options = Options { idle_timeout, ..app.http.clone() };
@@ -93,7 +94,7 @@ pub(super) async fn serve(
     };
     let mut ending = Aside::new(async {
         tokio::select! {
-            () = distrusted(ca_version) => {}
+            () = unwelcome(demand, is_certified) => {}
             () = idle_too_long(&place.activity, &options, place.is_restricted()) => {}
             () = place.activity.until_shed() => {}
         }

@@ -52,6 +52,17 @@ pub(crate) fn is_private(
     scheme == "https" || (is_here && !is_proxied && peer.address().to_canonical().is_loopback())
 }
 
+/// How whoever asks reached the server, as far as it can know: `http` or `https`.
+pub(crate) fn reached_by(
+    headers: &HeaderMap,
+    uri: &Uri,
+    peer: Peer,
+    is_tls: bool,
+    trusted: &[IpNet],
+) -> &'static str {
+    reached(headers, uri, peer, is_tls, trusted).scheme
+}
+
 fn reached(headers: &HeaderMap, uri: &Uri, peer: Peer, is_tls: bool, trusted: &[IpNet]) -> Reached {
     let named = headers.get(HOST).and_then(|host| host.to_str().ok());
     // HTTP/2 names it in the request itself.

@@ -13,7 +13,7 @@ use super::handshakes::Handshakes;
 use super::line::Line;
 use super::places::Place;
 use super::proxy_header;
-use super::tls::{self, Tls};
+use super::tls::{self, Demand, Tls};
 use super::wire::Wire;
 use crate::dialect;
 use crate::door::{Link, Peer, Visitor};
@@ -36,8 +36,8 @@ pub(crate) struct Port {
 pub(super) struct Opened {
     pub(super) line: Line,
     pub(super) visitor: Visitor,
-    /// Rings when whoever was let in by a certificate may not be any more.
-    pub(super) ca_version: Option<watch::Receiver<u64>>,
+    /// Rings when what is said of the certificates of clients is another; `None`: nobody could show one.
+    pub(super) demand: Option<watch::Receiver<Demand>>,
 }
 
 /// Why a connection was given up before its first request.
@@ -141,8 +141,7 @@ impl Port {
             let names = tls::names(certificate, mtls).ok_or_else(unread);
             link.certificate = Some(Arc::new(names.map_err(Unopened::Tls)?));
         }
-        let ca_version = terms.mtls.map(|_| terms.ca_version);
-        Ok(opened(Line::secured(secured), peer, place, link, ca_version))
+        Ok(opened(Line::secured(secured), peer, place, link, Some(terms.demand)))
     }
 }
 
@@ -151,10 +150,11 @@ fn opened(
     peer: Peer,
     place: Place,
     link: Link,
-    ca_version: Option<watch::Receiver<u64>>,
+    demand: Option<watch::Receiver<Demand>>,
 ) -> (Opened, Place) {
-    let visitor = Visitor { peer, link, is_restricted: place.is_restricted() };
-    (Opened { line, visitor, ca_version }, place)
+    let is_restricted = place.is_restricted();
+    let visitor = Visitor { peer, link, is_restricted, remembered: Some(Arc::default()) };
+    (Opened { line, visitor, demand }, place)
 }
 
 /// Whom a load balancer speaks for, with a place of its own.

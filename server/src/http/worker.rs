@@ -129,12 +129,20 @@ async fn serve_one(
         _ = stop.wait_for(|stop| *stop) => return,
     };
     match opened {
-        Ok((opened, place)) => match port.dialect {
-            None => connection::serve(opened, place, door, options, stop).await,
-            Some(dialect) => {
-                conversation::serve(opened, place, door.app().clone(), dialect, stop).await
+        Ok((opened, place)) => {
+            let certificate = opened.visitor.link.certificate.as_ref();
+            let n_malformed = certificate.map_or(0, |names| names.n_malformed());
+            if n_malformed > 0 {
+                metrics.count_malformed_names(n_malformed);
+                tracing::warn!(%peer, n_malformed, "a client certificate has names that are none");
             }
-        },
+            match port.dialect {
+                None => connection::serve(opened, place, door, options, stop).await,
+                Some(dialect) => {
+                    conversation::serve(opened, place, door.app().clone(), dialect, stop).await;
+                }
+            }
+        }
         Err(why) => {
             metrics.count_unopened(why.reason());
             tracing::debug!(%peer, %why, "a connection ended before its first request");

@@ -207,34 +207,43 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
     for failure in [OnFailure::Refuse, OnFailure::Warn] {
         let home = folder();
         let (link, real) = (home.path().join("audit.log"), home.path().join("real.log"));
-        let point_to = |to: &Path| {
-            let next = home.path().join("next");
-            std::os::unix::fs::symlink(to, &next).expect("a link");
-            std::fs::rename(&next, &link).expect("a link");
-        };
+        let point_to = |to: &Path| point(&link, to);
         point_to(&real);
         let scene = scene(&link, RULES, |options| options.failure = failure).await;
         let held = scene.send("taker", "POST /v1/locks/x/acquire", acquire("o")).await.body;
+        assert_eq!(scene.send("taker", STICKY, Value::Null).await.status, 200);
+        let claim = format!("PATCH {}", waiting_claim(&scene).await);
         point_to(Path::new("/dev/full"));
         scene.local.server.reload();
         // What could not be written has happened; it is about what comes next.
         assert_eq!(scene.send("taker", "POST /v1/locks/y/acquire", acquire("o")).await.status, 200);
-        let mut proof = json!({"owner_id": "o", "lease_id": held["lease_id"], "fencing_token": 1});
+        let proof = json!({"owner_id": "o", "lease_id": held["lease_id"], "fencing_token": 1});
         let next = scene.send("taker", "POST /v1/locks/z/acquire", acquire("o")).await;
-        let given = scene.send("taker", "POST /v1/locks/x/release", proof.clone()).await;
-        proof["extend_by_ms"] = json!(1000);
+        let mut renewal = proof.clone();
+        renewal["extend_by_ms"] = json!(1000);
+        let renewed = scene.send("taker", "POST /v1/locks/x/renew", renewal).await;
+        let revoked =
+            scene.send("revoker", "POST /v1/locks/x/revoke", json!({"reason": "test"})).await;
+        let again = scene.send("taker", STICKY, Value::Null).await;
+        let withdrawn = scene.send("taker", &claim, json!({"status": "withdrawn"})).await;
+        let left = scene.send("taker", "DELETE /lock?client=c", Value::Null).await;
+        let anew = scene.send("taker", STICKY, Value::Null).await;
         let metrics = scene.send("admin", "GET /metrics", Value::Null).await.text;
         assert!(metrics.contains("leasehold_audit_failing{} 1"), "{metrics}");
         let maintenance =
             scene.send("admin", "PUT /v1/admin/maintenance", json!({"on": false})).await;
+        // What is held can be kept and given back, whatever cannot be written.
+        assert_eq!((renewed.status, again.status), (200, 200), "{renewed:?} {again:?}");
+        assert_eq!((withdrawn.status, left.status), (204, 200), "{withdrawn:?} {left:?}");
+        let given = scene.send("taker", "POST /v1/locks/x/release", proof).await;
         if failure == OnFailure::Refuse {
             assert_eq!((next.status, next.text_of("code").as_str()), (503, "AUDIT_FAILED"));
-            assert_eq!((given.status, maintenance.status), (503, 503), "{given:?}");
-            let renewed = scene.send("taker", "POST /v1/locks/x/renew", proof).await;
-            assert_eq!(renewed.status, 200, "what is held can be kept");
+            assert_eq!((revoked.status, maintenance.status), (503, 503), "{revoked:?}");
+            assert_eq!((given.status, anew.status), (200, 503), "{given:?} {anew:?}");
             assert_eq!(scene.send("reader", "GET /v1/locks/x", Value::Null).await.status, 200);
         } else {
-            assert_eq!((next.status, given.status, maintenance.status), (200, 200, 200));
+            assert_eq!((next.status, revoked.status, maintenance.status), (200, 200, 200));
+            assert_eq!((given.status, anew.status), (409, 200), "it was taken away");
         }
         point_to(&real);
         scene
@@ -245,12 +254,37 @@ async fn a_file_that_cannot_be_written_stops_changes_or_is_counted() {
             })
             .await;
         scene.local.until("it is written", async |_| locks(&real).contains(&"w".into())).await;
+        // What was given back meanwhile is told, too: the sticky lock, and x unless it was taken away.
+        let n_released = if failure == OnFailure::Refuse { 2 } else { 1 };
+        assert_eq!(found(&real, "lease", "released").len(), n_released, "{failure}");
         // Nothing is missing once it can be written again, and nothing is there twice.
         let expected: &[&str] =
             if failure == OnFailure::Refuse { &["x", "y", "w"] } else { &["x", "y", "z", "w"] };
-        assert_eq!(locks(&real), expected, "{failure}");
+        let mut told = locks(&real);
+        told.retain(|lock| "xyzw".contains(lock.as_str()));
+        assert_eq!(told, expected, "{failure}");
         scene.stop().await;
     }
+}
+
+/// Has a link lead there from now on.
+fn point(link: &Path, to: &Path) {
+    let next = link.with_extension("next");
+    std::os::unix::fs::symlink(to, &next).expect("a link");
+    std::fs::rename(&next, link).expect("a link");
+}
+
+/// Takes a sticky lock, and renews it.
+const STICKY: &str = "POST /lock?client=c&ttl=60s";
+
+/// The path of a claim that waits.
+async fn waiting_claim(scene: &Scene) -> String {
+    let claim = json!({"resource": "r", "timeout": 60});
+    scene.send("other", "POST /v1/claims", claim.clone()).await;
+    let waits = scene.send("taker", "POST /v1/claims", claim).await;
+    assert_eq!(waits.status, 202, "{waits:?}");
+    let url = waits.text_of("url");
+    url[url.find("/v1/").expect("an address")..].to_owned()
 }
 
 /// The locks that were granted, in order.
@@ -329,6 +363,8 @@ async fn without_authentication_the_journal_is_as_long_with_an_audit_file_as_wit
         let held = local.client.acquire("x", "o", 60_000, json!({})).await;
         assert_eq!(held.status, 200, "{held:?}");
         assert_eq!(local.client.release(&held, json!({})).await.status, 200);
+        // A round is counted after it was answered; this is in the next one.
+        assert_eq!(local.client.get("/v1/locks/x").await.get("held"), false);
         let metrics = local.client.get("/metrics").await.text;
         let name = "leasehold_journal_written_bytes_total ";
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)).expect("a number");

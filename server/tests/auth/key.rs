@@ -145,7 +145,10 @@ const MISTAKES: &[(&str, &str)] = &[
         "version = 1\n[[quota]]\nnamespaces = [\"a\"]\nrequests-per-second = 1\n",
         "/auth.toml:2: quota: requests-per-second is for who",
     ),
-    ("version = 1\nkey-files = [\"gone.toml\"]\n", "/gone.toml: No such file"),
+    (
+        "version = 1\nkey-files = [\"gone.toml\"]\n",
+        "/auth.toml:2: key-files: /gone.toml: No such file",
+    ),
 ];
 
 #[test]

@@ -16,6 +16,7 @@ fn told(lines: &str) -> Result<(), String> {
     }
     std::fs::write(folder.path().join("jwks.json"), "{\"keys\":[{\"kty\":\"oct\",\"k\":\"AA\"}]}")
         .expect("a file");
+    std::fs::write(folder.path().join("broken.json"), "{\"keys\":\n[}").expect("a file");
     let told = Gate::load(&file, Bounds::DEFAULT).map(drop);
     told.map_err(|why| why.replace(&folder.path().display().to_string(), ""))
 }
@@ -52,9 +53,24 @@ fn mistakes_in_oidc_are_told_with_their_line() {
         ),
         (
             "jwks-file = \"jwks.json\"",
-            "/auth.toml:7: oidc \"oidc\": jwks-file: has no key to check signatures with",
+            "/auth.toml:7: oidc \"oidc\": jwks-file: /jwks.json has no key to check signatures with",
         ),
-        ("jwks-file = \"gone.json\"", "/gone.json: No such file"),
+        (
+            "jwks-file = \"gone.json\"",
+            "/auth.toml:7: oidc \"oidc\": jwks-file: /gone.json: No such file",
+        ),
+        (
+            "jwks-file = \"broken.json\"",
+            "/auth.toml:7: oidc \"oidc\": jwks-file: /broken.json is not JSON: line 2",
+        ),
+        (
+            "login = { client-id = \"c\", secret-file = \"gone\" }",
+            "/auth.toml:7: oidc \"oidc\": login: secret-file: /gone: No such file",
+        ),
+        (
+            "introspection = { url = \"https://x/\", client-id = \"a\", secret-file = \"gone\" }",
+            "/auth.toml:7: oidc \"oidc\": introspection.secret-file: /gone: No such file",
+        ),
         (
             "jwks-url = \"https://x/\"\njwks-file = \"jwks.json\"",
             "/auth.toml:8: oidc \"oidc\": jwks-url and jwks-file",
@@ -157,12 +173,12 @@ fn mistakes_in_proxy_are_told_with_their_line() {
         (
             "\"10.0.0.5\"",
             "secret-header = \"X-S\"\nsecret-file = \"short\"",
-            "/short: the secret is shorter than 16 bytes",
+            "/auth.toml:7: proxy: secret-file: /short: the secret is shorter than 16 bytes",
         ),
         (
             "\"10.0.0.5\"",
             "secret-header = \"X-S\"\nsecret-file = \"spaced\"",
-            "/spaced: the secret must be printable",
+            "/auth.toml:7: proxy: secret-file: /spaced: the secret must be printable",
         ),
         ("", secret, "/auth.toml:5: proxy: from must name"),
         (

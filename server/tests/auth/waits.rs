@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_testkit::{Value, json};
 
+use crate::idp::{Idp, Key, NOW};
+use crate::token::LOOK;
 use crate::{RULES, Scene, acquire};
 
 /// How a policy changes while somebody waits.
@@ -136,5 +138,86 @@ async fn a_second_key_of_the_name_keeps_its_place() {
     let past = scene.send("admin", events, Value::Null).await.text;
     assert!(!past.contains("wait_ended"), "{past}");
     assert_eq!(n_waiting(&scene, "x").await, 1);
+    scene.stop().await;
+}
+
+/// The path of a claim that waits, made with this token.
+async fn claim_by(scene: &Scene, token: &str, resource: &str) -> String {
+    let claim = json!({"resource": resource, "timeout": 600});
+    let waits = scene.by(token, "POST /v1/claims", claim).await;
+    assert_eq!(waits.status, 202, "{waits:?}");
+    let url = waits.text_of("url");
+    url[url.find("/v1/").expect("an address")..].to_owned()
+}
+
+async fn status_of(scene: &Scene, path: &str) -> String {
+    scene.send("admin", &format!("GET {path}"), Value::Null).await.text_of("status")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_waits_no_longer_than_the_token_it_was_made_with() {
+    let idp = Idp::start(Key::ec()).await;
+    let scene = crate::token::scene(&idp, "leeway = \"0s\"").await;
+    let claim = json!({"resource": "x", "timeout": 600});
+    assert_eq!(scene.send("other", "POST /v1/claims", claim).await.status, 201);
+    let mut claims = idp.claims();
+    claims["exp"] = json!(NOW + 60);
+    let short = claim_by(&scene, &idp.token_of("first", &claims), "x").await;
+    let long = claim_by(&scene, &idp.token(), "x").await;
+    scene.local.advance_ms(59_000);
+    assert_eq!(status_of(&scene, &short).await, "waiting");
+    scene.local.advance_ms(1_000);
+    assert_eq!(status_of(&scene, &short).await, "expired", "nobody had to be connected");
+    assert_eq!(status_of(&scene, &long).await, "waiting");
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_is_over_when_its_group_may_no_more() {
+    let idp = Idp::start(Key::ec()).await;
+    let scene = crate::token::scene(&idp, "").await;
+    // Another group still may.
+    let others = "[[rule]]\nname = \"ops\"\ngroups = [\"oidc:ops\"]\nmay = [\"acquire\"]\n\
+        namespaces = [\"default\"]\n";
+    let rules = std::fs::read_to_string(scene.file("auth.toml")).expect("a file");
+    let with = |groups: &str| rules.replace("oidc:payments", groups) + others;
+    std::fs::write(scene.file("auth.toml"), with("oidc:payments")).expect("a file");
+    let claim = json!({"resource": "x", "timeout": 600});
+    assert_eq!(scene.send("other", "POST /v1/claims", claim).await.status, 201);
+    let token_in = |groups: Value| {
+        let mut claims = idp.claims();
+        claims["groups"] = groups;
+        idp.token_of("first", &claims)
+    };
+    let pays = claim_by(&scene, &token_in(json!(["payments"])), "x").await;
+    let both = token_in(json!(["payments", "ops"]));
+    scene
+        .local
+        .until("the other rule is in force", async |_| {
+            scene.local.server.reload();
+            scene.by(&token_in(json!(["ops"])), LOOK, Value::Null).await.status == 200
+        })
+        .await;
+    let operates = claim_by(&scene, &both, "x").await;
+    std::fs::write(scene.file("auth.toml"), with("oidc:nobody")).expect("a file");
+    scene.local.server.reload();
+    scene.local.until("it has ended", async |_| status_of(&scene, &pays).await == "revoked").await;
+    assert_eq!(status_of(&scene, &operates).await, "waiting", "by another group it may");
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_is_over_with_the_issuer_of_its_token() {
+    let idp = Idp::start(Key::ec()).await;
+    let scene = crate::token::scene(&idp, "").await;
+    let claim = json!({"resource": "x", "timeout": 600});
+    assert_eq!(scene.send("other", "POST /v1/claims", claim).await.status, 201);
+    let waits = claim_by(&scene, &idp.token(), "x").await;
+    // Another issuer by the same name: its people are others.
+    let rules = std::fs::read_to_string(scene.file("auth.toml")).expect("a file");
+    let rules = rules.replace(&idp.url(), "https://id.example.org");
+    std::fs::write(scene.file("auth.toml"), rules).expect("a file");
+    scene.local.server.reload();
+    scene.local.until("it has ended", async |_| status_of(&scene, &waits).await == "revoked").await;
     scene.stop().await;
 }

@@ -58,6 +58,18 @@ impl Clients {
     }
 }
 
+/// Waits until so many wait for the lock `db`.
+async fn n_waiting(clients: &Clients, n: u64) {
+    let bearer = format!("Bearer {}", clients.key.text);
+    let headers = [("authorization", bearer.as_str())];
+    let is_so = async |client: &leasehold_testkit::Client| {
+        let get = leasehold_testkit::Method::GET;
+        let lock = client.send_with(get, "/v1/locks/db", &headers, "").await.unwrap();
+        lock.get("n_waiting").as_u64().unwrap_or(0) == n
+    };
+    clients.world.local.until("they wait", is_so).await;
+}
+
 #[tokio::test]
 async fn exactly_one_name_of_its_kind_says_who_asks() {
     for (said, names, expected) in [
@@ -135,7 +147,7 @@ async fn no_session_is_resumed_where_certificates_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_ca_closes_the_connections_of_the_old_one_and_ends_their_waits() {
     let clients = Clients::new("principal = \"dns\"").await;
-    let Clients { world, ca, key } = &clients;
+    let Clients { world, ca, .. } = &clients;
     let client = ca.issue(&["dns:web-1"]);
     let config = config(&world.ca, BOTH, Some(&client));
     let mut holder = connect(world.https(), config.clone()).await.unwrap();
@@ -143,23 +155,13 @@ async fn another_ca_closes_the_connections_of_the_old_one_and_ends_their_waits()
     let mut waiting = connect(world.https(), config.clone()).await.unwrap();
     let wait = crate::acquire("db", "two", 60_000);
     let waiter = tokio::spawn(async move { ask(&mut waiting, &wait).await });
-    let bearer = format!("Bearer {}", key.text);
-    let n_waiting = async |n: u64| {
-        let headers = [("authorization", bearer.as_str())];
-        let is_so = async |client: &leasehold_testkit::Client| {
-            let get = leasehold_testkit::Method::GET;
-            let lock = client.send_with(get, "/v1/locks/db", &headers, "").await.unwrap();
-            lock.get("n_waiting").as_u64().unwrap_or(0) == n
-        };
-        world.local.until("they wait", is_so).await;
-    };
-    n_waiting(1).await;
+    n_waiting(&clients, 1).await;
     let other = Ca::new("new clients");
     other.write(world.folder.path(), "clients.pem");
     world.local.server.reload();
     let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
     assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
-    n_waiting(0).await;
+    n_waiting(&clients, 0).await;
     let ended = tokio::time::timeout(PATIENCE, async {
         // Whatever it asks, it ends.
         while !ask(&mut holder, HEALTH).await.is_empty() {}
@@ -168,6 +170,107 @@ async fn another_ca_closes_the_connections_of_the_old_one_and_ends_their_waits()
     assert!(clients.ask(Some(&client), HEALTH).await.is_err());
     let renewed = other.issue(&["dns:web-1"]);
     assert_eq!(clients.ask(Some(&renewed), &look(None)).await, Ok(200));
+    clients.world.local.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_ca_ends_no_wait_of_those_who_showed_no_certificate() {
+    let clients = Clients::new("principal = \"dns\"").await;
+    let Clients { world, ca, key } = &clients;
+    let header = format!("Authorization: Bearer {}\r\n", key.text);
+    let with_key = |lock: &str, owner: &str, wait_ms: u64| {
+        let body = json!({"owner_id": owner, "ttl_ms": 60_000, "wait_ms": wait_ms});
+        post(&format!("/v1/locks/{lock}/acquire"), &header, &body)
+    };
+    let plain = config(&world.ca, BOTH, None);
+    let mut holder = connect(world.https(), plain.clone()).await.unwrap();
+    let held = ask(&mut holder, &with_key("db", "one", 0)).await;
+    assert_eq!(status(&held), 200, "{held}");
+    let mut waiting = connect(world.https(), plain).await.unwrap();
+    let wait = with_key("db", "two", 60_000);
+    let waiter = tokio::spawn(async move { ask(&mut waiting, &wait).await });
+    let look = look(Some(&key.text)).replace("/x ", "/db ");
+    n_waiting(&clients, 1).await;
+    let old = ca.issue(&["dns:web-1"]);
+    let other = Ca::new("new clients");
+    other.write(world.folder.path(), "clients.pem");
+    world.local.server.reload();
+    world
+        .local
+        .until("the old CA is gone", async |_| clients.ask(Some(&old), HEALTH).await.is_err())
+        .await;
+    // Longer than those have who showed one.
+    tokio::time::sleep(std::time::Duration::from_millis(1200)).await;
+    n_waiting(&clients, 1).await;
+    assert_eq!(status(&ask(&mut holder, &look).await), 200, "its connection goes on");
+    let lease = held.split("\r\n\r\n").nth(1).unwrap();
+    let lease: leasehold_testkit::Value = serde_json::from_str(lease).unwrap();
+    let proof = json!({"owner_id": "one", "lease_id": lease["lease_id"],
+        "fencing_token": lease["fencing_token"]});
+    let released = ask(&mut holder, &post("/v1/locks/db/release", &header, &proof)).await;
+    assert_eq!(status(&released), 200, "{released}");
+    let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
+    assert_eq!(status(&answer), 200, "{answer}");
+    clients.world.local.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_by_a_key_behind_a_certificate_of_another_ca_is_told_so() {
+    let clients = Clients::new("principal = \"none\"").await;
+    let Clients { world, ca, key } = &clients;
+    let header = format!("Authorization: Bearer {}\r\n", key.text);
+    let with_key = |owner: &str, wait_ms: u64| {
+        let body = json!({"owner_id": owner, "ttl_ms": 60_000, "wait_ms": wait_ms});
+        post("/v1/locks/db/acquire", &header, &body)
+    };
+    let config = config(&world.ca, BOTH, Some(&ca.issue(&["dns:web-1"])));
+    let mut holder = connect(world.https(), config.clone()).await.unwrap();
+    assert_eq!(status(&ask(&mut holder, &with_key("one", 0)).await), 200);
+    let mut waiting = connect(world.https(), config).await.unwrap();
+    let wait = with_key("two", 60_000);
+    let waiter = tokio::spawn(async move { ask(&mut waiting, &wait).await });
+    n_waiting(&clients, 1).await;
+    Ca::new("new clients").write(world.folder.path(), "clients.pem");
+    world.local.server.reload();
+    let answer = tokio::time::timeout(PATIENCE, waiter).await.unwrap().unwrap();
+    assert!(status(&answer) == 401 && answer.contains("not trusted any more"), "{answer}");
+    n_waiting(&clients, 0).await;
+    clients.world.local.stop().await;
+}
+
+#[tokio::test]
+async fn a_name_that_is_none_counts_and_is_told() {
+    for (said, names) in [
+        ("principal = \"dns\"", &["dns:web-1", "dns:we b"][..]),
+        ("principal = \"uri\"", &["uri:spiffe://a/web", "uri:a b"]),
+    ] {
+        let clients = Clients::new(said).await;
+        let config = config(&clients.world.ca, BOTH, Some(&clients.ca.issue(names)));
+        let mut stream = connect(clients.world.https(), config).await.unwrap();
+        let answer = ask(&mut stream, &look(None)).await;
+        assert_eq!(status(&answer), 401, "{names:?}");
+        assert!(answer.contains("it has 2, 1 of them malformed"), "{answer}");
+        let key = format!("Bearer {}", clients.key.text);
+        let (get, headers) = (leasehold_testkit::Method::GET, [("authorization", key.as_str())]);
+        let client = &clients.world.local.client;
+        let metrics = client.send_with(get, "/metrics", &headers, "").await.unwrap().text;
+        assert!(metrics.contains("leasehold_certificate_names_malformed_total 1"), "{metrics}");
+        clients.world.local.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_expires_is_noticed_on_the_connection_it_was_good_on() {
+    let clients = Clients::new("principal = \"dns\"").await;
+    let config = config(&clients.world.ca, BOTH, Some(&clients.ca.issue(&["dns:web-1"])));
+    let mut stream = connect(clients.world.https(), config).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(status(&ask(&mut stream, &look(None)).await), 200);
+    }
+    // Later than any certificate ends.
+    clients.world.local.clock.set_wall_ms(253_402_300_800_000);
+    let answer = ask(&mut stream, &look(None)).await;
+    assert!(status(&answer) == 401 && answer.contains("certificate has expired"), "{answer}");
     clients.world.local.stop().await;
 }
 

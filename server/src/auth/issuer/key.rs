@@ -81,7 +81,8 @@ impl fmt::Debug for Key {
 impl KeyRing {
     /// A JWK set. What in it is no key to check signatures with is left out, but something has to be left.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let set: Value = serde_json::from_slice(bytes).map_err(|_| "is not JSON".to_owned())?;
+        let set: Value = serde_json::from_slice(bytes)
+            .map_err(|error| format!("is not JSON: line {}", error.line()))?;
         let keys = set["keys"].as_array().ok_or("is not a JWK set: it has no list of keys")?;
         let keys: Vec<_> = keys.iter().take(KEYS_MAX).filter_map(Key::parse).collect();
         if keys.is_empty() {

@@ -131,7 +131,7 @@ impl Keys {
                     Arc::new(ring),
                 );
                 if !had.is_within(&self.ring()) {
-                    issuer.tokens.clear();
+                    issuer.forget_tokens();
                 }
                 Ok(())
             }

@@ -13,6 +13,7 @@ mod keys;
 mod sign_in;
 mod token;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,7 @@ use token::Token;
 
 use super::Principal;
 use super::policy::Oidc;
+use super::remembered::Term;
 
 /// Most questions to one issuer at once; further ones wait.
 const QUESTIONS_MAX: usize = 32;
@@ -46,6 +48,8 @@ pub(crate) struct Issuer {
     keys: Keys,
     /// Signed tokens that were good.
     tokens: Cache<Principal>,
+    /// How often all of those were forgotten.
+    n_forgotten: AtomicU64,
     /// What opaque tokens stand for.
     looked: Cache<Looked>,
     questions: Semaphore,
@@ -63,6 +67,12 @@ pub(crate) enum Doubt {
     TooOften(String, Duration),
 }
 
+impl std::fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "issuer {:?}", self.config.name)
+    }
+}
+
 impl Issuer {
     /// Remembers at most `tokens_max` tokens of each kind.
     pub(super) fn new(config: Oidc, tokens_max: usize) -> Self {
@@ -70,7 +80,8 @@ impl Issuer {
         let keys = Keys::new(&config);
         let (tokens, looked) = (Cache::new(tokens_max), Cache::new(tokens_max));
         let questions = Semaphore::new(QUESTIONS_MAX);
-        Self { config, mark, keys, tokens, looked, questions, complained: Mutex::default() }
+        let (n_forgotten, complained) = (AtomicU64::new(0), Mutex::default());
+        Self { config, mark, keys, tokens, n_forgotten, looked, questions, complained }
     }
 
     pub(crate) fn config(&self) -> &Oidc {
@@ -89,15 +100,41 @@ impl Issuer {
         format!("oidc:{}:{}", self.mark, super::policy::hex(&digest[..8])).into()
     }
 
-    /// Who this was found to be before.
-    pub(super) fn known(&self, digest: &Digest, wall_ms: i64) -> Option<Principal> {
+    /// Who this was found to be before, and until when that counts.
+    pub(super) fn known(
+        self: &Arc<Self>,
+        digest: &Digest,
+        wall_ms: i64,
+    ) -> Option<(Principal, Term)> {
+        // Before the look: whatever is forgotten from here on shows.
+        let n_forgotten = self.n_forgotten();
         let is_good = |known: &Principal| !known.is_over(wall_ms);
-        self.tokens.get(digest).filter(is_good).or_else(|| match self.looked.get(digest)? {
-            Looked::Active(principal, until_ms) if wall_ms < until_ms => {
-                Some(principal).filter(is_good)
-            }
-            Looked::Active(..) | Looked::Inactive(_) => None,
-        })
+        let (principal, looked_until) = match self.tokens.get(digest).filter(is_good) {
+            Some(known) => (known, None),
+            None => match self.looked.get(digest)? {
+                Looked::Active(known, until) if wall_ms < until && is_good(&known) => {
+                    (known, Some(until))
+                }
+                Looked::Active(..) | Looked::Inactive(_) => return None,
+            },
+        };
+        let mut term = Term::default();
+        term.end(principal.ends_ms());
+        term.end(looked_until);
+        term.bind(self, n_forgotten);
+        Some((principal, term))
+    }
+
+    /// How often its tokens were forgotten.
+    pub(super) fn n_forgotten(&self) -> u64 {
+        self.n_forgotten.load(Ordering::Acquire)
+    }
+
+    /// Has every signed token checked again: a key that signed some of them may be gone.
+    fn forget_tokens(&self) {
+        self.tokens.clear();
+        // After that: whoever still found one there sees that it was counted before.
+        self.n_forgotten.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Who a signed token proves to ask.
@@ -124,7 +161,7 @@ impl Issuer {
         self.tokens.insert(*digest, principal.clone());
         // Its keys have changed meanwhile: what was signed with one that is gone must not be remembered.
         if !Arc::ptr_eq(&ring, &self.keys.ring()) {
-            self.tokens.clear();
+            self.forget_tokens();
         }
         Ok(principal)
     }

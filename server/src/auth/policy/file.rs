@@ -26,58 +26,58 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct AuthFile {
-    version: Spanned<i64>,
+pub(super) struct AuthFile {
+    pub(super) version: Spanned<i64>,
     #[serde(default)]
-    key_files: Vec<String>,
+    pub(super) key_files: Vec<Spanned<String>>,
     #[serde(default)]
     public: Vec<Spanned<String>>,
-    public_url: Option<Spanned<String>>,
-    mtls: Option<MtlsEntry>,
+    pub(super) public_url: Option<Spanned<String>>,
+    pub(super) mtls: Option<MtlsEntry>,
     #[serde(default)]
     oidc: Vec<Spanned<OidcEntry>>,
-    proxy: Option<Spanned<ProxyEntry>>,
+    pub(super) proxy: Option<Spanned<ProxyEntry>>,
     #[serde(default)]
-    rule: Vec<Spanned<RuleEntry>>,
+    pub(super) rule: Vec<Spanned<RuleEntry>>,
     #[serde(default)]
-    quota: Vec<Spanned<QuotaEntry>>,
+    pub(super) quota: Vec<Spanned<QuotaEntry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct MtlsEntry {
-    ca_file: Spanned<String>,
+pub(super) struct MtlsEntry {
+    pub(super) ca_file: Spanned<String>,
     principal: Spanned<String>,
     required: Option<bool>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RuleEntry {
-    name: String,
+pub(super) struct RuleEntry {
+    pub(super) name: String,
     #[serde(default)]
-    who: Vec<Spanned<String>>,
+    pub(super) who: Vec<Spanned<String>>,
     #[serde(default)]
-    groups: Vec<Spanned<String>>,
-    may: Vec<Spanned<String>>,
-    namespaces: Vec<Spanned<String>>,
-    locks: Option<Vec<String>>,
+    pub(super) groups: Vec<Spanned<String>>,
+    pub(super) may: Vec<Spanned<String>>,
+    pub(super) namespaces: Vec<Spanned<String>>,
+    pub(super) locks: Option<Vec<Spanned<String>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeyFile {
+pub(super) struct KeyFile {
     // Not even an empty list may be left out: a file that was cut off says nothing, and must not lock everybody out.
-    key: Vec<Spanned<KeyEntry>>,
+    pub(super) key: Vec<Spanned<KeyEntry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeyEntry {
-    name: Spanned<String>,
-    id: Spanned<String>,
+pub(super) struct KeyEntry {
+    pub(super) name: Spanned<String>,
+    pub(super) id: Spanned<String>,
     sha256: Spanned<String>,
-    expires: Option<Spanned<Datetime>>,
+    pub(super) expires: Option<Spanned<Datetime>>,
 }
 
 /// Reads the file and those it names.
@@ -90,7 +90,9 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
     let mut beside = Beside::new(path, &source);
     let mut keys = HashMap::new();
     for name in &file.key_files {
-        read_keys(&beside.source(name)?, &mut keys)?;
+        let keys_of = beside.source(name.get_ref());
+        let wrong = |why: String| source.wrong(name, format!("key-files: {why}"));
+        read_keys(&keys_of.map_err(wrong)?, &mut keys)?;
     }
     let mtls = match &file.mtls {
         Some(entry) => Some(Arc::new(mtls(&source, &mut beside, entry)?)),
@@ -173,7 +175,7 @@ fn rule(source: &Source, entry: &Spanned<RuleEntry>) -> Result<Rule, String> {
         may: may.collect::<Result<_, _>>()?,
         namespaces: patterns(namespaces),
         locks: match locks {
-            Some(locks) => locks.iter().map(|text| Pattern::parse(text)).collect(),
+            Some(locks) => patterns(locks),
             None => vec![Pattern::parse("*")],
         },
     })
@@ -264,7 +266,7 @@ fn read_keys(source: &Source, keys: &mut HashMap<Box<str>, Key>) -> Result<(), S
 }
 
 /// `None` without a time and a zone: nobody would know when that is.
-fn epoch_ms(at: &Datetime) -> Option<i64> {
+pub(super) fn epoch_ms(at: &Datetime) -> Option<i64> {
     let (date, time, offset) = (at.date?, at.time?, at.offset?);
     let offset_minutes = match offset {
         Offset::Z => 0,
@@ -278,8 +280,8 @@ fn epoch_ms(at: &Datetime) -> Option<i64> {
     Some((days * 86_400 + seconds) * 1000)
 }
 
-/// Years are taken to begin in March, so that the leap day is their last.
-fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
+/// Of the first of January 1970. Years are taken to begin in March, so that the leap day is their last.
+pub(crate) fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let months = (month + 9) % 12;

@@ -53,10 +53,17 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix(PREFIX)?.split_once('_')
 }
 
-/// However much of them is the same, it takes as long to say.
-pub(super) fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    std::hint::black_box(differences) == 0
+/// However much of them is the same, it takes as long to say. Of secrets only the length shows.
+pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let (words, others) = (one.chunks_exact(8), other.chunks_exact(8));
+    let (rest, other_rest) = (words.remainder(), others.remainder());
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+    let differences = words.zip(others).fold(0, |all, (a, b)| all | (word(a) ^ word(b)));
+    let bytes = rest.iter().zip(other_rest).fold(0, |all, (a, b)| all | (a ^ b));
+    std::hint::black_box(differences) == 0 && std::hint::black_box(bytes) == 0
 }
 
 fn digest(secret: &str) -> [u8; 32] {
@@ -76,4 +83,23 @@ pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
         *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).ok()?;
     }
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_one_byte_is_not_the_same() {
+        for n in [0, 1, 7, 8, 9, 31, 32, 100] {
+            let one: Vec<u8> = (0..n).collect();
+            assert!(is_same(&one, &one.clone()), "{n}");
+            assert!(!is_same(&one, &[&one[..], &[0]].concat()), "{n}: one is longer");
+            for at in 0..one.len() {
+                let mut other = one.clone();
+                other[at] ^= 0x40;
+                assert!(!is_same(&one, &other), "{n}: byte {at}");
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The policy: who is known, and what they may. Read from files, replaced as a whole.
 
+mod doubt;
 mod file;
 mod key;
 mod mtls;
@@ -17,16 +18,18 @@ use std::sync::Arc;
 
 use leasehold_core::LockKey;
 
-pub(crate) use file::NAME_BYTES_MAX;
-pub(crate) use key::{Key, hex, unhex};
+pub use doubt::Surroundings;
+pub(crate) use file::{NAME_BYTES_MAX, days_from_epoch};
+pub(crate) use key::{Key, hex, is_same, unhex};
 pub use key::{NewKey, PREFIX};
-pub(crate) use mtls::{DISTRUSTED, Mtls};
+pub(crate) use mtls::{DISTRUSTED, EXPIRED, Mtls};
 pub(crate) use oidc::{KeySource, Login, Oidc};
 pub(crate) use proxy::{From, Proxy};
-use quota::Quota;
+pub(crate) use quota::Quota;
 pub(crate) use rule::Rule;
 pub(crate) use source::Secret;
 
+use super::principal::OF_KEYS;
 use super::{Principal, Right};
 
 /// What the files say.
@@ -70,20 +73,9 @@ impl Policy {
         &self.hash
     }
 
-    /// What in the rules may be wider than it looks, or is about nobody.
-    pub fn doubts(&self) -> Vec<String> {
-        let is_known = |kind: &str| match kind {
-            "key" => true,
-            "proxy" => self.proxy.is_some(),
-            "mtls" => self.mtls.is_some(),
-            kind => self.issuers.iter().any(|issuer| *issuer.name == *kind),
-        };
-        self.rules.iter().flat_map(|rule| rule.doubts(is_known)).collect()
-    }
-
-    /// Are clients known by their certificates?
-    pub fn has_mtls(&self) -> bool {
-        self.mtls.is_some()
+    /// What in these files, which it was read from, is allowed and hardly meant: each with its file and line.
+    pub fn doubts(&self, path: &Path, around: &Surroundings) -> Result<Vec<String>, String> {
+        doubt::all(path, self, around)
     }
 
     /// What a client can show, in words.
@@ -91,7 +83,7 @@ impl Policy {
         let kinds = [
             (!self.keys.is_empty(), "an API key (Authorization: Bearer, LEASEHOLD_API_KEY)"),
             (!self.issuers().is_empty(), "a token of an issuer (Authorization: Bearer)"),
-            (self.has_mtls(), "a client certificate (LEASEHOLD_CLIENT_CERT_FILE)"),
+            (self.mtls.is_some(), "a client certificate (LEASEHOLD_CLIENT_CERT_FILE)"),
             (self.proxy().is_some(), "what the proxy in front says"),
         ];
         let accepted: Vec<_> = kinds
@@ -119,6 +111,11 @@ impl Policy {
         principal.starts_with(mtls::OF_CERTIFICATES)
     }
 
+    /// Is somebody known by an API key?
+    pub(crate) fn is_of_key(principal: &str) -> bool {
+        principal.starts_with(OF_KEYS)
+    }
+
     /// Whose tokens are believed.
     pub(crate) fn issuers(&self) -> &[Oidc] {
         &self.issuers
@@ -141,10 +138,10 @@ impl Policy {
     /// by a certificate still is as long as what is said of certificates is the same.
     pub(crate) fn has_key(&self, id: &str, principal: &str, wall_ms: i64) -> bool {
         if Self::is_of_certificate(principal) {
-            return self.mtls.as_ref().is_some_and(|mtls| mtls.id() == id);
+            return self.mtls.as_ref().is_some_and(|mtls| **mtls.id() == *id);
         }
         let key = self.keys.get(id).filter(|key| !key.is_expired(wall_ms));
-        key.is_some_and(|key| principal.strip_prefix("key:") == Some(&*key.name))
+        key.is_some_and(|key| principal.strip_prefix(OF_KEYS) == Some(&*key.name))
     }
 
     /// The names of all keys that count.
@@ -152,17 +149,26 @@ impl Policy {
         self.keys.values().filter(|key| !key.is_expired(wall_ms)).map(|key| &*key.name).collect()
     }
 
+    /// May this principal acquire this lock?
+    pub(crate) fn may_acquire(&self, who: &Principal, lock: &LockKey) -> bool {
+        self.acquiring(lock).any(|rule| rule.is_about(who))
+    }
+
     /// Could a principal of this name acquire this lock? Which groups it is in nobody knows who only has its name, so a
-    /// rule for groups counts for everybody who could be in one.
+    /// rule for groups counts for everybody who could be in one of them.
     pub(crate) fn could_acquire(&self, name: &str, lock: &LockKey) -> bool {
         let who = Principal::named(name, &[]);
-        let has_groups =
-            !who.is_anonymous() && !name.starts_with("key:") && !Self::is_of_certificate(name);
-        self.rules.iter().any(|rule| {
-            rule.grants(Right::Acquire)
-                && rule.covers(&lock.namespace, &lock.name)
-                && (rule.is_about(&who) || has_groups && rule.is_about_groups())
-        })
+        let could_be_in = |rule: &Rule| {
+            let kind = name.split_once(':').map(|(kind, _)| kind);
+            kind.is_some_and(|kind| rule.is_about_groups_of(kind))
+        };
+        self.acquiring(lock).any(|rule| rule.is_about(&who) || could_be_in(rule))
+    }
+
+    /// The rules that let somebody acquire this lock.
+    fn acquiring(&self, lock: &LockKey) -> impl Iterator<Item = &Rule> {
+        let covers = |rule: &&Rule| rule.covers(&lock.namespace, &lock.name);
+        self.rules.iter().filter(|rule| rule.grants(Right::Acquire)).filter(covers)
     }
 
     /// When the key with this id ends, in epoch milliseconds.
@@ -170,40 +176,25 @@ impl Policy {
         self.keys.get(id).and_then(|key| key.expires_ms)
     }
 
-    /// The rule that lets `who` do this, if there is one.
-    pub(crate) fn rule(&self, who: &Principal, right: Right, lock: &LockKey) -> Option<&Rule> {
-        self.of(who, right).find(|rule| rule.covers(&lock.namespace, &lock.name))
+    /// The places of the rules that are about `who`.
+    pub(crate) fn about(&self, who: &Principal) -> Box<[usize]> {
+        let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.is_about(who));
+        rules.map(|(at, _)| at).collect()
     }
 
-    /// The rule that lets `who` do this on some lock of `namespace`, or of any.
-    pub(crate) fn rule_somewhere(
-        &self,
-        who: &Principal,
-        right: Right,
-        namespace: Option<&str>,
-    ) -> Option<&Rule> {
-        self.of(who, right)
-            .find(|rule| namespace.is_none_or(|namespace| rule.covers_namespace(namespace)))
+    /// The rule at a place.
+    pub(crate) fn rule_at(&self, at: usize) -> Option<&Rule> {
+        self.rules.get(at)
     }
 
-    /// The rule that lets `who` do this in every namespace.
-    pub(crate) fn rule_everywhere(&self, who: &Principal, right: Right) -> Option<&Rule> {
-        self.of(who, right).find(|rule| rule.covers_all_namespaces() && rule.covers_all_names())
+    /// The place of the first quota that is about `who`.
+    pub(crate) fn quota_of(&self, who: &Principal) -> Option<usize> {
+        self.quotas.iter().position(|quota| quota.is_about(who))
     }
 
-    /// The rules that give `who` this right anywhere.
-    pub(crate) fn of(&self, who: &Principal, right: Right) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(move |rule| rule.grants(right) && rule.is_about(who))
-    }
-
-    /// Does any rule name `who`?
-    pub(crate) fn knows(&self, who: &Principal) -> bool {
-        self.rules.iter().any(|rule| rule.is_about(who))
-    }
-
-    /// The first quota that is about `who`.
-    pub(crate) fn quota(&self, who: &Principal) -> Option<&Quota> {
-        self.quotas.iter().find(|quota| quota.is_about(who))
+    /// The quota at a place.
+    pub(crate) fn quota_at(&self, at: usize) -> Option<&Quota> {
+        self.quotas.get(at)
     }
 
     /// The first quota that is about a namespace, whoever uses it.
@@ -214,7 +205,10 @@ impl Policy {
     /// Which rule decides, for people.
     pub fn explain(&self, who: &str, groups: &[String], right: Right, lock: &LockKey) -> Decision {
         let who = Principal::named(who, groups);
-        match self.rule(&who, right, lock) {
+        let decides = |rule: &&Rule| {
+            rule.grants(right) && rule.is_about(&who) && rule.covers(&lock.namespace, &lock.name)
+        };
+        match self.rules.iter().find(decides) {
             Some(rule) => {
                 let why = format!(
                     "{} may {right} {lock:?}: rule {:?} at {}",

@@ -73,13 +73,18 @@ impl Mtls {
         self.roots.clone()
     }
 
+    /// By which of their names clients are called.
+    pub(super) fn named(&self) -> Named {
+        self.principal
+    }
+
     /// Is whoever shows no certificate turned away?
     pub(crate) fn is_required(&self) -> bool {
         self.is_required
     }
 
     /// Another for everything else that could be said here. Who was let in by one is not by another.
-    pub(crate) fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
@@ -88,26 +93,35 @@ impl Mtls {
         if names.mtls_id != self.id {
             return Err(DISTRUSTED.into());
         }
-        let (kind, found) = match self.principal {
+        let (kind, found, n_malformed) = match self.principal {
             Named::Nobody => return Ok(None),
-            Named::Dns => ("DNS name", &names.dns),
-            Named::Uri => ("URI", &names.uris),
+            Named::Dns => ("DNS name", &names.dns, names.n_malformed_dns),
+            Named::Uri => ("URI", &names.uris, names.n_malformed_uris),
         };
-        match &found[..] {
-            [name] if !name.contains('*') => {
-                let name = format!("{OF_CERTIFICATES}{name}");
-                Ok(Some(Principal::known(name.into(), Vec::new(), self.id.clone())))
+        match (&found[..], n_malformed) {
+            ([name], 0) if !name.contains('*') => {
+                let (name, ends) = (format!("{OF_CERTIFICATES}{name}"), Some(names.ends_ms));
+                Ok(Some(Principal::until(name.into(), Vec::new(), self.id.clone(), ends)))
             }
-            [name] => {
+            ([name], 0) => {
                 Err(format!("the client certificate is for {name:?}, which is not one {kind}"))
             }
-            found => Err(format!(
+            (found, 0) => Err(format!(
                 "the client certificate must have exactly one {kind} as subject alternative name, it has {}",
                 found.len()
+            )),
+            (found, n) => Err(format!(
+                "the client certificate must have exactly one {kind} as subject alternative name, it has {}, {n} of \
+                 them malformed",
+                found.len() + n
             )),
         }
     }
 }
+
+/// Whoever has a certificate that was good when they connected.
+pub(crate) const EXPIRED: &str =
+    "the client certificate has expired; connect again with one that has not";
 
 /// Whoever was let in by a certificate whose CA is not trusted any more.
 pub(crate) const DISTRUSTED: &str =

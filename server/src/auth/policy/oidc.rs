@@ -86,14 +86,14 @@ pub(super) struct OidcEntry {
 struct IntrospectionEntry {
     url: Spanned<String>,
     client_id: String,
-    secret_file: String,
+    secret_file: Spanned<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct LoginEntry {
     client_id: Spanned<String>,
-    secret_file: Option<String>,
+    secret_file: Option<Spanned<String>>,
     session: Option<Spanned<String>>,
 }
 
@@ -158,10 +158,10 @@ fn one(
         (None, None) => KeySource::Discovery,
         (Some(at), None) => KeySource::At(url(at, "jwks-url")?),
         (None, Some(file)) => {
-            let text = beside.text(file.get_ref())?;
-            let ring = KeyRing::parse(text.as_bytes());
-            let wrong = |why| source.wrong(file, told(format!("jwks-file: {why}")));
-            KeySource::File(ring.map_err(wrong)?)
+            let wrong = |why: String| source.wrong(file, told(format!("jwks-file: {why}")));
+            let keys = beside.source(file.get_ref()).map_err(wrong)?;
+            let ring = KeyRing::parse(keys.text.as_bytes());
+            KeySource::File(ring.map_err(|why| wrong(format!("{} {why}", keys.path.display())))?)
         }
         (Some(_), Some(file)) => {
             let why = "jwks-url and jwks-file: write one of them".into();
@@ -171,11 +171,10 @@ fn one(
     let introspection = entry.introspection.as_ref().map(Spanned::get_ref);
     let introspection = introspection.map(|entry| {
         let (url, client_id) = (url(&entry.url, "introspection.url")?, entry.client_id.clone());
-        Ok::<_, String>(Introspection {
-            url,
-            client_id,
-            secret: beside.secret(&entry.secret_file, 1)?,
-        })
+        let secret = beside.secret(entry.secret_file.get_ref(), 1).map_err(|why| {
+            source.wrong(&entry.secret_file, told(format!("introspection.secret-file: {why}")))
+        })?;
+        Ok::<_, String>(Introspection { url, client_id, secret })
     });
     let introspection = introspection.transpose()?;
     let login = match &entry.login {
@@ -250,7 +249,11 @@ fn read_login(
         return Err(source.wrong(&login.client_id, why));
     }
     let session = length(source, &login.session, "login.session", name, SESSION_MIN, SESSION_MAX)?;
-    let secret = login.secret_file.as_ref().map(|file| beside.secret(file, 1)).transpose()?;
+    let secret = login.secret_file.as_ref().map(|file| {
+        let wrong = |why: String| source.wrong(file, told(&format!("secret-file: {why}")));
+        beside.secret(file.get_ref(), 1).map_err(wrong)
+    });
+    let secret = secret.transpose()?;
     Ok(Login {
         client_id: login.client_id.get_ref().clone(),
         secret,

@@ -20,13 +20,6 @@ impl Pattern {
         }
     }
 
-    /// The name, or the beginning of names.
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Pattern::Exactly(text) | Pattern::Prefix(text) => text,
-        }
-    }
-
     pub(crate) fn matches(&self, name: &str) -> bool {
         match self {
             Pattern::Exactly(exact) => **exact == *name,

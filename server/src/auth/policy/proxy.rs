@@ -38,9 +38,9 @@ pub(super) struct ProxyEntry {
     user_header: Spanned<String>,
     groups_header: Option<Spanned<String>>,
     groups_separator: Option<Spanned<String>>,
-    from: Spanned<Vec<Spanned<String>>>,
+    pub(super) from: Spanned<Vec<Spanned<String>>>,
     secret_header: Option<Spanned<String>>,
-    secret_file: Option<String>,
+    secret_file: Option<Spanned<String>>,
 }
 
 pub(super) fn read(
@@ -68,7 +68,11 @@ pub(super) fn read(
         return Err(wrong("groups-separator must not be empty"));
     }
     let secret = match (&entry.get_ref().secret_header, &entry.get_ref().secret_file) {
-        (Some(name), Some(file)) => Some((header(name)?, beside.secret(file, SECRET_BYTES_MIN)?)),
+        (Some(name), Some(file)) => {
+            let secret = beside.secret(file.get_ref(), SECRET_BYTES_MIN);
+            let told = |why: String| source.wrong(file, format!("proxy: secret-file: {why}"));
+            Some((header(name)?, secret.map_err(told)?))
+        }
         (None, None) => None,
         _ => return Err(wrong("secret-header and secret-file go together")),
     };

@@ -33,8 +33,8 @@ pub(super) enum Whose {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct QuotaEntry {
-    who: Option<Vec<Spanned<String>>>,
-    namespaces: Option<Vec<String>>,
+    pub(super) who: Option<Vec<Spanned<String>>>,
+    pub(super) namespaces: Option<Vec<Spanned<String>>>,
     requests_per_second: Option<Spanned<u32>>,
     leases: Option<u32>,
 }
@@ -61,7 +61,7 @@ pub(super) fn read(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota
             Whose::Principals(patterns.collect())
         }
         (None, Some(namespaces)) if !namespaces.is_empty() => {
-            let patterns = namespaces.iter().map(|text| Pattern::parse(text));
+            let patterns = namespaces.iter().map(|text| Pattern::parse(text.get_ref()));
             Whose::Namespaces(patterns.collect())
         }
         (Some(_), Some(_)) => return wrong("has who and namespaces; write a quota for each"),

@@ -26,9 +26,11 @@ impl Rule {
             || who.groups().iter().any(|group| self.groups.iter().any(|known| known.matches(group)))
     }
 
-    /// Is it about any group?
-    pub(crate) fn is_about_groups(&self) -> bool {
-        !self.groups.is_empty()
+    /// Is it about any group of this kind: of those an issuer, or the proxy, says somebody is in? Keys and certificates
+    /// have none.
+    pub(crate) fn is_about_groups_of(&self, kind: &str) -> bool {
+        let kind = format!("{kind}:");
+        self.groups.iter().any(|group| group.reaches_into(&kind))
     }
 
     pub(crate) fn grants(&self, right: Right) -> bool {
@@ -59,30 +61,6 @@ impl Rule {
 
     pub(crate) fn covers_all_namespaces(&self) -> bool {
         self.namespaces.iter().any(Pattern::is_all)
-    }
-
-    /// What in it may be wider than it looks, or is about nobody: `is_known` says which kinds of principals there are.
-    pub(super) fn doubts(&self, is_known: impl Fn(&str) -> bool) -> Vec<String> {
-        let named = self.who.iter().chain(&self.groups).map(Pattern::text);
-        let kinds = named.filter_map(|name| name.split_once(':')).map(|(kind, _)| kind);
-        let nobodys = kinds.filter(|kind| !is_known(kind)).map(|kind| {
-            format!(
-                "{}: rule {:?}: nobody's name begins with \"{kind}:\": this file has no [[oidc]] of that name, no \
-                 [proxy] or no [mtls]",
-                self.place, self.name
-            )
-        });
-        let patterns = self.namespaces.iter().chain(&self.locks);
-        let loose = patterns.filter(|pattern| pattern.is_loose());
-        let doubt = |pattern: &Pattern| match pattern {
-            Pattern::Prefix(prefix) => {
-                format!("\"{prefix}*\" also matches names such as \"{prefix}ping\"")
-            }
-            Pattern::Exactly(_) => String::new(),
-        };
-        let loose = loose
-            .map(|pattern| format!("{}: rule {:?}: {}", self.place, self.name, doubt(pattern)));
-        loose.chain(nobodys).collect()
     }
 }
 

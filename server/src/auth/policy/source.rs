@@ -86,11 +86,6 @@ impl<'a> Beside<'a> {
         Ok(source)
     }
 
-    /// What a file says.
-    pub(super) fn text(&mut self, name: &str) -> Result<String, String> {
-        self.source(name).map(|source| source.text)
-    }
-
     /// The secret in a file, without the line break at its end.
     pub(super) fn secret(&mut self, name: &str, bytes_min: usize) -> Result<Secret, String> {
         let source = self.source(name)?;
@@ -117,7 +112,7 @@ impl Secret {
 
     /// Is it the same? However much of it is right, it takes as long to say.
     pub(crate) fn is(&self, other: &[u8]) -> bool {
-        key::is_same(&Sha256::digest(self.0.as_bytes()).into(), &Sha256::digest(other).into())
+        key::is_same(&Sha256::digest(self.0.as_bytes()), &Sha256::digest(other))
     }
 }
 

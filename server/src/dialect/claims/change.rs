@@ -31,8 +31,9 @@ pub(super) async fn change(
     // Without authentication whoever knows a claim's number may change it.
     let principal = caller.name_if_asked();
     let proof = Proof::Number { number, principal };
-    let lock = if caller.is_asked() { Some(read(&app, &caller, number).await?.lock) } else { None };
-    let change = Change { app, caller, base, number, lock };
+    let claim = if caller.is_asked() { Some(read(&app, &caller, number).await?) } else { None };
+    let is_own = claim.as_ref().is_some_and(|claim| caller.is(claim.principal()));
+    let change = Change { app, caller, base, number, lock: claim.map(|claim| claim.lock) };
     match update {
         Update::Activate => change.activate(Confirm { proof, dialect }).await,
         Update::Release => {
@@ -44,7 +45,9 @@ pub(super) async fn change(
             // Its own, or any if it may take them away.
             let may_revoke = |lock| change.caller.check(Right::Revoke, lock).is_ok();
             let proof = match &change.lock {
-                Some(lock) if may_revoke(lock) => Proof::Number { number, principal: None },
+                Some(lock) if !is_own && may_revoke(lock) => {
+                    Proof::Number { number, principal: None }
+                }
                 _ => proof,
             };
             let target = Target::Lease(proof, dialect);

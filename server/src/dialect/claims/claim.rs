@@ -45,12 +45,14 @@ pub(super) async fn create(
         ..Acquire::new(lock.clone(), wire::owner_of(&caller), Dialect::Claims.number(), secret)
     };
     let wait = app.dialect.claims.wait_max.min(app.limits.wait_max);
+    let wait = caller.patience(wait, &app.engine);
     let (claim, undelivered) =
         match app.engine.ask(caller.permit(Enqueue { acquire, wait })?).await?? {
             Enqueued::Granted(Granted { grant, undelivered }) => {
                 (Claim::of(lock, grant.lease), undelivered)
             }
             Enqueued::Queued(number) => {
+                caller.waits_with(number);
                 // It is in the queue now, whatever else goes wrong: its client must be told its id.
                 let read = read(&app, &caller, number).await;
                 let of = (lock, wire::owner_of(&caller));

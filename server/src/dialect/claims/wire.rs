@@ -65,6 +65,11 @@ impl From<LeaseRecord> for Claim {
 }
 
 impl Claim {
+    /// Whose it is.
+    pub(super) fn principal(&self) -> &str {
+        &self.owner.principal
+    }
+
     /// As a command left it. Reading it again could find it expired, if its time was short.
     pub(super) fn of(lock: LockKey, view: LeaseView) -> Self {
         Self {

@@ -51,7 +51,8 @@ pub(super) async fn acquire(
         (1..request.locks.len()).try_for_each(|n| app.limits.check_key(&key(n)))?;
     }
     let waiting = Waiting::by(&acquire.first);
-    let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait })?);
+    let patience = caller.patience(wait, &app.engine);
+    let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait: patience })?);
     let may = |now: &Caller| {
         (0..request.locks.len()).try_for_each(|n| now.check(Right::Acquire, &key(n)))
     };

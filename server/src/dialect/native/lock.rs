@@ -45,15 +45,17 @@ pub(super) async fn acquire(
 ) -> Result<door::Answer, Refusal> {
     let wait = Span::from_millis(request.wait_ms.unwrap_or(0));
     let mut acquire = to_acquire(&app, &key, counted, &caller, &request)?;
-    let waiting = if caller.is_asked() {
-        // What makes no sense is told so before anybody asks whether it is allowed.
+    if caller.check(Right::Acquire, &key).is_err() {
+        // What makes no sense is told so, not that it is not allowed. Otherwise the engine looks.
         acquire.wait = Wait::Connected(wait);
         app.limits.check_acquire(&acquire)?;
-        (wait > Span::ZERO).then(|| Waiting::by(&acquire))
-    } else {
-        None
-    };
-    let call = app.engine.ask(caller.permit(WaitFor { acquire, wait })?);
+    }
+    let is_watched = caller.is_asked() && wait > Span::ZERO;
+    let waiting = is_watched.then(|| Waiting::by(&acquire));
+    // What is too long stays so.
+    let is_bounded = is_watched && wait <= app.limits.wait_max;
+    let patience = if is_bounded { caller.patience(wait, &app.engine) } else { wait };
+    let call = app.engine.ask(caller.permit(WaitFor { acquire, wait: patience })?);
     let answer = match waiting {
         Some(waiting) => {
             let may = |now: &Caller| now.check(Right::Acquire, &key);

@@ -162,6 +162,7 @@ pub(super) fn info() -> Reply {
 
 /// Who somebody is, by their certificate or by what they send as the password: all that a Bearer credential can be.
 async fn identify(app: &App, visitor: &Visitor, password: Option<&str>) -> Result<Caller, Denied> {
+    let epoch = app.auth.epoch().unwrap_or_default();
     let Some(authority) = app.auth.authority() else { return Ok(Caller::unasked()) };
     let unknown = || Denied::Unauthenticated("unknown credential".into());
     let mut headers = HeaderMap::new();
@@ -177,8 +178,10 @@ async fn identify(app: &App, visitor: &Visitor, password: Option<&str>) -> Resul
         certificate: link.certificate.as_deref(),
         is_private: false,
         is_of_other_page: false,
+        // A connection says who it is once.
+        remembered: None,
     };
-    match Caller::identify(authority, &headers, &way, app.engine.wall_ms())? {
+    match Caller::identify(authority, epoch, &headers, &way, app.engine.wall_ms())? {
         // The id of a session of files proves nothing here.
         Ok(caller) if caller.is_foreign() => Err(unknown()),
         Ok(caller) => Ok(caller),

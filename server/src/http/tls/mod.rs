@@ -1,8 +1,9 @@
 //! TLS: the certificate in force, and who may connect by theirs.
 //!
 //! Whoever connects is served by what is in force at that moment. Certificate and key are read again when they change,
-//! and the CA of clients with the auth file; connections that were let in by another CA are closed.
+//! and the CA of clients with the auth file; whoever showed a certificate of another CA is told so, and closed.
 
+mod der;
 mod names;
 mod pair;
 
@@ -53,8 +54,8 @@ pub(crate) struct Tls {
     files: Files,
     gate: Arc<Gate>,
     current: RwLock<Current>,
-    /// How often the CA of clients was another.
-    ca_version: watch::Sender<u64>,
+    /// Whether clients need a certificate; rings when what is said of them is another.
+    demand: watch::Sender<Demand>,
     /// When the files were last read and good, in wall-clock milliseconds.
     good_at: AtomicI64,
 }
@@ -65,12 +66,28 @@ struct Current {
     config: Arc<ServerConfig>,
 }
 
+/// What clients have to show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Demand {
+    /// A certificate.
+    Certificate,
+    /// A certificate, or nothing.
+    Nothing,
+}
+
+impl Demand {
+    fn of(mtls: &Option<Arc<Mtls>>) -> Self {
+        let is_required = mtls.as_ref().is_some_and(|mtls| mtls.is_required());
+        if is_required { Self::Certificate } else { Self::Nothing }
+    }
+}
+
 /// What a new connection is let in by.
 pub(super) struct Terms {
     pub(super) acceptor: TlsAcceptor,
     pub(super) mtls: Option<Arc<Mtls>>,
-    /// Rings when the CA of clients is another.
-    pub(super) ca_version: watch::Receiver<u64>,
+    /// Rings when what is said of the certificates of clients is another.
+    pub(super) demand: watch::Receiver<Demand>,
 }
 
 impl Tls {
@@ -79,17 +96,17 @@ impl Tls {
         let pair = Pair::read(&files)?;
         let mtls = gate.mtls();
         let config = config(&pair, mtls.as_deref())?;
+        let demand = watch::Sender::new(Demand::of(&mtls));
         let current = RwLock::new(Current { pair, mtls, config });
-        let (ca_version, good_at) = (watch::Sender::new(0), AtomicI64::new(i64::MAX));
-        Ok(Arc::new(Self { files, gate, current, ca_version, good_at }))
+        Ok(Arc::new(Self { files, gate, current, demand, good_at: AtomicI64::new(i64::MAX) }))
     }
 
     pub(super) fn terms(&self) -> Terms {
         // Before the rest: what changes in between rings.
-        let ca_version = self.ca_version.subscribe();
+        let demand = self.demand.subscribe();
         let current = read(&self.current);
         let acceptor = TlsAcceptor::from(current.config.clone());
-        Terms { acceptor, mtls: current.mtls.clone(), ca_version }
+        Terms { acceptor, mtls: current.mtls.clone(), demand }
     }
 
     /// Looks at the files again, and at the CA of the policy in force. This blocks.
@@ -97,7 +114,7 @@ impl Tls {
         let read = Pair::read(&self.files);
         let mtls = self.gate.mtls();
         let mut current = write(&self.current);
-        let is_other_ca = id(&mtls) != id(&current.mtls);
+        let (is_other_ca, demand) = (id(&mtls) != id(&current.mtls), Demand::of(&mtls));
         // A bad pair must not keep a CA in force that is not trusted any more.
         let (pair, bad) = match read {
             Ok(pair) => (pair, None),
@@ -114,7 +131,7 @@ impl Tls {
         };
         drop(current);
         if is_other_ca && renewed == Ok(Renewed::New) {
-            self.ca_version.send_modify(|version| *version += 1);
+            self.demand.send_replace(demand);
         }
         match (bad, renewed) {
             (Some(why), _) | (None, Err(why)) => Renewed::Bad(why),
@@ -135,7 +152,7 @@ impl Tls {
 }
 
 fn id(mtls: &Option<Arc<Mtls>>) -> Option<&str> {
-    mtls.as_deref().map(Mtls::id)
+    mtls.as_deref().map(|mtls| &**mtls.id())
 }
 
 /// Both versions of TLS, HTTP/2 and HTTP/1.1. Nothing is taken before the handshake is over (0-RTT could be repeated).
