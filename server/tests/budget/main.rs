@@ -1,16 +1,19 @@
-//! What one request costs on its way through the engine, in allocations and instructions: counted, not timed, so that
-//! it can be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a reason to make it dearer
-//! writes it down: `UPDATE_BUDGET=1 cargo test -p leasehold-server --test budget -- --test-threads=1`.
+//! What one request costs on its way through the engine, and from the front door on, in allocations and instructions:
+//! counted, not timed, so that it can be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a
+//! reason to make it dearer writes it down:
+//! `UPDATE_BUDGET=1 cargo test -p leasehold-server --test budget -- --test-threads=1`.
 
 #![allow(unsafe_code, reason = "counting allocations means being the allocator")]
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing")]
 
 mod counting;
+mod door;
 mod work;
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use door::{DoorBench, Shown};
 use work::{Bench, Workload};
 
 /// A figure may be off by this share: compilers and libraries differ a little.
@@ -42,10 +45,48 @@ fn instructions_are_within_the_budget() {
     for store in work::STORES {
         for workload in Workload::ALL {
             // What it takes to begin and to end is in both.
-            let [once, twice] = [1, 2].map(|n| n_instructions(store, workload, n * N_ROUNDS));
+            let [once, twice] =
+                [1, 2].map(|n| n_instructions(store, workload.name(), n * N_ROUNDS));
             let n_requests = Bench::start(store, workload).n_requests(N_ROUNDS);
             let n = (twice - once) / n_requests;
             seen.insert(format!("{store} {} instructions", workload.name()), n);
+        }
+    }
+    check(&seen);
+}
+
+/// What an API key and a token that is remembered may cost at the door, beside nobody being asked: as much as they are
+/// allowed of a whole request, which is more.
+const ALLOWED: [(Shown, f64); 2] = [(Shown::Key, 1.03), (Shown::Token, 1.05)];
+
+#[test]
+fn who_asks_costs_little_at_the_door() {
+    let allocations = |shown: Shown| {
+        let mut bench = DoorBench::start(shown);
+        bench.run(N_ROUNDS);
+        let n_before = counting::n_allocations();
+        bench.run(N_ROUNDS);
+        (counting::n_allocations() - n_before) as f64 / DoorBench::n_requests(N_ROUNDS)
+    };
+    let instructions = |shown: Shown| {
+        let [once, twice] = [1, 2].map(|n| n_instructions("door", shown.name(), n * N_ROUNDS));
+        (twice - once) / DoorBench::n_requests(N_ROUNDS)
+    };
+    let mut seen = BTreeMap::new();
+    for (what, count) in
+        [("allocations", &allocations as &dyn Fn(Shown) -> f64), ("instructions", &instructions)]
+    {
+        let plain = count(Shown::Nothing);
+        seen.insert(format!("door {} {what}", Shown::Nothing.name()), plain);
+        for (shown, allowed) in ALLOWED {
+            let n = count(shown);
+            let name = shown.name();
+            println!("door {name} {what}: {:.4} of plain", n / plain);
+            assert!(
+                n <= plain * allowed,
+                "{what}: {name} {n:.1}, plain {plain:.1}, {allowed} allowed"
+            );
+            seen.insert(format!("door {name} {what}"), n);
         }
     }
     check(&seen);
@@ -57,18 +98,21 @@ fn counted() {
     let Ok(what) = std::env::var(COUNTED) else { return };
     let words: Vec<_> = what.split(' ').collect();
     let [store, workload, n_rounds] = words[..] else { panic!("{what}") };
+    let n_rounds = n_rounds.parse().expect("a number");
+    if store == "door" {
+        return DoorBench::start(Shown::named(workload)).run(n_rounds);
+    }
     let store = work::STORES.into_iter().find(|known| *known == store).expect("a store");
-    let mut bench = Bench::start(store, Workload::named(workload));
-    bench.run(n_rounds.parse().expect("a number"));
+    Bench::start(store, Workload::named(workload)).run(n_rounds);
 }
 
 /// Of this program doing so many rounds, as valgrind sees it.
-fn n_instructions(store: &str, workload: Workload, n_rounds: usize) -> f64 {
+fn n_instructions(store: &str, workload: &str, n_rounds: usize) -> f64 {
     let this = std::env::current_exe().expect("this program");
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(this);
     valgrind.args(["--exact", "counted", "--test-threads=1"]);
-    valgrind.env(COUNTED, format!("{store} {} {n_rounds}", workload.name()));
+    valgrind.env(COUNTED, format!("{store} {workload} {n_rounds}"));
     let ended = valgrind.output().expect("valgrind, which scripts/test installs");
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
