@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, RwLock, Weak};
 use std::time::Duration;
 
 use leasehold_core::Timestamp;
@@ -17,6 +17,7 @@ use super::rate::Rates;
 use super::sign_in::SignIns;
 use super::waits::Waits;
 use super::{Caller, Denied, Principal, proxy};
+use crate::sync::{read, write};
 
 /// How often the files are looked at. Watching them would miss the way mounted secrets are swapped.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(2);
@@ -206,7 +207,7 @@ impl Gate {
 
     pub(crate) fn authority(&self) -> Option<Arc<Authority>> {
         let on = self.0.as_ref()?;
-        Some(on.authority.read().unwrap_or_else(PoisonError::into_inner).clone())
+        Some(read(&on.authority).clone())
     }
 
     /// How often there was another policy. `None`: nobody is asked who they are.
@@ -260,7 +261,7 @@ impl Gate {
         let before = self.authority();
         let before = before.as_ref().map_or(&[][..], |before| &before.issuers);
         let authority = Authority::new(policy, Arc::downgrade(self), before, self.1);
-        let mut current = on.authority.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&on.authority);
         *current = authority;
         // Before anybody can see the new policy: whoever was told of it is nowhere taken for what they were before.
         on.epoch.fetch_add(1, Release);

@@ -4,10 +4,12 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use leasehold_core::{Span, Timestamp};
+
+use crate::sync::lock;
 
 /// Most that are remembered. Those whose time has passed are forgotten first; beyond that nobody is held up.
 const REMEMBERED_MAX: usize = 100_000;
@@ -35,7 +37,7 @@ impl<K: Eq + Hash> Rates<K> {
     ) -> Result<(), Duration> {
         let interval = (period.as_nanos() / u128::from(n.max(1))) as u64;
         let period = period.as_nanos() as u64;
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut due = lock(&self.due);
         if due.len() >= REMEMBERED_MAX {
             due.retain(|_, at| *at > now);
             if due.len() >= REMEMBERED_MAX {

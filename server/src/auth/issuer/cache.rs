@@ -1,7 +1,9 @@
 //! What was found out before, of so many that are asked for most.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
+
+use crate::sync::{read, write};
 
 /// Of a token, never the token itself.
 pub(crate) type Digest = [u8; 32];
@@ -24,7 +26,7 @@ impl<V: Clone> Cache<V> {
     }
 
     pub(super) fn get(&self, key: &Digest) -> Option<V> {
-        let halves = self.halves.read().unwrap_or_else(PoisonError::into_inner);
+        let halves = read(&self.halves);
         if let Some(found) = halves.newer.get(key) {
             return Some(found.clone());
         }
@@ -35,7 +37,7 @@ impl<V: Clone> Cache<V> {
     }
 
     pub(super) fn insert(&self, key: Digest, value: V) {
-        let mut halves = self.halves.write().unwrap_or_else(PoisonError::into_inner);
+        let mut halves = write(&self.halves);
         if halves.newer.len() >= self.n_max.div_ceil(2) {
             halves.older = std::mem::take(&mut halves.newer);
         }
@@ -44,13 +46,13 @@ impl<V: Clone> Cache<V> {
     }
 
     pub(super) fn clear(&self) {
-        let mut halves = self.halves.write().unwrap_or_else(PoisonError::into_inner);
+        let mut halves = write(&self.halves);
         *halves = Halves { newer: HashMap::new(), older: HashMap::new() };
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        let halves = self.halves.read().unwrap_or_else(PoisonError::into_inner);
+        let halves = read(&self.halves);
         halves.newer.len() + halves.older.len()
     }
 }

@@ -1,6 +1,6 @@
 //! The keys of an issuer: fetched when they are first needed, from time to time, and when a token names a new one.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use axum::http::Uri;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::key::KeyRing;
 use super::{Asked, Doubt, Issuer, fetch};
 use crate::auth::policy::{KeySource, Oidc, url};
+use crate::sync::{lock, read, write};
 
 /// Keys are fetched again after this time, so that one that was withdrawn is noticed.
 const FRESH_FOR: Duration = Duration::from_secs(300);
@@ -60,7 +61,7 @@ impl Keys {
     }
 
     pub(super) fn ring(&self) -> Arc<KeyRing> {
-        self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
+        read(&self.ring).clone()
     }
 
     /// Those there are, with the one of this name if it can be had.
@@ -91,7 +92,7 @@ impl Keys {
         if ring.knows(id) {
             return Ok(ring);
         }
-        let why = self.tried.lock().unwrap_or_else(PoisonError::into_inner).why.clone();
+        let why = lock(&self.tried).why.clone();
         match why {
             // That it is so was logged when it was tried.
             Some(_) => Err(Doubt::Unknown(
@@ -103,13 +104,13 @@ impl Keys {
 
     /// Is it time to fetch them without being asked?
     pub(super) fn are_due(&self, now: Timestamp) -> bool {
-        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = lock(&self.tried);
         let is_fresh = tried.succeeded.is_some_and(|at| since(at, now) < FRESH_FOR);
         !self.is_fixed && !is_fresh && tried.last.is_none_or(|at| since(at, now) >= PAUSE)
     }
 
     fn may_try(&self, now: Timestamp) -> bool {
-        let tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = lock(&self.tried);
         tried.last.is_none_or(|at| since(at, now) >= PAUSE)
     }
 
@@ -119,17 +120,14 @@ impl Keys {
         if !self.may_try(now) {
             return Ok(());
         }
-        self.tried.lock().unwrap_or_else(PoisonError::into_inner).last = Some(now);
+        lock(&self.tried).last = Some(now);
         let fetched = self.fetch(&issuer.config).await;
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tried = lock(&self.tried);
         match fetched {
             Ok(ring) => {
                 tried.succeeded = Some(now);
                 tried.why = None;
-                let had = std::mem::replace(
-                    &mut *self.ring.write().unwrap_or_else(PoisonError::into_inner),
-                    Arc::new(ring),
-                );
+                let had = std::mem::replace(&mut *write(&self.ring), Arc::new(ring));
                 if !had.is_within(&self.ring()) {
                     issuer.forget_tokens();
                 }
@@ -158,7 +156,7 @@ impl Keys {
 
     /// What the issuer says of itself, as it was last.
     pub(super) async fn document(&self, config: &Oidc) -> Result<Arc<Document>, String> {
-        let known = self.document.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = read(&self.document).clone();
         match known {
             Some(document) => Ok(document),
             None => self.discover(config).await,
@@ -172,7 +170,7 @@ impl Keys {
         let body = fetch::get(&at).await?;
         let document = Document::parse(&body, config).map_err(|why| format!("{at}: {why}"))?;
         let document = Arc::new(document);
-        *self.document.write().unwrap_or_else(PoisonError::into_inner) = Some(document.clone());
+        *write(&self.document) = Some(document.clone());
         Ok(document)
     }
 }

@@ -14,7 +14,7 @@ mod sign_in;
 mod token;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold_core::Timestamp;
@@ -34,6 +34,7 @@ use token::Token;
 use super::Principal;
 use super::policy::Oidc;
 use super::remembered::Term;
+use crate::sync::lock;
 
 /// Most questions to one issuer at once; further ones wait.
 const QUESTIONS_MAX: usize = 32;
@@ -168,7 +169,7 @@ impl Issuer {
 
     /// Logs that it does not answer as it should, but not for everybody who asks.
     fn complain(&self, why: &str, now: Timestamp) {
-        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut complained = lock(&self.complained);
         if complained.is_none_or(|at| now.since(at).as_millis() >= COMPLAIN_EVERY_MS) {
             *complained = Some(now);
             tracing::warn!(issuer = self.config.issuer, why, "an issuer does not answer");

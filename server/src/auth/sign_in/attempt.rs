@@ -4,7 +4,7 @@
 //! here.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
 use crate::auth::policy::hex;
+use crate::sync::lock;
 
 /// How long signing in may take.
 pub(crate) const LASTS_SECONDS: i64 = 600;
@@ -76,7 +77,7 @@ impl Attempts {
         if attempt.state != state || wall_ms >= attempt.ends_ms {
             return None;
         }
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = lock(&self.used);
         if used.len() >= USED_MAX {
             used.retain(|_, ends_ms| *ends_ms > wall_ms);
             let first = used.iter().min_by_key(|(_, ends_ms)| **ends_ms);

@@ -6,7 +6,7 @@ pub(crate) mod attempt;
 pub(crate) mod cookie;
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 
 use axum::http::HeaderMap;
 use sha2::{Digest as _, Sha256};
@@ -16,6 +16,7 @@ use super::gate::Authority;
 use super::issuer::Digest;
 use super::policy::{hex, unhex};
 use super::{Principal, Way};
+use crate::sync::{read, write};
 use attempt::Attempts;
 
 /// Most browsers one principal is signed in with. One more, and the first of them is signed out.
@@ -63,7 +64,7 @@ impl SignIns {
                 "a sign-in counts only over TLS, on this machine, or by a trusted proxy that says https",
             );
         }
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = read(&self.sessions);
         let session = sessions.get(&digest(secret)).filter(|session| {
             !session.shown.is_over(wall_ms) && authority.vouches(&session.by, wall_ms)
         });
@@ -75,7 +76,7 @@ impl SignIns {
     /// Is the session of this id still there?
     pub(super) fn is_there(&self, id: &str, authority: &Authority, wall_ms: i64) -> bool {
         let Some(digest) = unhex(id) else { return false };
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = read(&self.sessions);
         sessions.get(&digest).is_some_and(|session| {
             !session.shown.is_over(wall_ms) && authority.vouches(&session.by, wall_ms)
         })
@@ -91,7 +92,7 @@ impl SignIns {
             format!("console:{}", hex(&digest)).into(),
             Some(ends_ms),
         );
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = write(&self.sessions);
         sessions.retain(|_, session| !session.shown.is_over(wall_ms));
         let own = sessions.iter().filter(|(_, session)| session.by.name() == by.name());
         let first = own.clone().min_by_key(|(_, session)| session.began_ms).map(|(id, _)| *id);
@@ -111,7 +112,7 @@ impl SignIns {
     }
 
     pub(crate) fn end_of(&self, digest: &Digest) {
-        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(digest);
+        write(&self.sessions).remove(digest);
     }
 }
 
