@@ -13,6 +13,7 @@ mod history;
 mod lock;
 mod object;
 mod session;
+mod state;
 
 pub use admin::{
     AuthState, BackupTaken, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll,
@@ -33,3 +34,4 @@ pub use lock::{
     RevokedLease, Waiter,
 };
 pub use session::{KeptAlive, OpenSessionRequest, SessionOpened};
+pub use state::{StateVersion, StateVersions, StateWritten, TerraformState, TerraformStates};

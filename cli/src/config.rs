@@ -14,6 +14,7 @@ mod file;
 mod files;
 mod limits;
 mod redis;
+mod terraform;
 mod transport;
 mod values;
 mod webhook;
@@ -41,6 +42,7 @@ use file::Setting;
 use files::FilesArgs;
 use limits::LimitArgs;
 use redis::RedisArgs;
+use terraform::TerraformArgs;
 use transport::TransportArgs;
 pub(crate) use values::values;
 use webhook::WebhookArgs;
@@ -125,6 +127,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     redis: RedisArgs,
     #[command(flatten)]
+    terraform: TerraformArgs,
+    #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
@@ -203,6 +207,7 @@ impl Args {
         self.webhook.check()?;
         self.connections.check()?;
         self.files.check(&limits.limits())?;
+        self.terraform.check(&limits.limits())?;
         self.redis.check(limits.namespace_bytes_max, self.engine.pending_max)?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
@@ -216,6 +221,7 @@ impl Args {
             ("--lock-namespace", &self.lock_namespace),
             ("--claims-namespace", &self.claims_namespace),
             ("--files-namespace", &self.files.files_namespace),
+            ("--terraform-namespace", &self.terraform.terraform_namespace),
         ];
         match namespaces.into_iter().find(|(_, name)| !is_namespace(name)) {
             Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
@@ -300,6 +306,7 @@ impl Args {
                 free_space_min: self.files.free_space_min,
             },
             redis: self.redis.options(),
+            terraform: self.terraform.options(),
         }
     }
 }

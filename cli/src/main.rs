@@ -36,6 +36,7 @@ mod run;
 mod screen;
 mod serve;
 mod session;
+mod state;
 mod status;
 mod table;
 mod watch;
@@ -75,6 +76,7 @@ enum Command {
     History(history::HistoryArgs),
     Revoke(revoke::RevokeArgs),
     Session(session::SessionArgs),
+    State(state::StateArgs),
     Load(load::LoadArgs),
     Audit(audit::AuditArgs),
     Auth(auth::AuthArgs),
@@ -150,6 +152,7 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::History(args) => history::history(&args)?,
         Command::Revoke(args) => revoke::revoke(&args)?,
         Command::Session(args) => session::session(&args)?,
+        Command::State(args) => state::state(&args)?,
         Command::Load(args) => return load::load(args),
         Command::Audit(args) => audit::audit(&args)?,
         Command::Auth(args) => auth::auth(&args)?,

@@ -11,7 +11,7 @@ use leasehold_api::{
     CancelRequest, Cancelled, FenceCheck, FenceVerdict, History, KeptAlive, LockList, LockState,
     NotRenewed, NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released,
     ReleasedAll, RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked,
-    RevokedAll, SessionOpened,
+    RevokedAll, SessionOpened, StateVersions, StateWritten, TerraformStates,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -25,6 +25,9 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 /// A backup takes as long as the server's disk does.
 const BACKUP_MAX: Duration = Duration::from_secs(600);
+
+/// A state may be large.
+const STATE_MAX: Duration = Duration::from_secs(120);
 
 /// Which locks to list.
 #[derive(Clone, Debug, Default)]
@@ -215,6 +218,42 @@ impl Client {
         read(self.post("/v1/fence/check", &request).await?)
     }
 
+    /// The states of Terraform that the server keeps.
+    pub async fn terraform_states(&self) -> Result<TerraformStates, Error> {
+        self.get("/terraform").await
+    }
+
+    /// The versions of a state that are kept.
+    pub async fn terraform_versions(&self, state: &str) -> Result<StateVersions, Error> {
+        self.get(&format!("{}/versions", state_path(state)?)).await
+    }
+
+    /// A state, or an earlier version of it, byte for byte.
+    pub async fn terraform_state(
+        &self,
+        state: &str,
+        version: Option<u64>,
+    ) -> Result<Vec<u8>, Error> {
+        let path = match version {
+            None => state_path(state)?,
+            Some(version) => format!("{}/versions/{version}", state_path(state)?),
+        };
+        let call = self.inner.transport.call(Method::GET, &path, None::<&()>, STATE_MAX);
+        let (status, body) = call.await?;
+        if status.is_success() { Ok(body.into()) } else { Err(failure(status, &body)) }
+    }
+
+    /// Makes an earlier version the state again, under a lock that is taken for it.
+    pub async fn terraform_restore(
+        &self,
+        state: &str,
+        version: u64,
+    ) -> Result<StateWritten, Error> {
+        let path = format!("{}/versions/{version}/restore", state_path(state)?);
+        let call = self.inner.transport.call(Method::POST, &path, None::<&()>, STATE_MAX);
+        read(call.await?)
+    }
+
     /// Whether the server could make something durable right now.
     pub async fn ready(&self) -> Result<(), Error> {
         let call = self.inner.transport.call(Method::GET, "/readyz", None::<&()>, Duration::ZERO);
@@ -251,6 +290,13 @@ impl Client {
         }
         Ok(format!("{}/locks/{}{what}", self.namespace_path(), escape(lock)))
     }
+}
+
+fn state_path(state: &str) -> Result<String, Error> {
+    if state.is_empty() {
+        return Err(Error::Invalid("a state must have a name".into()));
+    }
+    Ok(format!("/terraform/{}", escape(state)))
 }
 
 /// `?a=b&c=d` of those that have a value.

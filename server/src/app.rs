@@ -18,8 +18,9 @@ use crate::audit::{Act, Audit};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::console;
+use crate::content;
 use crate::contract::{self, Health};
-use crate::dialect::files::{self, content};
+use crate::dialect::files;
 use crate::dialect::{self, Dialect};
 use crate::door;
 use crate::engine::{EngineHandle, Mailbox, Probe};
@@ -60,8 +61,8 @@ pub struct Parts {
     pub auth: Arc<Gate>,
     /// Where it is written who did what, if anywhere.
     pub(crate) audit: Option<Arc<Audit>>,
-    /// Where files are, if anywhere.
-    pub(crate) files: Option<files::Store>,
+    /// Where content is kept, if anywhere.
+    pub(crate) content: Option<content::Store>,
 }
 
 impl App {
@@ -88,7 +89,7 @@ impl App {
             history: None,
             auth: Gate::off(),
             audit: None,
-            files: None,
+            content: None,
         }))
     }
 
@@ -121,16 +122,16 @@ impl App {
         Self(Arc::new(Parts { history: Some(History::of(data)), ..Parts::clone(&self) }))
     }
 
-    /// Keeps files in `folder`, or in one that is gone at the end.
-    pub fn keep_files(self, folder: Option<&Path>) -> std::io::Result<Self> {
+    /// Keeps content in `folder`, or in one that is gone at the end.
+    pub fn keep_content(self, folder: Option<&Path>) -> std::io::Result<Self> {
         let files::Options { quota, free_space_min, .. } = self.dialect.files;
         let quota = content::Quota { bytes_max: quota, free_min: free_space_min };
         let local = match folder {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,
         };
-        let files = Some(files::Store::new(Arc::new(local)));
-        Ok(Self(Arc::new(Parts { files, ..Parts::clone(&self) })))
+        let content = Some(content::Store::new(Arc::new(local)));
+        Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 
     /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.
@@ -158,10 +159,11 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     // Naming one twice is naming it.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
     router = router.merge(contract::routes(&app, &dialects)).merge(console::routes());
+    let rest = dialects.contains(&Dialect::Files).then(|| files::rest(&app)).flatten();
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
-    let router = match files::rest(&app) {
+    let router = match rest {
         Some(rest) => router.fallback_service(rest),
         None => router.fallback(nothing_here),
     };
@@ -220,8 +222,8 @@ async fn metrics(State(app): State<App>) -> Response {
     if let Some(audit) = &app.audit {
         app.metrics.observe_audit(audit.counts());
     }
-    if let Some(files) = &app.files {
-        app.metrics.files_bytes.set(files.n_bytes() as i64);
+    if let Some(content) = &app.content {
+        app.metrics.files_bytes.set(content.n_bytes() as i64);
     }
     if let Some(backups) = &app.backups {
         app.metrics.observe_backup_age(backups.age());

@@ -6,6 +6,7 @@ pub mod auth;
 pub mod backup;
 pub mod clock;
 mod console;
+mod content;
 mod contract;
 pub mod dialect;
 pub mod door;

@@ -139,7 +139,8 @@ impl Server {
         let tls = certificate(&settings, &auth)?;
         let mut at = Listening::begin(&settings, &tls).await?;
         let http = settings.http;
-        let speaks_files = settings.dialects.contains(&Dialect::Files);
+        let keeps_content =
+            settings.dialects.iter().any(|on| matches!(on, Dialect::Files | Dialect::Terraform));
         let data = settings.data.clone();
         let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
         let backups = data.clone().zip(settings.backup).map(|(data, options)| {
@@ -165,7 +166,7 @@ impl Server {
         .with_auth(auth.clone())
         .with_audit(audit.clone())
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
-        let app = with_data(app, data.as_deref(), speaks_files.then_some(files.as_deref()))?;
+        let app = with_data(app, data.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
             let (app, mailbox) = app.for_thread();
@@ -318,7 +319,7 @@ fn with_data(app: App, data: Option<&Path>, files: Option<Option<&Path>>) -> Res
     };
     // The store has made sure that nobody else uses the folder.
     match files {
-        Some(folder) => app.keep_files(folder).map_err(Error::Files),
+        Some(folder) => app.keep_content(folder).map_err(Error::Files),
         None => Ok(app),
     }
 }

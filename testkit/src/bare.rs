@@ -33,7 +33,7 @@ impl Bare {
             Engine::start(settings.engine, store, clock, metrics.clone()).expect("a start");
         let (http, retry) = (settings.http, settings.retry);
         let app = App::new(engine, metrics, http, retry, settings.dialect, limits);
-        let app = app.keep_files(None).expect("a folder");
+        let app = app.keep_content(None).expect("a folder");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Self { runtime: runtime.expect("a runtime"), door: Door::new(app, dialect::ALL) }
     }

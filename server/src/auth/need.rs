@@ -10,7 +10,7 @@ use leasehold_core::{
 use super::gate::ReadAuth;
 use super::{Caller, Denied, Right};
 use crate::backup::TakeBackup;
-use crate::dialect::files::{ToRead, ToWrite};
+use crate::content::{ToRead, ToWrite};
 use crate::engine::{
     Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe, ReadLease,
     ReadLeases, ReadLock, ReadMaintenance, ReadSession, Take, WaitFor, WaitForAll, WatchLease,

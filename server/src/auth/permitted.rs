@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_core::Asker;
 
-use crate::dialect::files::{ToRead, ToWrite};
+use crate::content::{ToRead, ToWrite};
 
 /// Something its caller may ask for. Only [`super::Caller`] makes one.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ fn app() -> (Engine, App) {
         Engine::start(options, store, clock, metrics.clone()).expect("an engine");
     let (http, retry) = (http::Options::default(), RetryHint::default());
     let app = App::new(handle, metrics, http, retry, dialect::Options::default(), limits);
-    let app = app.keep_files(None).expect("a folder");
+    let app = app.keep_content(None).expect("a folder");
     (engine, app)
 }
 

@@ -12,11 +12,12 @@ mod listener;
 mod metadata;
 pub mod native;
 mod owner;
-mod path;
+pub(crate) mod path;
 mod query;
 pub mod redis;
 mod rejection;
 pub mod sticky;
+pub mod terraform;
 #[cfg(test)]
 mod toy;
 
@@ -116,6 +117,8 @@ dialects! {
     Files: files, "files", 4;
     /// Lock clients of Redis.
     Redis: redis, "redis", 5;
+    /// The http backend of Terraform.
+    Terraform: terraform, "terraform", 6;
     /// Shows that a folder and a line are all a dialect takes.
     #[cfg(test)]
     Toy: toy, "toy", 255;
@@ -156,7 +159,6 @@ pub(crate) fn is_reserved(word: &str) -> bool {
         "console",
         "openapi.json",
         "docs",
-        "terraform",
         "lfs",
         "dav",
     ];

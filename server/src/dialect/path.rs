@@ -26,7 +26,7 @@ fn wrong(parser_says: &str) -> String {
 }
 
 /// A path percent-decoded, once; `None` if it is not percent-encoded UTF-8.
-pub(super) fn decode(path: &str) -> Option<String> {
+pub(crate) fn decode(path: &str) -> Option<String> {
     let decoded = percent_decode_str(path).decode_utf8().ok().filter(|_| is_encoded(path))?;
     Some(decoded.into_owned())
 }

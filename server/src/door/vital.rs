@@ -17,7 +17,12 @@ pub(super) fn is_vital(method: &Method, uri: &Uri) -> bool {
             matches!(last, "renew" | "release" | "keepalive")
         }
         "POST" => is_of_held_file(uri),
-        "DELETE" => path.starts_with("/v1/sessions/") || matches!(path, "/lock" | "/auth/session"),
+        "DELETE" => {
+            path.starts_with("/v1/sessions/")
+                || path.starts_with("/terraform/")
+                || matches!(path, "/lock" | "/auth/session")
+        }
+        "UNLOCK" => true,
         "PATCH" | "PUT" => path.starts_with("/v1/claims/"),
         _ => false,
     }
@@ -55,6 +60,8 @@ mod tests {
             "GET /a/b?lock=release",
             "POST /a/b?lock=refresh",
             "DELETE /auth/session",
+            "UNLOCK /terraform/prod",
+            "DELETE /terraform/prod/lock",
         ] {
             assert!(is_vital(line), "{line}");
         }
@@ -72,6 +79,8 @@ mod tests {
             "POST /a/release",
             "GET /a?lock=acquire",
             "GET /v1/events",
+            "LOCK /terraform/prod",
+            "POST /terraform/prod",
             "BREW /lock",
         ] {
             assert!(!is_vital(line), "{line}");

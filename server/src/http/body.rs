@@ -134,7 +134,7 @@ where
     if rest.is_empty() { Ok(first) } else { Ok([&first[..], &rest].concat().into()) }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadBody> {
     // Serde would take an array for an object whose members are in order.
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let is_object = first.is_none_or(|first| *first == b'{');

@@ -13,14 +13,14 @@ key-files = ["keys.toml"]
 name = "red"
 who = ["key:red"]
 may = ["acquire", "revoke", "files-write"]
-namespaces = ["default", "red", "files"]
+namespaces = ["default", "red", "files", "terraform"]
 locks = ["red*", "/red/*"]
 
 [[rule]]
 name = "blue"
 who = ["key:blue"]
 may = ["acquire", "revoke", "files-write"]
-namespaces = ["default", "blue", "files"]
+namespaces = ["default", "blue", "files", "terraform"]
 locks = ["blue*", "/blue/*"]
 
 [[rule]]

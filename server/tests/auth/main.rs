@@ -64,19 +64,19 @@ namespaces = ["default", "t"]
 name = "revokers"
 who = ["key:revoker"]
 may = ["revoke"]
-namespaces = ["default", "t", "files"]
+namespaces = ["default", "t", "files", "terraform"]
 
 [[rule]]
 name = "file readers"
 who = ["key:file-reader"]
 may = ["files-read"]
-namespaces = ["files"]
+namespaces = ["files", "terraform"]
 
 [[rule]]
 name = "file writers"
 who = ["key:file-writer", "key:other"]
 may = ["files-write"]
-namespaces = ["files"]
+namespaces = ["files", "terraform"]
 
 [[rule]]
 name = "admins"

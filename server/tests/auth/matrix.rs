@@ -31,7 +31,7 @@ type Line = (&'static str, Need, Value);
 
 /// Each route with what it needs and a body that makes sense.
 fn table() -> Vec<Line> {
-    [few(), of_locks(), of_claims_and_files()].concat()
+    [few(), of_locks(), of_claims_and_files(), of_terraform()].concat()
 }
 
 fn acquire() -> Value {
@@ -146,6 +146,22 @@ fn of_claims_and_files() -> Vec<Line> {
     table
 }
 
+fn of_terraform() -> Vec<Line> {
+    let info = || json!({"ID": "i", "Who": "me"});
+    vec![
+        ("get /terraform", FilesRead, Value::Null),
+        ("get /terraform/{state}", FilesRead, Value::Null),
+        ("post /terraform/{state}", FilesWrite, json!({"serial": 1})),
+        ("put /terraform/{state}", FilesWrite, json!({"serial": 1})),
+        ("post /terraform/{state}/lock", FilesWrite, info()),
+        ("put /terraform/{state}/lock", FilesWrite, info()),
+        ("delete /terraform/{state}/lock", Own, info()),
+        ("get /terraform/{state}/versions", FilesRead, Value::Null),
+        ("get /terraform/{state}/versions/{version}", FilesRead, Value::Null),
+        ("post /terraform/{state}/versions/{version}/restore", FilesWrite, Value::Null),
+    ]
+}
+
 const LEASE: &str = "1-00000000000000000000000000000000";
 
 /// What each principal may, beside itself.
@@ -168,7 +184,9 @@ fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
         .replace("{number}", "7")
         .replace("{id}", "999")
         .replace("{lease}", LEASE)
-        .replace("{path}", "missing.txt");
+        .replace("{path}", "missing.txt")
+        .replace("{state}", "x")
+        .replace("{version}", "1");
     match path.as_str() {
         "/lock" if method != "get" => ("/lock?client=c".into(), None),
         "/locks/x" => ("/locks/x?tenant_id=t".into(), None),

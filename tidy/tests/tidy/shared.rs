@@ -1,23 +1,16 @@
 //! What the handlers of a dialect share is made once, with the server.
 //!
 //! A router is made for every worker and for every mount: whatever is made there is not shared. So the folders of the
-//! dialects have nothing that could be shared by mistake, except in the files named here, which `App` makes once.
+//! dialects have nothing that could be shared by mistake. What they share is elsewhere, and `App` makes it once.
 
 use crate::tree::Tree;
 use crate::{check, planted};
 
 const FOLDER: &str = "server/src/dialect/";
-/// Made once, as part of `files::Store`.
-const ALLOWED: [&str; 3] = [
-    "server/src/dialect/files/turn.rs",
-    "server/src/dialect/files/content/local.rs",
-    "server/src/dialect/files/content/room.rs",
-];
 const KINDS: [&str; 4] = ["Mutex<", "RwLock<", "Atomic", "OnceLock<"];
 
 fn shared_state(tree: &Tree) -> Vec<String> {
-    let sources =
-        tree.rust().filter(|(path, _)| path.starts_with(FOLDER) && !ALLOWED.contains(path));
+    let sources = tree.rust().filter(|(path, _)| path.starts_with(FOLDER));
     sources
         .flat_map(|(path, text)| {
             let lines = text.lines().enumerate();
@@ -38,7 +31,7 @@ fn a_mutex_in_a_dialect_is_found() {
         shared_state,
         &[
             ("server/src/dialect/new/mod.rs", "struct New {\n    turns: Arc<Mutex<()>>,\n}\n"),
-            ("server/src/dialect/files/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
+            ("server/src/content/turn.rs", "struct Turns(Arc<[Arc<Mutex<()>>]>);\n"),
             ("server/src/engine/mod.rs", "struct Shared(Mutex<()>);\n"),
         ],
     );

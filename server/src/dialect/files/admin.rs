@@ -7,10 +7,10 @@ use leasehold_core::{LeaseView, LockKey, LockView, Revoke, Target};
 use serde::Deserialize;
 
 use super::error::Refusal;
-use super::path::FilePath;
 use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
 use crate::auth::{Caller, Right, View};
+use crate::content::FilePath;
 use crate::dialect::cursor;
 use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;

@@ -7,7 +7,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue};
 
-use super::content::Facts;
+use crate::content::Facts;
 
 /// What a condition makes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

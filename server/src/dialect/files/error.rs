@@ -7,10 +7,9 @@ use leasehold_core::{Exceeded, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::content;
-use super::path::NoPath;
 use super::wire::Locked;
 use crate::auth::Denied;
+use crate::content::{self, NoPath, Unreceived};
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;
@@ -165,25 +164,35 @@ impl From<engine::Error> for Refusal {
 
 impl From<content::Error> for Refusal {
     fn from(error: content::Error) -> Self {
+        let message = error.to_string();
         match error {
             content::Error::Missing => Self::missing(),
-            content::Error::IsFolder => Self::conflict("there is a folder of this name"),
-            content::Error::NotFolder => Self::conflict("a part of the path is not a folder"),
-            content::Error::NotEmpty => Self::conflict("the folder is not empty"),
-            content::Error::Full => Self::no_room("the disk is full; nothing was changed".into()),
-            content::Error::OverQuota { used, allowed } => Self::no_room(format!(
-                "all files together may take {allowed} bytes (files-quota) and take {used}; nothing was changed. \
-                 Delete some, or raise the setting"
-            )),
-            content::Error::DiskLow { free, min } => Self::no_room(format!(
-                "the disk has {free} bytes left, and files leave at least {min} of it free (free-space-min); nothing \
-                 was changed. Make room on the disk"
-            )),
+            content::Error::IsFolder | content::Error::NotFolder | content::Error::NotEmpty => {
+                Self::conflict(&message)
+            }
+            content::Error::Full
+            | content::Error::OverQuota { .. }
+            | content::Error::DiskLow { .. } => Self::no_room(message),
             content::Error::Broken(error) => {
                 tracing::error!(%error, "a file could not be used");
                 let message = "the file could not be read or written";
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Storage failed", message)
             }
+            content::Error::Unknown => engine::Error::Unknown.into(),
+        }
+    }
+}
+
+impl From<Unreceived> for Refusal {
+    fn from(why: Unreceived) -> Self {
+        match why {
+            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
+            Unreceived::Late => {
+                let message = "the body stopped coming; nothing was changed";
+                Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
+            }
+            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
+            Unreceived::Content(error) => error.into(),
         }
     }
 }

@@ -4,13 +4,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::Files;
-use super::content::Entry;
 use super::error::Refusal;
-use super::path::FilePath;
-use super::permit::{ToRead, ToWrite};
 use super::session::Session;
 use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
 use crate::auth::Permitted;
+use crate::content::{Entry, FilePath, ToRead, ToWrite};
 
 /// Most on one page, and the default.
 const PAGE_MAX: usize = 1000;
@@ -77,7 +75,7 @@ fn shown(folder: &FilePath, entry: Entry) -> EntryShown {
 
 pub(super) async fn make(files: &Files, session: &Session, folder: FilePath) -> Answer {
     session.look(files).await?;
-    let asked = session.caller.permit(ToWrite::new(files, folder.clone()))?;
+    let asked = session.caller.permit(ToWrite::new(&files.app, folder.clone()))?;
     let created = files.blocking(move |content| content.make_folder(&asked)).await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(wire::answer(status, FolderMade { path: folder.as_str(), created }))

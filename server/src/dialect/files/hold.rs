@@ -7,12 +7,11 @@ use leasehold_core::{
 
 use super::Files;
 use super::error::Refusal;
-use super::path::FilePath;
-use super::permit::ToWrite;
 use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
 use crate::auth::{Caller, Permitted, Right};
+use crate::content::{FilePath, ToWrite};
 use crate::dialect::{Dialect, owner};
 use crate::engine::{Granted, ReadLock, Take};
 

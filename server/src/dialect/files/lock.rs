@@ -7,10 +7,9 @@ use leasehold_core::{Extend, Proof, Rejection, Release, Renew};
 use super::Files;
 use super::error::Refusal;
 use super::hold::{self, holder};
-use super::path::FilePath;
-use super::permit::ToRead;
 use super::session::Session;
 use super::wire::{self, Acquired, Done, LockShown, Status};
+use crate::content::{FilePath, ToRead};
 use crate::dialect::Dialect;
 use crate::door;
 use crate::engine::Granted;
@@ -47,7 +46,7 @@ pub(super) async fn operate(
     // Even of what cannot be locked, only those are told who may ask.
     session.look(files).await?;
     // Whoever may not look can still give back what they have.
-    let looked = session.caller.permit(ToRead::new(files, path.clone()));
+    let looked = session.caller.permit(ToRead::new(&files.app, path.clone()));
     if operation == Operation::Status || operation == Operation::Acquire {
         looked.as_ref().map_err(Clone::clone)?;
     }

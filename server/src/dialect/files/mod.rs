@@ -5,18 +5,14 @@
 
 mod admin;
 mod condition;
-pub(crate) mod content;
 pub(super) mod contract;
 mod error;
 mod folder;
 mod hold;
 mod lock;
-mod path;
-mod permit;
 mod range;
 mod read;
 mod session;
-mod turn;
 mod upload;
 mod wire;
 mod write;
@@ -35,15 +31,12 @@ use tokio::sync::OwnedMutexGuard;
 use super::Listener;
 use crate::app::{self, App};
 use crate::auth::{Caller, Denied, Permitted};
+use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
 use crate::door::{self, Arrival};
 use crate::engine;
-use content::{Content, Found};
 use error::Refusal;
 use lock::Operation;
-use path::{FilePath, NoPath};
-pub(crate) use permit::{ToRead, ToWrite};
 use session::Session;
-use turn::Turns;
 
 /// What a file's path can be asked with.
 const METHODS: &str = "GET,HEAD,PUT,DELETE,POST";
@@ -103,36 +96,16 @@ pub(crate) fn rest(app: &App) -> Option<MethodRouter> {
     Files::of(app).map(|files| any(serve).with_state(files))
 }
 
-/// What all workers and all paths that lead to a file share. Made once, with the server.
-#[derive(Clone)]
-pub(crate) struct Store {
-    content: Arc<dyn Content>,
-    turns: Turns,
-}
-
-impl Store {
-    pub(crate) fn new(content: Arc<dyn Content>) -> Self {
-        Self { content, turns: Turns::default() }
-    }
-
-    /// How many bytes all files have together.
-    pub(crate) fn n_bytes(&self) -> u64 {
-        self.content.n_bytes()
-    }
-}
-
 /// What the handlers of this dialect use.
 #[derive(Clone)]
 pub(super) struct Files {
     app: App,
-    content: Arc<dyn Content>,
-    turns: Turns,
+    store: Store,
 }
 
 impl Files {
     fn of(app: &App) -> Option<Self> {
-        let Store { content, turns } = app.files.clone()?;
-        Some(Self { app: app.clone(), content, turns })
+        Some(Self { app: app.clone(), store: app.content.clone()? })
     }
 
     /// Runs what blocks where that is allowed.
@@ -140,11 +113,7 @@ impl Files {
         &self,
         work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let content = self.content.clone();
-        match tokio::task::spawn_blocking(move || work(&*content)).await {
-            Ok(done) => Ok(done?),
-            Err(_) => Err(engine::Error::Unknown.into()),
-        }
+        Ok(self.store.blocking(work).await?)
     }
 
     async fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Refusal> {
@@ -159,7 +128,7 @@ impl Files {
 
     /// Waits until nobody else publishes at this path, and lets nobody until dropped.
     async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
-        self.turns.take(path).await
+        self.store.turn(path).await
     }
 }
 
@@ -239,7 +208,7 @@ async fn read(
         None => return Err(Refusal::no_session()),
     };
     let limit = folder::page(params.limit.as_deref())?;
-    let path = caller.permit(ToRead::new(files, path))?;
+    let path = caller.permit(ToRead::new(&files.app, path))?;
     let found = files.find(&path).await?;
     if !matches!(found, Some(Found::Folder)) {
         path.check_file()?;

@@ -1,22 +1,13 @@
 //! Reading files: whole or a part, or not at all if the reader has them already.
 
-use std::io::SeekFrom;
-
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
 use super::condition::{self, Precondition};
-use super::content::{Facts, Readable};
 use super::error::Refusal;
 use super::range::{self, Part};
-
-/// Read at once.
-const PIECE_BYTES: usize = 256 * 1024;
-/// Pieces read ahead of a slow reader.
-const PIECES_AHEAD: usize = 1;
+use crate::content::{Facts, Readable, stream};
 
 /// A file as an answer.
 pub(super) fn answer(
@@ -73,34 +64,4 @@ fn beyond(facts: &Facts) -> Response {
     let message = format!("the file has {} bytes", facts.size);
     let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "No such range", message);
     ([(header::CONTENT_RANGE, format!("bytes */{}", facts.size))], refusal).into_response()
-}
-
-/// Sends a part of a file, reading only a little ahead. A reader that goes away ends it.
-fn stream(mut content: Box<dyn Readable>, first: u64, length: u64) -> Body {
-    let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
-    tokio::spawn(async move {
-        let (mut at, end) = (first, first + length);
-        while at < end {
-            let n = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
-            let reading = tokio::task::spawn_blocking(move || {
-                let piece = read(&mut *content, at, n);
-                (content, piece)
-            });
-            let Ok((back, piece)) = reading.await else { return };
-            content = back;
-            at += n as u64;
-            let is_broken = piece.is_err();
-            if sender.send(piece).await.is_err() || is_broken {
-                return;
-            }
-        }
-    });
-    Body::from_stream(ReceiverStream::new(receiver))
-}
-
-fn read(content: &mut dyn Readable, at: u64, n: usize) -> std::io::Result<Bytes> {
-    let mut piece = vec![0; n];
-    content.seek(SeekFrom::Start(at))?;
-    content.read_exact(&mut piece)?;
-    Ok(piece.into())
 }

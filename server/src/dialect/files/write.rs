@@ -5,16 +5,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::condition::{self, Precondition};
-use super::content::{self, Content, Found};
 use super::error::Refusal;
 use super::hold::Hold;
-use super::path::FilePath;
-use super::permit::ToWrite;
 use super::session::Session;
-use super::upload::{self, Upload};
+use super::upload;
 use super::wire::{self, Written};
 use super::{Files, to_completion};
 use crate::auth::Permitted;
+use crate::content::{self, Content, FilePath, Found, ToWrite, Upload};
 
 type Answer = Result<Response, Refusal>;
 
@@ -31,7 +29,7 @@ pub(super) async fn put(
     if headers.contains_key(header::CONTENT_RANGE) {
         return Err(Refusal::invalid("Content-Range is not supported: send the whole file"));
     }
-    let path = session.caller.permit(ToWrite::new(files, path))?;
+    let path = session.caller.permit(ToWrite::new(&files.app, path))?;
     let kind = upload::kind(&headers)?;
     upload::check_size(files, body.size_hint().lower()).await?;
     let hold = Hold::take(files, session, &path).await?;
@@ -53,7 +51,8 @@ async fn receive(
 ) -> Result<Upload, Refusal> {
     // Whoever would be refused anyway is spared the upload.
     check(files, path, headers).await?;
-    upload::receive(files, body, kind).await
+    let (bytes_max, patience) = (files.app.dialect.files.bytes_max, files.app.http.body_timeout);
+    Ok(content::receive(&files.store, body, kind, bytes_max, patience).await?)
 }
 
 /// The content becomes the file's and the lock is given back; or neither.
@@ -100,7 +99,7 @@ pub(super) async fn delete(
     headers: HeaderMap,
 ) -> Answer {
     session.look(files).await?;
-    let path = session.caller.permit(ToWrite::new(files, path))?;
+    let path = session.caller.permit(ToWrite::new(&files.app, path))?;
     if files.is_folder(&path.to_read()).await? {
         files.blocking(move |content| content.remove(&path)).await?;
         return Ok(removed());

@@ -15,18 +15,18 @@ use crate::http::body::BadBody;
 
 /// An error answer of this dialect.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(in crate::dialect) struct Refusal {
     status: StatusCode,
     failure: Failure,
 }
 
 impl Refusal {
-    pub(super) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
+    pub(in crate::dialect) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
         Self { status, failure: Failure::new(code, why) }
     }
 
     /// The request makes no sense.
-    pub(super) fn invalid(why: impl Into<String>) -> Self {
+    pub(in crate::dialect) fn invalid(why: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, Code::InvalidRequest, why)
     }
 

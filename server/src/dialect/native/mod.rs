@@ -28,6 +28,7 @@ use super::Listener;
 use crate::app::App;
 use crate::auth::Denied;
 pub(crate) use direct::{Direct, Verb};
+pub(in crate::dialect) use error::Refusal;
 pub(crate) use event::note;
 
 /// The first words of its paths.

@@ -110,6 +110,16 @@ pub(super) const OTHERS: &[(&str, &str)] = &[
     ("GET /v1/admin/maintenance", ""),
     ("PUT /v1/admin/maintenance", r#"{"on":true}"#),
     ("DELETE /v1/admin/sessions/N", ""),
+    ("GET /terraform", ""),
+    ("GET /terraform/W-tN", ""),
+    ("POST /terraform/W-tN", r#"{"serial":1}"#),
+    ("PUT /terraform/W-tN?ID=W-i", r#"{"serial":2}"#),
+    ("POST /terraform/W-tN/lock", r#"{"ID":"W-i"}"#),
+    ("PUT /terraform/W-tN/lock", r#"{"ID":"W-i"}"#),
+    ("DELETE /terraform/W-tN/lock", r#"{"ID":"W-i"}"#),
+    ("GET /terraform/W-tN/versions", ""),
+    ("GET /terraform/W-tN/versions/1", ""),
+    ("POST /terraform/W-tN/versions/1/restore", ""),
 ];
 
 impl Step {

@@ -1,11 +1,12 @@
 //! Paths at which somebody may look or change something. The store takes no others.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
 use leasehold_core::LockKey;
 
-use super::Files;
 use super::path::FilePath;
+use crate::app::App;
 use crate::auth::{Caller, Denied, Right, View};
 
 /// A path whose file or folder is to be looked at.
@@ -14,8 +15,20 @@ pub(crate) struct ToRead {
     path: FilePath,
     lock: LockKey,
     view: View,
+    place: Place,
     /// What a reader is told who may look into the folder, if it is one, but not at the file, if it is one.
     only_folder: Option<Denied>,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// A file, whose lock has the name of its path.
+    File,
+    /// Something of a dialect's own, with a lock of its own.
+    Own,
+    /// A folder of such things. Who may see which is looked at by the dialect.
+    OwnFolder,
 }
 
 /// A path at which something is to be changed.
@@ -23,14 +36,32 @@ pub(crate) struct ToRead {
 pub(crate) struct ToWrite(ToRead);
 
 impl ToRead {
-    pub(super) fn new(files: &Files, path: FilePath) -> Self {
-        let namespace = files.app.dialect.files.namespace.clone();
+    pub(crate) fn new(app: &App, path: FilePath) -> Self {
+        let namespace = app.dialect.files.namespace.clone();
         let lock = LockKey::new(namespace, path.as_str());
-        Self { path, lock, view: View::default(), only_folder: None }
+        Self { path, lock, view: View::default(), place: Place::File, only_folder: None }
+    }
+
+    /// Something of a dialect's own that is governed by this lock.
+    pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
+        Self { path, lock, view: View::default(), place: Place::Own, only_folder: None }
+    }
+
+    /// A folder of a dialect's own, for those who may see anything in the namespace.
+    pub(crate) fn own_folder(path: FilePath, namespace: Arc<str>) -> Self {
+        let lock = LockKey::new(namespace, "");
+        Self { path, lock, view: View::default(), place: Place::OwnFolder, only_folder: None }
     }
 
     /// Whoever may see something in a folder may see the way to it.
     pub(crate) fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {
+        match self.place {
+            Place::File => {}
+            Place::Own => return caller.check(Right::FilesRead, &self.lock),
+            Place::OwnFolder => {
+                return caller.check_somewhere(Right::FilesRead, Some(&self.lock.namespace));
+            }
+        }
         self.view = view;
         let Err(denied) = caller.check(Right::FilesRead, &self.lock) else { return Ok(()) };
         let folder = format!("{}/", self.path.as_str().trim_end_matches('/'));
@@ -42,12 +73,15 @@ impl ToRead {
     }
 
     /// To be asked of everything that is not a folder, also of what is not there.
-    pub(super) fn check_file(&self) -> Result<(), Denied> {
+    pub(crate) fn check_file(&self) -> Result<(), Denied> {
         self.only_folder.clone().map_or(Ok(()), Err)
     }
 
     /// May its reader see this name in the folder?
-    pub(super) fn shows(&self, name: &str, is_folder: bool) -> bool {
+    pub(crate) fn shows(&self, name: &str, is_folder: bool) -> bool {
+        if self.place != Place::File {
+            return true;
+        }
         let path = format!("{}/{name}", self.path.as_str().trim_end_matches('/'));
         if is_folder && self.view.reaches_into(&self.lock.namespace, &format!("{path}/")) {
             return true;
@@ -55,14 +89,19 @@ impl ToRead {
         self.view.shows(&LockKey { namespace: self.lock.namespace.clone(), name: path.into() })
     }
 
-    pub(super) fn into_path(self) -> FilePath {
+    pub(crate) fn into_path(self) -> FilePath {
         self.path
     }
 }
 
 impl ToWrite {
-    pub(super) fn new(files: &Files, path: FilePath) -> Self {
-        Self(ToRead::new(files, path))
+    pub(crate) fn new(app: &App, path: FilePath) -> Self {
+        Self(ToRead::new(app, path))
+    }
+
+    /// Something of a dialect's own that is governed by this lock.
+    pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
+        Self(ToRead::own(path, lock))
     }
 
     pub(crate) fn govern_by(&mut self, caller: &Caller, view: View) -> Result<(), Denied> {

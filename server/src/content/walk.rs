@@ -10,7 +10,7 @@ use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::Error;
-use crate::dialect::files::path::FilePath;
+use super::path::FilePath;
 
 /// Opens the folder named `name` in `folder`.
 pub(super) fn enter(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {

@@ -1,19 +1,67 @@
-//! What is in the files: a small trait, so that another kind of storage is another implementation.
+//! Where dialects keep content: files, and the states of Terraform. One place for all of it, with one quota, and the rest of
+//! the disk left free; what is published is there at once and durably. A small trait, so that another kind of storage is
+//! another implementation.
 //!
-//! Everything here blocks and is called where that is allowed; a remote storage can wait for its network there.
+//! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network there.
 //! Who may write when is not decided here: the lock is taken before anything is published.
 
 mod local;
+mod path;
+mod permit;
 mod room;
+mod stream;
+mod turn;
+mod upload;
 mod walk;
 
+use std::fmt;
 use std::io::{self, Read, Seek};
+use std::sync::Arc;
+
+use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use local::Local;
+pub(crate) use path::{FilePath, NoPath};
+pub(crate) use permit::{ToRead, ToWrite};
 pub(crate) use room::Quota;
+pub(crate) use stream::stream;
+pub(crate) use upload::{Unreceived, Upload, receive};
 
-use super::permit::{ToRead, ToWrite};
 use crate::auth::Permitted;
+use turn::Turns;
+
+/// What all workers and all paths that lead to some content share. Made once, with the server.
+#[derive(Clone)]
+pub(crate) struct Store {
+    content: Arc<dyn Content>,
+    turns: Turns,
+}
+
+impl Store {
+    pub(crate) fn new(content: Arc<dyn Content>) -> Self {
+        Self { content, turns: Turns::default() }
+    }
+
+    /// How many bytes there are together.
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.content.n_bytes()
+    }
+
+    /// Runs what blocks where that is allowed.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Content) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let content = self.content.clone();
+        let done = tokio::task::spawn_blocking(move || work(&*content));
+        done.await.unwrap_or(Err(Error::Unknown))
+    }
+
+    /// Waits until nobody else publishes at this path, and lets nobody until dropped.
+    pub(crate) async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
+        self.turns.take(path).await
+    }
+}
 
 /// A place for files.
 pub(crate) trait Content: Send + Sync {
@@ -131,4 +179,30 @@ pub(crate) enum Error {
     },
     /// Something else went wrong.
     Broken(io::Error),
+    /// It is not known what was done.
+    Unknown,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Missing => f.write_str("there is no such file or folder"),
+            Error::IsFolder => f.write_str("there is a folder of this name"),
+            Error::NotFolder => f.write_str("a part of the path is not a folder"),
+            Error::NotEmpty => f.write_str("the folder is not empty"),
+            Error::Full => f.write_str("the disk is full; nothing was changed"),
+            Error::OverQuota { used, allowed } => write!(
+                f,
+                "all files together may take {allowed} bytes (files-quota) and take {used}; nothing was changed. \
+                 Delete some, or raise the setting"
+            ),
+            Error::DiskLow { free, min } => write!(
+                f,
+                "the disk has {free} bytes left, and files leave at least {min} of it free (free-space-min); nothing \
+                 was changed. Make room on the disk"
+            ),
+            Error::Broken(error) => error.fmt(f),
+            Error::Unknown => f.write_str("it is not known whether something was changed"),
+        }
+    }
 }

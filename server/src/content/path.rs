@@ -26,7 +26,7 @@ pub(crate) struct FilePath {
 
 /// Why a request names no file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum NoPath {
+pub(crate) enum NoPath {
     /// The path belongs to another part of the server.
     Reserved,
     /// The path makes no sense.
@@ -35,7 +35,7 @@ pub(super) enum NoPath {
 
 impl FilePath {
     /// The path a request is about: below `/files`, or at the root where nothing else is.
-    pub(super) fn of(uri: &Uri) -> Result<Self, NoPath> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, NoPath> {
         let raw = uri.path();
         if let Some(raw) = raw.strip_prefix("/files/") {
             return Self::parse(&format!("/{raw}"));
@@ -48,23 +48,30 @@ impl FilePath {
     }
 
     /// A path as it comes, percent-encoded.
-    pub(super) fn parse(raw: &str) -> Result<Self, NoPath> {
+    pub(crate) fn parse(raw: &str) -> Result<Self, NoPath> {
         let text = decode(raw).ok_or(NoPath::Bad("the path is not percent-encoded UTF-8"))?;
         check(&text).map_err(NoPath::Bad)?;
         Ok(Self { text })
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    /// A path in the server's own folder, which no request can name.
+    pub(crate) fn own<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut text = format!("/{OWN_FOLDER}");
+        names.into_iter().for_each(|name| text.extend(["/", name]));
+        Self { text }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
     /// Does it say of itself that it is a folder?
-    pub(super) fn is_folder(&self) -> bool {
+    pub(crate) fn is_folder(&self) -> bool {
         self.text.ends_with('/')
     }
 
     /// The same path as a folder's.
-    pub(super) fn into_folder(mut self) -> Self {
+    pub(crate) fn into_folder(mut self) -> Self {
         if !self.is_folder() {
             self.text.push('/');
         }
@@ -72,12 +79,12 @@ impl FilePath {
     }
 
     /// The names on the way, outermost first.
-    pub(super) fn segments(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &str> {
         self.text.split('/').filter(|segment| !segment.is_empty())
     }
 
     /// Where it can be asked for.
-    pub(super) fn location(&self) -> String {
+    pub(crate) fn location(&self) -> String {
         let mut location = String::from(if is_reserved(&self.text) { "/files" } else { "" });
         for byte in self.text.bytes() {
             match byte {
@@ -93,7 +100,7 @@ impl FilePath {
     }
 
     /// The lock of the file of this path. A path too long for a lock's name goes by its beginning and a hash.
-    pub(super) fn lock(&self, app: &App) -> LockKey {
+    pub(crate) fn lock(&self, app: &App) -> LockKey {
         let namespace = app.dialect.files.namespace.clone();
         let bytes_max = app.limits.name_bytes_max;
         if self.text.len() <= bytes_max {

@@ -16,11 +16,11 @@ use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags, XattrFlag
 use rustix::io::Errno;
 use tempfile::TempDir;
 
+use super::path::{FilePath, OWN_FOLDER};
+use super::permit::{ToRead, ToWrite};
 use super::room::{Room, Space, Taken};
 use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, walk};
 use crate::auth::Permitted;
-use crate::dialect::files::path::{FilePath, OWN_FOLDER};
-use crate::dialect::files::permit::{ToRead, ToWrite};
 
 /// How often publishing begins anew if somebody removes the folders it just made.
 const PUBLISH_TRIES: usize = 3;

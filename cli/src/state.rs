@@ -1,0 +1,147 @@
+//! `leasehold state`: the states of Terraform that a server keeps, and the versions they had.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use leasehold::Error;
+use leasehold::api::{StateVersion, TerraformState};
+
+use crate::ask::ask;
+use crate::connection::ServerArgs;
+use crate::duration::glance;
+use crate::exit::{CONFLICT, Failure, SYSTEM};
+use crate::output::{OutputArgs, plain, print, print_json};
+use crate::screen::Screen;
+use crate::table::Table;
+
+const EXAMPLES: &str = "\
+Examples:
+  leasehold state ls
+  leasehold state ls prod
+  leasehold state get prod --version 7 >old.tfstate
+  leasehold state rollback prod 7
+
+A rollback is a new version with the content of an old one; it is refused while the state is locked.
+
+Exit status: 0; 1 the state is locked; 76 there is no such state or version; 68 the server cannot be reached.";
+
+/// Look at the states of Terraform and their versions, and go back to one.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct StateArgs {
+    #[command(subcommand)]
+    command: StateCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum StateCommand {
+    /// List all states, or the versions of one.
+    Ls {
+        /// The state whose versions to list.
+        state: Option<String>,
+        #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Print a state.
+    Get {
+        /// The name of the state.
+        state: String,
+        /// An earlier version of it.
+        #[arg(long, value_name = "NUMBER")]
+        version: Option<u64>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Make an earlier version the state again.
+    Rollback {
+        /// The name of the state.
+        state: String,
+        /// The number of the version, as `ls` shows it.
+        version: u64,
+        #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+pub(crate) fn state(args: &StateArgs) -> Result<(), Failure> {
+    match &args.command {
+        StateCommand::Ls { state: None, output, server } => ask(*output, async {
+            let all = server.reach().await?.terraform_states().await?;
+            if output.json {
+                return print_json(&all);
+            }
+            print(states(&all.states).trim_end())
+        }),
+        StateCommand::Ls { state: Some(state), output, server } => ask(*output, async {
+            let all = server.reach().await?.terraform_versions(state).await?;
+            if output.json {
+                return print_json(&all);
+            }
+            print(versions(&all.versions).trim_end())
+        }),
+        StateCommand::Get { state, version, server } => ask(OutputArgs { json: false }, async {
+            let bytes = server.reach().await?.terraform_state(state, *version).await?;
+            // Byte for byte: it may be fed to `terraform state push`.
+            std::io::stdout().write_all(&bytes).map_err(|error| Failure::new(SYSTEM, error))
+        }),
+        StateCommand::Rollback { state, version, output, server } => ask(*output, async {
+            let restored = server.reach().await?.terraform_restore(state, *version).await;
+            let written = restored.map_err(locked)?;
+            if output.json {
+                return print_json(&written);
+            }
+            let (state, n) = (plain(state), written.version);
+            print(&format!("{state} is as in version {version} again; that is version {n}"))
+        }),
+    }
+}
+
+/// Whoever has the lock is in the way: the server says so as it says it to Terraform.
+fn locked(error: Error) -> Failure {
+    let Error::Foreign { status: 409 | 423, body } = &error else { return error.into() };
+    let holder = serde_json::from_str::<serde_json::Value>(body);
+    match holder.ok().and_then(|holder| holder["ID"].as_str().map(plain_owned)) {
+        Some(id) => Failure::new(CONFLICT, format!("the state is locked: {id}")),
+        None => error.into(),
+    }
+}
+
+fn plain_owned(text: &str) -> String {
+    plain(text).into_owned()
+}
+
+fn age(modified_ms: i64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now_ms = now.map_or(0, |now| now.as_millis() as i64);
+    format!(
+        "{} ago",
+        glance(Duration::from_millis(now_ms.saturating_sub(modified_ms).max(0) as u64))
+    )
+}
+
+fn states(all: &[TerraformState]) -> String {
+    let mut table = Table::new(["STATE", "VERSION", "BYTES", "WRITTEN", "LOCKED BY"]);
+    for TerraformState { state, latest, locked_by } in all {
+        table.row([
+            state.clone(),
+            latest.version.to_string(),
+            latest.size.to_string(),
+            age(latest.modified_ms),
+            locked_by.clone().unwrap_or_else(|| "-".into()),
+        ]);
+    }
+    table.render(Screen::of_stdout())
+}
+
+fn versions(all: &[StateVersion]) -> String {
+    let mut table = Table::new(["VERSION", "BYTES", "WRITTEN"]);
+    for StateVersion { version, size, modified_ms } in all {
+        table.row([version.to_string(), size.to_string(), age(*modified_ms)]);
+    }
+    table.render(Screen::of_stdout())
+}

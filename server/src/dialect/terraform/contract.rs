@@ -1,0 +1,93 @@
+//! What this dialect answers, for the contract. OpenAPI knows neither `LOCK` nor `UNLOCK`; those are the same as `POST` and
+//! `DELETE` of `lock`.
+
+use leasehold_api::{Failure, StateVersions, StateWritten, TerraformStates};
+use serde_json::json;
+
+use super::info::LockInfo;
+use crate::app::App;
+use crate::contract::{Chapter, Operation, text};
+
+/// What may be wrong with any request.
+const ANY: &[u16] = &[400, 500, 503];
+
+pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
+    let about = "The http backend of Terraform. A state is one segment of the path: a slash in its name is `%2F`. `LOCK` and \
+                 `UNLOCK` of the state are `POST` and `DELETE` of its `lock`";
+    let name_max = app.limits.name_bytes_max.min(80);
+    let on = move |method, path: &str, id: &str, summary: &str| {
+        let operation = Operation::new(method, path, id, summary);
+        operation
+            .in_path("state", text(1..=name_max), "The name of the state.")
+            .refuse::<Failure>(ANY)
+    };
+    let list = Operation::new("get", "/terraform", "listTerraformStates", "All states")
+        .answer::<TerraformStates>(200, "Those the caller may read.")
+        .refuse::<Failure>(ANY);
+    let read = on("get", "/terraform/{state}", "readTerraformState", "Read a state")
+        .answer_bytes(200, "The state as it was written last.")
+        .answer_header(200, "ETag")
+        .refuse::<Failure>(&[404]);
+    let write = |method, id| {
+        under_lock(on(method, "/terraform/{state}", id, "Write a state"))
+            .body_bytes()
+            .refuse::<Failure>(&[408, 413])
+    };
+    let lock = |method, id| {
+        on(method, "/terraform/{state}/lock", id, "Lock a state")
+            .body::<LockInfo>()
+            .answer_empty(200, "The lock is the caller's. The same `ID` again is the same lock.")
+            .answer::<LockInfo>(423, "Who has it.")
+            .refuse::<Failure>(&[408, 409, 413])
+    };
+    let unlock = on("delete", "/terraform/{state}/lock", "unlockTerraformState", "Unlock a state")
+        .about("With the body that was sent to lock it. Without a body: whoever has it, as `terraform force-unlock` does.")
+        .answer_empty(200, "The lock is free.")
+        .answer::<LockInfo>(409, "Somebody else has it.")
+        .refuse::<Failure>(&[408, 413]);
+    let versions = "/terraform/{state}/versions";
+    let list_versions = on("get", versions, "listTerraformVersions", "The versions that are kept")
+        .answer::<StateVersions>(200, "Latest first.")
+        .refuse::<Failure>(&[404]);
+    let one = |method, path, id, summary| {
+        let version = json!({"type": "integer", "minimum": 1, "maximum": i64::MAX});
+        let operation = on(method, path, id, summary).in_path("version", version, "Its number.");
+        operation.refuse::<Failure>(&[404])
+    };
+    let version = "/terraform/{state}/versions/{version}";
+    let read_version = one("get", version, "readTerraformVersion", "Read an earlier version")
+        .answer_bytes(200, "The state as it was.")
+        .answer_header(200, "ETag");
+    let restore = "/terraform/{state}/versions/{version}/restore";
+    let restore =
+        one("post", restore, "restoreTerraformVersion", "Make an earlier version the state");
+    Chapter::new("terraform", about)
+        .with([
+            list,
+            read,
+            write("post", "writeTerraformState"),
+            write("put", "putTerraformState"),
+            lock("post", "lockTerraformState"),
+            lock("put", "putTerraformLock"),
+            unlock,
+            list_versions,
+            read_version,
+            under_lock(restore),
+        ])
+        .guarded::<Failure>()
+}
+
+/// What a write needs and answers.
+fn under_lock(operation: Operation) -> Operation {
+    operation
+        .in_query(
+            "ID",
+            json!({"type": "string"}),
+            false,
+            "The id of the lock, if the writer has it.",
+        )
+        .answer::<StateWritten>(200, "It is a new version, durably.")
+        .answer::<LockInfo>(409, "The lock is not the writer's: whose it is.")
+        .answer::<LockInfo>(423, "The state is locked, and the writer has no lock.")
+        .refuse::<Failure>(&[409, 507])
+}

@@ -1,0 +1,127 @@
+//! Locking a state and giving it back.
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use leasehold_core::{Acquire, LockView, Proof, Rejection, Release, Revoke, Secret, Target};
+
+use super::error::Refusal;
+use super::info::LockInfo;
+use super::state::State;
+use super::{Answer, Asked, States};
+use crate::auth::{Caller, Right};
+use crate::dialect::counted::Counted;
+use crate::dialect::{Dialect, owner};
+use crate::door;
+use crate::engine::{ReadLock, Take};
+use crate::http::body;
+
+/// What is kept with a lease that `terraform force-unlock` ended.
+const FORCED: &str = "terraform force-unlock";
+
+/// Takes the lock. Asking again with the same id is having it: the first answer may have been lost.
+pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
+    let app = &states.app;
+    let Counted(peer) = Counted::of(app, &asked.parts);
+    let Asked { state, caller, body, .. } = asked;
+    let bytes = body::read(body, app.http.body_bytes_max, app.http.body_timeout).await?;
+    let info = parse(&bytes)?;
+    let owner = owner::of(&caller, &info.id);
+    let take = Take(Acquire {
+        ttl: app.dialect.terraform.lock_ttl,
+        sticky: true,
+        metadata: Some(bytes.as_ref().into()),
+        peer,
+        ..Acquire::new(state.lock.clone(), owner, Dialect::Terraform.number(), secret())
+    });
+    app.limits.check_acquire(&take.0)?;
+    let taken = app.engine.ask(caller.permit(take)?).await?;
+    let granted = taken.map_err(|rejection| refused(states, rejection))?;
+    let answer = StatusCode::OK.into_response();
+    Ok(door::Answer::new(answer, granted.undelivered).into_response())
+}
+
+pub(super) fn secret() -> Secret {
+    Secret(crate::random::bytes())
+}
+
+fn parse(bytes: &[u8]) -> Result<LockInfo, Refusal> {
+    let info: LockInfo = body::parse(bytes)?;
+    if info.id.is_empty() {
+        return Err(Refusal::invalid("ID: is empty"));
+    }
+    Ok(info)
+}
+
+/// Why a lock cannot be had.
+pub(super) fn refused(states: &States, rejection: Rejection) -> Refusal {
+    let app = &states.app;
+    let info = match &rejection {
+        Rejection::Held(holding) | Rejection::QueueFull { holding, .. } => {
+            LockInfo::of_holding(app, holding)
+        }
+        Rejection::Grace { owner, .. } => LockInfo::reserved(app, owner),
+        _ => return rejection.into(),
+    };
+    Refusal::Locked(StatusCode::LOCKED, Box::new(info))
+}
+
+/// Gives it back. Without a body that is `terraform force-unlock`, which does not send the id it was told.
+pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
+    let app = &states.app;
+    let Asked { state, caller, body, .. } = asked;
+    let bytes = body::read(body, app.http.body_bytes_max, app.http.body_timeout).await?;
+    if bytes.is_empty() {
+        return force(states, &caller, &state).await;
+    }
+    let owner = owner::of(&caller, &parse(&bytes)?.id);
+    app.limits.check_owner(&owner)?;
+    let proof = Proof::Owner { lock: state.lock.clone(), owner };
+    let dialect = Dialect::Terraform.number();
+    let release = caller.own(Release { proof, dialect, request_id: None });
+    match app.engine.ask(release).await? {
+        Ok(_) => Ok(StatusCode::OK.into_response()),
+        Err(Rejection::Limit(exceeded)) => Err(Rejection::Limit(exceeded).into()),
+        // It is not theirs any more. If it is nobody's, that is what was wanted.
+        Err(_) => match holder(states, &caller, &state).await? {
+            None => Ok(StatusCode::OK.into_response()),
+            Some(info) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
+        },
+    }
+}
+
+/// Ends the very lease that is seen. What is held by another dialect is not Terraform's to end.
+async fn force(states: &States, caller: &Caller, state: &State) -> Answer {
+    let app = &states.app;
+    let view = look(states, caller, state).await?;
+    let Some(lease) = view.holders.first() else { return Ok(StatusCode::OK.into_response()) };
+    let dialect = Dialect::Terraform.number();
+    if lease.dialect != dialect {
+        let info = LockInfo::of_lease(app, lease);
+        return Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info)));
+    }
+    let proof = Proof::Number { number: lease.id.number, principal: None };
+    let revoke = Revoke { target: Target::Lease(proof, dialect), reason: FORCED.into() };
+    // Whoever may write may end what is their own; what is another's takes the right to take locks away.
+    let right = if caller.is(&lease.owner.principal) { Right::FilesWrite } else { Right::Revoke };
+    match app.engine.ask(caller.permit_on(right, [&state.lock], revoke)?).await? {
+        Ok(_) | Err(Rejection::NoSuchLease | Rejection::Ended(_)) => {
+            Ok(StatusCode::OK.into_response())
+        }
+        Err(rejection) => Err(rejection.into()),
+    }
+}
+
+async fn look(states: &States, caller: &Caller, state: &State) -> Result<LockView, Refusal> {
+    let read = caller.permit(ReadLock { key: state.lock.clone(), n_queue_max: 0 })?;
+    Ok(*states.app.engine.ask(read).await??)
+}
+
+/// Who has the lock, if anybody.
+pub(super) async fn holder(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+) -> Result<Option<LockInfo>, Refusal> {
+    let view = look(states, caller, state).await?;
+    Ok(view.holders.first().map(|lease| LockInfo::of_lease(&states.app, lease)))
+}

@@ -1,0 +1,152 @@
+//! The http backend of Terraform: `/terraform/{state}`, with a lock and the versions a state had before.
+//!
+//! A state is content like a file's, in the same store. While it is locked only the holder of the lock writes it, which
+//! is looked at again when the new version is published.
+
+pub(super) mod contract;
+mod error;
+mod hold;
+mod info;
+mod lock;
+mod state;
+mod version;
+mod write;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State as Given};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use leasehold_core::Span;
+
+use super::{Listener, path};
+use crate::app::{self, App};
+use crate::auth::{Caller, Denied};
+use crate::content::Store;
+use crate::door::{Arrival, NOT_ALLOWED};
+use error::Refusal;
+use leasehold_api::Code;
+use state::State;
+
+/// The first word of its paths.
+pub(super) const WORDS: &[&str] = &["terraform"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The namespace of the states' locks.
+    pub namespace: Arc<str>,
+    /// How long a lock lasts unless a write renews it; `None`: until it is given back.
+    pub lock_ttl: Option<Span>,
+    /// How many versions of a state are kept.
+    pub versions: usize,
+    /// Largest state, in bytes.
+    pub state_bytes_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            namespace: "terraform".into(),
+            lock_ttl: None,
+            versions: 20,
+            state_bytes_max: 256 << 20,
+        }
+    }
+}
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    let Some(store) = app.content.clone() else { return Router::new() };
+    let states = States { app: app.clone(), store };
+    Router::new()
+        .route("/terraform", get(version::states))
+        .route("/terraform/{state}", any(serve))
+        .route("/terraform/{state}/lock", any(serve_lock))
+        .route("/terraform/{state}/versions", get(version::list))
+        .route("/terraform/{state}/versions/{version}", get(version::read))
+        .route("/terraform/{state}/versions/{version}/restore", any(serve_restore))
+        .with_state(states)
+}
+
+/// What the handlers of this dialect use.
+#[derive(Clone)]
+pub(super) struct States {
+    app: App,
+    store: Store,
+}
+
+type Answer = Result<Response, Refusal>;
+
+/// A request about a state, and who makes it.
+struct Asked {
+    state: State,
+    caller: Caller,
+    parts: Parts,
+    body: Body,
+    /// The version in the path, if there is one.
+    version: Option<String>,
+}
+
+impl Asked {
+    async fn of(states: &States, request: Request) -> Result<Self, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        let mut names = path::names(&mut parts, &states.app).await.map_err(Refusal::invalid)?;
+        let state = State::new(&states.app, names.remove("state").unwrap_or_default())?;
+        let caller = Arrival::of(&parts).caller.clone().of_files();
+        Ok(Self { state, caller, parts, body, version: names.remove("version") })
+    }
+}
+
+async fn serve(Given(states): Given<States>, request: Request) -> Response {
+    let answer = async {
+        let asked = Asked::of(&states, request).await?;
+        match asked.parts.method.as_str() {
+            "GET" | "HEAD" => version::latest(&states, asked).await,
+            "POST" | "PUT" => write::write(&states, asked).await,
+            "LOCK" => lock::lock(&states, asked).await,
+            "UNLOCK" => lock::unlock(&states, asked).await,
+            _ => Ok(not_allowed("GET,HEAD,POST,PUT,LOCK,UNLOCK")),
+        }
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// For clients that were told to use other methods for locks.
+async fn serve_lock(Given(states): Given<States>, request: Request) -> Response {
+    let answer = async {
+        let asked = Asked::of(&states, request).await?;
+        match asked.parts.method.as_str() {
+            "POST" | "PUT" | "LOCK" => lock::lock(&states, asked).await,
+            "DELETE" | "UNLOCK" => lock::unlock(&states, asked).await,
+            _ => Ok(not_allowed("POST,PUT,LOCK,DELETE,UNLOCK")),
+        }
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn serve_restore(Given(states): Given<States>, request: Request) -> Response {
+    let answer = async {
+        let asked = Asked::of(&states, request).await?;
+        match asked.parts.method.as_str() {
+            "POST" => write::restore(&states, asked).await,
+            _ => Ok(not_allowed("POST")),
+        }
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn not_allowed(allowed: &'static str) -> Response {
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    let refusal = app::failure(status, Code::MethodNotAllowed, NOT_ALLOWED);
+    ([(header::ALLOW, allowed)], refusal).into_response()
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(_: &App, denied: Denied) -> Response {
+    Refusal::from(denied).into_response()
+}

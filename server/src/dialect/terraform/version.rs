@@ -1,0 +1,143 @@
+//! Reading: the latest version of a state, an earlier one, which there are, which states there are.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State as Given};
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_api::{StateVersion, StateVersions, TerraformState, TerraformStates};
+
+use super::error::Refusal;
+use super::state::State;
+use super::{Answer, Asked, States};
+use crate::auth::{Caller, Right};
+use crate::content::{self, Found};
+use crate::door::Arrival;
+
+/// How often the latest version is looked for again if it was removed after it was found.
+const TRIES: usize = 3;
+const KIND: &str = "application/json";
+
+/// The versions that are kept, oldest first.
+pub(super) async fn kept(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+) -> Result<Vec<StateVersion>, Refusal> {
+    let folder = caller.permit(state.versions())?;
+    let listed = states.store.blocking(move |content| content.list(&folder, None, usize::MAX));
+    let listing = match listed.await {
+        Err(content::Error::Missing) => return Ok(Vec::new()),
+        listed => listed?,
+    };
+    let shown = |entry: content::Entry| {
+        let size = entry.facts.as_ref()?.size;
+        let version = entry.name.parse().ok()?;
+        Some(StateVersion { version, size, modified_ms: entry.modified_ms })
+    };
+    Ok(listing.entries.into_iter().filter_map(shown).collect())
+}
+
+/// The state as it is.
+pub(super) async fn latest(states: &States, asked: Asked) -> Answer {
+    let Asked { state, caller, parts, .. } = asked;
+    for _ in 0..TRIES {
+        let Some(latest) = kept(states, &caller, &state).await?.pop() else { break };
+        if let Some(found) = find(states, &caller, &state, latest.version).await? {
+            return Ok(answer(latest.version, found, parts.method == Method::HEAD));
+        }
+    }
+    Err(Refusal::missing("there is no such state yet"))
+}
+
+/// The state as it was.
+pub(super) async fn read(Given(states): Given<States>, request: Request) -> Response {
+    let answer = async {
+        let Asked { state, caller, parts, version, .. } = Asked::of(&states, request).await?;
+        let version = number(version)?;
+        let found = find(&states, &caller, &state, version).await?.ok_or_else(missing)?;
+        Ok::<_, Refusal>(answer(version, found, parts.method == Method::HEAD))
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+pub(super) fn number(version: Option<String>) -> Result<u64, Refusal> {
+    let version = version.as_deref().unwrap_or_default();
+    version.parse().map_err(|_| Refusal::invalid("the version is not a number"))
+}
+
+pub(super) fn missing() -> Refusal {
+    Refusal::missing("there is no such version of this state, or it is not kept any more")
+}
+
+/// A version's content and its size.
+pub(super) async fn find(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+    version: u64,
+) -> Result<Option<(u64, Box<dyn content::Readable>)>, Refusal> {
+    let path = caller.permit(state.to_read(version))?;
+    match states.store.blocking(move |content| content.find(&path)).await {
+        Ok(Some(Found::File(facts, content))) => Ok(Some((facts.size, content))),
+        Ok(_) | Err(content::Error::Missing) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn answer(version: u64, found: (u64, Box<dyn content::Readable>), is_head: bool) -> Response {
+    let (size, content) = found;
+    let body = if is_head { Body::empty() } else { content::stream(content, 0, size) };
+    let headers = [
+        (header::CONTENT_TYPE, KIND.to_owned()),
+        (header::CONTENT_LENGTH, size.to_string()),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+        (header::ETAG, format!("\"{version}\"")),
+    ];
+    (StatusCode::OK, headers, body).into_response()
+}
+
+/// The versions of a state.
+pub(super) async fn list(Given(states): Given<States>, request: Request) -> Response {
+    let answer = async {
+        let Asked { state, caller, .. } = Asked::of(&states, request).await?;
+        let mut versions = kept(&states, &caller, &state).await?;
+        if versions.is_empty() {
+            return Err(Refusal::missing("there is no such state yet"));
+        }
+        versions.reverse();
+        Ok(shown(&StateVersions { state: state.lock.name.to_string(), versions }))
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn shown(body: &impl serde::Serialize) -> Response {
+    ([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
+}
+
+/// The states their reader may see.
+pub(super) async fn states(Given(states): Given<States>, request: Request) -> Response {
+    let answer = async {
+        let (parts, _) = request.into_parts();
+        let caller = Arrival::of(&parts).caller.clone().of_files();
+        let folder = caller.permit(State::all(&states.app))?;
+        let listed = states.store.blocking(move |content| content.list(&folder, None, usize::MAX));
+        let listing = match listed.await {
+            Err(content::Error::Missing) => content::Listing::default(),
+            listed => listed?,
+        };
+        let mut all = Vec::new();
+        for entry in listing.entries {
+            let Some(state) = State::of_folder(&states.app, &entry.name) else { continue };
+            if caller.check(Right::FilesRead, &state.lock).is_err() {
+                continue;
+            }
+            let Some(latest) = kept(&states, &caller, &state).await?.pop() else { continue };
+            let locked = super::lock::holder(&states, &caller, &state).await?;
+            let locked_by = locked.map(|info| info.who);
+            all.push(TerraformState { state: state.lock.name.to_string(), latest, locked_by });
+        }
+        Ok::<_, Refusal>(shown(&TerraformStates { states: all }))
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}

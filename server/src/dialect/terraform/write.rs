@@ -1,0 +1,155 @@
+//! Writing a state: a new version, published at once and durably, under the lock.
+
+use axum::Json;
+use axum::body::HttpBody;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use leasehold_api::StateWritten;
+use serde::Deserialize;
+
+use super::error::Refusal;
+use super::hold::Hold;
+use super::lock::holder;
+use super::state::State;
+use super::version::{find, kept, missing, number};
+use super::{Answer, Asked, States};
+use crate::auth::Caller;
+use crate::content::{self, Upload};
+use crate::dialect::counted::Counted;
+use crate::engine;
+
+/// What a query may say. Everything else is for others, and Terraform's own options are passed on as they are.
+#[derive(Deserialize)]
+struct Params {
+    #[serde(rename = "ID")]
+    id: Option<String>,
+}
+
+/// `POST /terraform/{state}?ID=`: what came becomes the state.
+pub(super) async fn write(states: &States, asked: Asked) -> Answer {
+    let bytes_max = states.app.dialect.terraform.state_bytes_max;
+    let n_bytes = asked.body.size_hint().lower();
+    if n_bytes > bytes_max {
+        return Err(Refusal::too_large(bytes_max));
+    }
+    let Asked { state, caller, parts, body, .. } = asked;
+    // Whoever would be refused anyway is spared the upload.
+    caller.permit(state.to_write(0))?;
+    states.store.blocking(move |content| content.check_room(n_bytes)).await?;
+    let id = id(&parts)?;
+    admit(states, &caller, &state, id.as_deref()).await?;
+    let timeout = states.app.http.body_timeout;
+    let upload = content::receive(&states.store, body, None, bytes_max, timeout).await?;
+    if upload.size == 0 {
+        return Err(Refusal::invalid("the body is empty, and no state is"));
+    }
+    let counted = Counted::of(&states.app, &parts);
+    published(states, caller, state, (id, counted), upload).await
+}
+
+/// `POST /terraform/{state}/versions/{n}/restore?ID=`: an earlier version becomes the state again.
+pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
+    let Asked { state, caller, parts, version, .. } = asked;
+    caller.permit(state.to_write(0))?;
+    let version = number(version)?;
+    let id = id(&parts)?;
+    admit(states, &caller, &state, id.as_deref()).await?;
+    let (size, content) = find(states, &caller, &state, version).await?.ok_or_else(missing)?;
+    let body = content::stream(content, 0, size);
+    let timeout = states.app.http.body_timeout;
+    let upload = content::receive(&states.store, body, None, u64::MAX, timeout).await?;
+    let counted = Counted::of(&states.app, &parts);
+    published(states, caller, state, (id, counted), upload).await
+}
+
+fn id(parts: &Parts) -> Result<Option<String>, Refusal> {
+    let params = axum::extract::Query::<Params>::try_from_uri(&parts.uri);
+    let params =
+        params.map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
+    Ok(params.0.id.filter(|id| !id.is_empty()))
+}
+
+/// While the state is locked, only whoever has the lock writes.
+async fn admit(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+    id: Option<&str>,
+) -> Result<(), Refusal> {
+    match id {
+        Some(id) => {
+            let hold = Hold::of(states, caller, state, id);
+            hold.secure().await.map(drop)
+        }
+        None => match holder(states, caller, state).await? {
+            Some(info) => Err(Refusal::Locked(StatusCode::LOCKED, Box::new(info))),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Goes on to the end even if whoever asked goes away: what is half done would be worse.
+async fn published(
+    states: &States,
+    caller: Caller,
+    state: State,
+    (id, counted): (Option<String>, Counted),
+    upload: Upload,
+) -> Answer {
+    let states = states.clone();
+    let publishing = tokio::spawn(async move {
+        let hold = match id {
+            Some(id) => Hold::of(&states, &caller, &state, &id),
+            None => Hold::take(&states, &caller, counted, &state).await?,
+        };
+        publish(&states, &caller, &state, &hold, upload).await
+    });
+    publishing.await.unwrap_or_else(|_| Err(engine::Error::Unknown.into()))
+}
+
+async fn publish(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+    hold: &Hold,
+    upload: Upload,
+) -> Answer {
+    // Whoever gets the lock next must not publish before this has: a rename cannot be told to hurry.
+    let _turn = states.store.turn(&state.place()).await;
+    let deadline = hold.secure().await?.deadline;
+    let before = kept(states, caller, state).await?;
+    let version = before.last().map_or(1, |latest| latest.version + 1);
+    let path = caller.permit(state.to_write(version))?;
+    let engine = states.app.engine.clone();
+    // The lock is good for a while, but this thread may sleep through it.
+    let is_safe = move || deadline.is_none_or(|deadline| engine.now() < deadline);
+    let draft = upload.draft;
+    let done = states.store.blocking(move |_| is_safe().then(|| draft.publish(&path)).transpose());
+    if done.await?.is_none() {
+        return Err(hold.lost().await);
+    }
+    forget(states, caller, state, before.iter().map(|before| before.version)).await;
+    Ok(written(version))
+}
+
+fn written(version: u64) -> Response {
+    (StatusCode::OK, Json(StateWritten { version })).into_response()
+}
+
+/// Removes what is older than what is kept beside the latest.
+async fn forget(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+    before: impl DoubleEndedIterator<Item = u64>,
+) {
+    let n_kept = states.app.dialect.terraform.versions.saturating_sub(1);
+    for version in before.rev().skip(n_kept) {
+        let Ok(path) = caller.permit(state.to_write(version)) else { return };
+        // What stays is removed with the next write.
+        if let Err(error) = states.store.blocking(move |content| content.remove(&path)).await {
+            tracing::warn!(%error, "an old version of a state could not be removed");
+        }
+    }
+}

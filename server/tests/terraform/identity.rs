@@ -1,0 +1,106 @@
+//! Who asks: Basic with an API key, and the rights on states.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use leasehold_server::auth::NewKey;
+use leasehold_testkit::{Method, Response, TempDir, folder, settings};
+
+use crate::{A, Scene, info};
+
+const RULES: &str = r#"
+version = 1
+key-files = ["keys.toml"]
+
+[[rule]]
+name = "writers"
+who = ["key:writer", "key:other"]
+may = ["files-write"]
+namespaces = ["terraform"]
+locks = ["prod*"]
+
+[[rule]]
+name = "readers"
+who = ["key:reader"]
+may = ["files-read"]
+namespaces = ["terraform"]
+
+[[rule]]
+name = "revokers"
+who = ["key:other"]
+may = ["revoke"]
+namespaces = ["terraform"]
+"#;
+const NAMES: [&str; 3] = ["writer", "other", "reader"];
+
+struct Guarded {
+    scene: Scene,
+    _folder: TempDir,
+    keys: BTreeMap<&'static str, NewKey>,
+}
+
+impl Guarded {
+    async fn new() -> Self {
+        let folder = folder();
+        let keys: BTreeMap<_, _> = NAMES.into_iter().map(|name| (name, NewKey::draw())).collect();
+        let entry = |(name, key): (&&str, &NewKey)| {
+            let NewKey { id, sha256, .. } = key;
+            format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n")
+        };
+        let file = folder.path().join("keys.toml");
+        std::fs::write(&file, keys.iter().map(entry).collect::<String>()).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(folder.path().join("auth.toml"), RULES).unwrap();
+        let auth_file = Some(folder.path().join("auth.toml"));
+        let scene = Scene::with(settings(None), |settings| settings.auth_file = auth_file).await;
+        Self { scene, _folder: folder, keys }
+    }
+
+    async fn send(&self, who: &str, line: &str, body: impl Into<String>) -> Response {
+        let (method, path) = line.split_once(' ').expect("a method");
+        let method: Method = method.parse().unwrap();
+        let key = self.keys.get(who).map_or("wrong", |key| &key.text);
+        let basic = format!("Basic {}", STANDARD.encode(format!("user:{key}")));
+        let headers = [("authorization", basic.as_str())];
+        let headers = if who.is_empty() { &headers[..0] } else { &headers[..] };
+        let sent = self.scene.local.client.send_with(method, path, headers, body.into());
+        sent.await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_call_needs_its_right() {
+    let guarded = Guarded::new().await;
+    for (who, line, body, status) in [
+        ("", "LOCK /terraform/prod", info(A, "a"), 401),
+        ("stranger", "LOCK /terraform/prod", info(A, "a"), 401),
+        ("reader", "LOCK /terraform/prod", info(A, "a"), 403),
+        ("writer", "LOCK /terraform/dev", info(A, "a"), 403),
+        ("writer", "LOCK /terraform/prod", info(A, "a"), 200),
+        ("writer", &format!("POST /terraform/prod?ID={A}"), "{}".into(), 200),
+        // The id proves nothing in the hands of another.
+        ("other", &format!("POST /terraform/prod?ID={A}"), "{}".into(), 409),
+        ("other", "UNLOCK /terraform/prod", info(A, "a"), 409),
+        ("reader", "POST /terraform/prod", "{}".into(), 403),
+        ("reader", "POST /terraform/prod/versions/1/restore", String::new(), 403),
+        ("reader", "GET /terraform/prod", String::new(), 200),
+        ("reader", "GET /terraform/prod/versions/1", String::new(), 200),
+        ("", "GET /terraform/prod", String::new(), 401),
+        ("writer", "GET /terraform/dev", String::new(), 403),
+        ("reader", "UNLOCK /terraform/prod", String::new(), 403),
+        // Whoever may take locks away may force.
+        ("other", "UNLOCK /terraform/prod", String::new(), 200),
+        ("other", "LOCK /terraform/prod", info(A, "a"), 200),
+        ("writer", "UNLOCK /terraform/prod", String::new(), 403),
+        ("other", "UNLOCK /terraform/prod", String::new(), 200),
+        ("writer", "LOCK /terraform/prod", info(A, "a"), 200),
+        ("writer", "UNLOCK /terraform/prod", String::new(), 200),
+    ] {
+        let answer = guarded.send(who, line, body).await;
+        assert_eq!(answer.status, status, "{who}: {line}: {answer:?}");
+    }
+    let seen = guarded.send("reader", "GET /terraform", "").await;
+    assert_eq!(seen.get("states")[0]["state"], "prod", "{seen:?}");
+}
