@@ -80,8 +80,12 @@ async fn whoever_has_it_by_another_dialect_is_named() {
     // It is not Terraform's to end.
     scene.is(&scene.send("UNLOCK /terraform/prod", "").await, 409);
     scene.is(&scene.send("POST /terraform/prod", "{}").await, 423);
-    scene.local.client.release(&held, json!({})).await;
     let path = "/v1/namespaces/terraform/locks/prod";
+    let proof = json!({
+        "owner_id": "nightly", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+    });
+    let released = scene.local.client.post(&format!("{path}/release"), proof).await.unwrap();
+    scene.is(&released, 200);
     scene.is(&scene.send("LOCK /terraform/prod", info(A, "ann@laptop")).await, 200);
     let seen = scene.get(path).await;
     assert_eq!(seen.get("holders")[0]["metadata"]["Who"], "ann@laptop", "{seen:?}");

@@ -11,10 +11,13 @@ use crate::contract::{Chapter, Operation, text};
 /// What may be wrong with any request.
 const ANY: &[u16] = &[400, 500, 503];
 
+/// So many characters fit, whatever they are.
+const NAME_CHARS: usize = 60;
+
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
     let about = "The http backend of Terraform. A state is one segment of the path: a slash in its name is `%2F`. `LOCK` and \
                  `UNLOCK` of the state are `POST` and `DELETE` of its `lock`";
-    let name_max = app.limits.name_bytes_max.min(80);
+    let name_max = app.limits.name_bytes_max.min(NAME_CHARS);
     let on = move |method, path: &str, id: &str, summary: &str| {
         let operation = Operation::new(method, path, id, summary);
         operation
@@ -33,16 +36,27 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
             .body_bytes()
             .refuse::<Failure>(&[408, 413])
     };
+    let mut info = json!({
+        "type": "object",
+        "properties": {"ID": text(1..=app.limits.owner_bytes_max)},
+        "required": ["ID"],
+    });
+    for member in ["Operation", "Info", "Who", "Version", "Created", "Path"] {
+        info["properties"][member] = json!({"type": "string"});
+    }
     let lock = |method, id| {
         on(method, "/terraform/{state}/lock", id, "Lock a state")
-            .body::<LockInfo>()
-            .answer_empty(200, "The lock is the caller's. The same `ID` again is the same lock.")
+            .body_like(info.clone())
+            .answer::<LockInfo>(
+                200,
+                "The lock is the caller's. The same `ID` again is the same lock.",
+            )
             .answer::<LockInfo>(423, "Who has it.")
             .refuse::<Failure>(&[408, 409, 413])
     };
     let unlock = on("delete", "/terraform/{state}/lock", "unlockTerraformState", "Unlock a state")
         .about("With the body that was sent to lock it. Without a body: whoever has it, as `terraform force-unlock` does.")
-        .answer_empty(200, "The lock is free.")
+        .answer_object(200, "The lock is free.")
         .answer::<LockInfo>(409, "Somebody else has it.")
         .refuse::<Failure>(&[408, 413]);
     let versions = "/terraform/{state}/versions";

@@ -1,7 +1,8 @@
 //! Locking a state and giving it back.
 
+use axum::Json;
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use leasehold_core::{Acquire, LockView, Proof, Rejection, Release, Revoke, Secret, Target};
 
 use super::error::Refusal;
@@ -36,7 +37,8 @@ pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
     app.limits.check_acquire(&take.0)?;
     let taken = app.engine.ask(caller.permit(take)?).await?;
     let granted = taken.map_err(|rejection| refused(states, rejection))?;
-    let answer = StatusCode::OK.into_response();
+    // Terraform looks at the status only. But it is by its last piece that an answer is known to be delivered.
+    let answer = Json(info).into_response();
     Ok(door::Answer::new(answer, granted.undelivered).into_response())
 }
 
@@ -79,11 +81,11 @@ pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
     let dialect = Dialect::Terraform.number();
     let release = caller.own(Release { proof, dialect, request_id: None });
     match app.engine.ask(release).await? {
-        Ok(_) => Ok(StatusCode::OK.into_response()),
+        Ok(_) => Ok(unlocked()),
         Err(Rejection::Limit(exceeded)) => Err(Rejection::Limit(exceeded).into()),
         // It is not theirs any more. If it is nobody's, that is what was wanted.
         Err(_) => match holder(states, &caller, &state).await? {
-            None => Ok(StatusCode::OK.into_response()),
+            None => Ok(unlocked()),
             Some(info) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
         },
     }
@@ -93,7 +95,7 @@ pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
 async fn force(states: &States, caller: &Caller, state: &State) -> Answer {
     let app = &states.app;
     let view = look(states, caller, state).await?;
-    let Some(lease) = view.holders.first() else { return Ok(StatusCode::OK.into_response()) };
+    let Some(lease) = view.holders.first() else { return Ok(unlocked()) };
     let dialect = Dialect::Terraform.number();
     if lease.dialect != dialect {
         let info = LockInfo::of_lease(app, lease);
@@ -104,11 +106,13 @@ async fn force(states: &States, caller: &Caller, state: &State) -> Answer {
     // Whoever may write may end what is their own; what is another's takes the right to take locks away.
     let right = if caller.is(&lease.owner.principal) { Right::FilesWrite } else { Right::Revoke };
     match app.engine.ask(caller.permit_on(right, [&state.lock], revoke)?).await? {
-        Ok(_) | Err(Rejection::NoSuchLease | Rejection::Ended(_)) => {
-            Ok(StatusCode::OK.into_response())
-        }
+        Ok(_) | Err(Rejection::NoSuchLease | Rejection::Ended(_)) => Ok(unlocked()),
         Err(rejection) => Err(rejection.into()),
     }
+}
+
+fn unlocked() -> Response {
+    Json(serde_json::json!({"unlocked": true})).into_response()
 }
 
 async fn look(states: &States, caller: &Caller, state: &State) -> Result<LockView, Refusal> {
