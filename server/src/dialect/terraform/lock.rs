@@ -84,9 +84,11 @@ pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
         Ok(_) => Ok(unlocked()),
         Err(Rejection::Limit(exceeded)) => Err(Rejection::Limit(exceeded).into()),
         // It is not theirs any more. If it is nobody's, that is what was wanted.
-        Err(_) => match holder(states, &caller, &state).await? {
-            None => Ok(unlocked()),
-            Some(info) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
+        Err(_) => match holder(states, &caller, &state).await {
+            Ok(None) => Ok(unlocked()),
+            Ok(Some(info)) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
+            // Whoever may not look is told nothing of others.
+            Err(_) => Err(Refusal::lost()),
         },
     }
 }
