@@ -426,6 +426,115 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/terraform": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All states */
+        get: operations["listTerraformStates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/terraform/{state}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a state */
+        get: operations["readTerraformState"];
+        /** Write a state */
+        put: operations["putTerraformState"];
+        /** Write a state */
+        post: operations["writeTerraformState"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/terraform/{state}/lock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Lock a state */
+        put: operations["putTerraformLock"];
+        /** Lock a state */
+        post: operations["lockTerraformState"];
+        /**
+         * Unlock a state
+         * @description With the body that was sent to lock it. Without a body: whoever has it, as `terraform force-unlock` does.
+         */
+        delete: operations["unlockTerraformState"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/terraform/{state}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The versions that are kept */
+        get: operations["listTerraformVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/terraform/{state}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read an earlier version */
+        get: operations["readTerraformVersion"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/terraform/{state}/versions/{version}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an earlier version the state */
+        post: operations["restoreTerraformVersion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/acquire": {
         parameters: {
             query?: never;
@@ -2219,6 +2328,101 @@ export interface components {
         "server.Health": {
             /** @description `ok`. */
             status: string;
+        };
+        /** @description What kind of error it is. */
+        "terraform.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        /** @description The body of every error answer that has no shape of its own. */
+        "terraform.Failure": {
+            /** @description The kind of error, for programs. */
+            code: components["schemas"]["terraform.Code"];
+            /** @description What is wrong, in words. */
+            error: string;
+            /** @description Whether the request may have taken effect: repeat it with the same `request_id` to find out. */
+            may_have_taken_effect: boolean;
+            /** @description Whether the same request may succeed later. */
+            retryable: boolean;
+        };
+        /** @description What Terraform says of a lock. */
+        "terraform.LockInfo": {
+            /**
+             * @description Since when, in RFC 3339.
+             * @default
+             */
+            Created: string;
+            /** @description The id of the lock, chosen by the client. Of somebody else's lock: its beginning, and who has it since when. */
+            ID: string;
+            /**
+             * @description Anything else.
+             * @default
+             */
+            Info: string;
+            /**
+             * @description What it is taken for.
+             * @default
+             */
+            Operation: string;
+            /**
+             * @description Empty.
+             * @default
+             */
+            Path: string;
+            /**
+             * @description The version of Terraform.
+             * @default
+             */
+            Version: string;
+            /**
+             * @description Who takes it, as user@host.
+             * @default
+             */
+            Who: string;
+        };
+        /** @description A version of a state. */
+        "terraform.StateVersion": {
+            /**
+             * Format: int64
+             * @description When it was written, in epoch milliseconds.
+             */
+            modified_ms: number;
+            /**
+             * Format: uint64
+             * @description In bytes.
+             */
+            size: number;
+            /**
+             * Format: uint64
+             * @description Its number: one more with every write.
+             */
+            version: number;
+        };
+        /** @description The versions of a state that are kept, latest first. */
+        "terraform.StateVersions": {
+            /** @description The name of the state. */
+            state: string;
+            /** @description Its versions. */
+            versions: components["schemas"]["terraform.StateVersion"][];
+        };
+        /** @description A state was written. */
+        "terraform.StateWritten": {
+            /**
+             * Format: uint64
+             * @description The number of the new version.
+             */
+            version: number;
+        };
+        /** @description A state. */
+        "terraform.TerraformState": {
+            /** @description What it is now. */
+            latest: components["schemas"]["terraform.StateVersion"];
+            /** @description Who has its lock; `null`: nobody. */
+            locked_by: string | null;
+            /** @description Its name. */
+            state: string;
+        };
+        /** @description All states their reader may see. */
+        "terraform.TerraformStates": {
+            /** @description In the order of their names as they are in a path. */
+            states: components["schemas"]["terraform.TerraformState"][];
         };
     };
     responses: never;
@@ -5993,6 +6197,1220 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["server.Failure"];
+                };
+            };
+        };
+    };
+    listTerraformStates: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Those the caller may read. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.TerraformStates"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    readTerraformState: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state as it was written last. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    putTerraformState: {
+        parameters: {
+            query?: {
+                /** @description The id of the lock, if the writer has it. */
+                ID?: string;
+            };
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is a new version, durably. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.StateWritten"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"] | components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The state is locked, and the writer has no lock. */
+            423: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no room left. Nothing was done. */
+            507: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    writeTerraformState: {
+        parameters: {
+            query?: {
+                /** @description The id of the lock, if the writer has it. */
+                ID?: string;
+            };
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is a new version, durably. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.StateWritten"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"] | components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The state is locked, and the writer has no lock. */
+            423: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no room left. Nothing was done. */
+            507: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    putTerraformLock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    Created?: string;
+                    ID: string;
+                    Info?: string;
+                    Operation?: string;
+                    Path?: string;
+                    Version?: string;
+                    Who?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The lock is the caller's. The same `ID` again is the same lock. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description This cannot be done now. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Who has it. */
+            423: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    lockTerraformState: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    Created?: string;
+                    ID: string;
+                    Info?: string;
+                    Operation?: string;
+                    Path?: string;
+                    Version?: string;
+                    Who?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The lock is the caller's. The same `ID` again is the same lock. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description This cannot be done now. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Who has it. */
+            423: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    unlockTerraformState: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lock is free. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Somebody else has it. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    listTerraformVersions: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Latest first. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.StateVersions"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    readTerraformVersion: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+                /** @description Its number. */
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state as it was. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+        };
+    };
+    restoreTerraformVersion: {
+        parameters: {
+            query?: {
+                /** @description The id of the lock, if the writer has it. */
+                ID?: string;
+            };
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the state. */
+                state: string;
+                /** @description Its number. */
+                version: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is a new version, durably. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.StateWritten"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The lock is not the writer's: whose it is. Or: This cannot be done now. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"] | components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description The state is locked, and the writer has no lock. */
+            423: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.LockInfo"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
+                };
+            };
+            /** @description There is no room left. Nothing was done. */
+            507: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["terraform.Failure"];
                 };
             };
         };
