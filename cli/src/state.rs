@@ -53,6 +53,8 @@ enum StateCommand {
         #[arg(long, value_name = "NUMBER")]
         version: Option<u64>,
         #[command(flatten)]
+        output: OutputArgs,
+        #[command(flatten)]
         server: ServerArgs,
     },
     /// Make an earlier version the state again.
@@ -84,7 +86,7 @@ pub(crate) fn state(args: &StateArgs) -> Result<(), Failure> {
             }
             print(versions(&all.versions).trim_end())
         }),
-        StateCommand::Get { state, version, server } => ask(OutputArgs { json: false }, async {
+        StateCommand::Get { state, version, output, server } => ask(*output, async {
             let bytes = server.reach().await?.terraform_state(state, *version).await?;
             // Byte for byte: it may be fed to `terraform state push`.
             std::io::stdout().write_all(&bytes).map_err(|error| Failure::new(SYSTEM, error))

@@ -1,9 +1,9 @@
-//! Where dialects keep content: files, and the states of Terraform. One place for all of it, with one quota, and the rest of
-//! the disk left free; what is published is there at once and durably. A small trait, so that another kind of storage is
-//! another implementation.
+//! Where dialects keep content: files, and the states of Terraform. One place for all of it, with one quota, and the
+//! rest of the disk left free; what is published is there at once and durably. A small trait, so that another kind of
+//! storage is another implementation.
 //!
-//! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network there.
-//! Who may write when is not decided here: the lock is taken before anything is published.
+//! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network
+//! there. Who may write when is not decided here: the lock is taken before anything is published.
 
 mod local;
 mod path;

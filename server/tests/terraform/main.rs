@@ -1,4 +1,5 @@
-//! The http backend of Terraform, request by request as Terraform 1.11 sends them. The real one is tried by `scripts/doors`.
+//! The http backend of Terraform, request by request as Terraform 1.11 sends them. The real one is tried by
+//! `scripts/doors`.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

@@ -37,3 +37,17 @@ async fn the_last_versions_are_kept_and_can_be_gone_back_to() {
     assert_eq!((&state["state"], &state["locked_by"]), (&"team/app".into(), &"ann@laptop".into()));
     assert_eq!(state["latest"]["version"], 7, "{all:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_may_be_long_and_have_anything_in_it() {
+    let scene = Scene::new().await;
+    let names = ["%2F".repeat(512), "a".repeat(512), "..".into(), "a%2B".into(), "%00%0A".into()];
+    for name in &names {
+        scene.is(&scene.send(&format!("POST /terraform/{name}"), name.clone()).await, 200);
+    }
+    for name in &names {
+        assert_eq!(&scene.get(&format!("/terraform/{name}")).await.text, name);
+    }
+    let all = scene.get("/terraform").await;
+    assert_eq!(all.get("states").as_array().unwrap().len(), names.len(), "{all:?}");
+}

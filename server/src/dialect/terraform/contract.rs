@@ -1,5 +1,5 @@
-//! What this dialect answers, for the contract. OpenAPI knows neither `LOCK` nor `UNLOCK`; those are the same as `POST` and
-//! `DELETE` of `lock`.
+//! What this dialect answers, for the contract. OpenAPI knows neither `LOCK` nor `UNLOCK`; those are the same as `POST`
+//! and `DELETE` of `lock`.
 
 use leasehold_api::{Failure, StateVersions, StateWritten, TerraformStates};
 use serde_json::json;
@@ -11,13 +11,10 @@ use crate::contract::{Chapter, Operation, text};
 /// What may be wrong with any request.
 const ANY: &[u16] = &[400, 500, 503];
 
-/// So many characters fit, whatever they are.
-const NAME_CHARS: usize = 60;
-
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
-    let about = "The http backend of Terraform. A state is one segment of the path: a slash in its name is `%2F`. `LOCK` and \
-                 `UNLOCK` of the state are `POST` and `DELETE` of its `lock`";
-    let name_max = app.limits.name_bytes_max.min(NAME_CHARS);
+    let about = "The http backend of Terraform. A state is one segment of the path: a slash in its name is `%2F`. \
+                 `LOCK` and `UNLOCK` of the state are `POST` and `DELETE` of its `lock`";
+    let name_max = app.limits.name_bytes_max;
     let on = move |method, path: &str, id: &str, summary: &str| {
         let operation = Operation::new(method, path, id, summary);
         operation
@@ -55,7 +52,10 @@ pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
             .refuse::<Failure>(&[408, 409, 413])
     };
     let unlock = on("delete", "/terraform/{state}/lock", "unlockTerraformState", "Unlock a state")
-        .about("With the body that was sent to lock it. Without a body: whoever has it, as `terraform force-unlock` does.")
+        .about(
+            "With the body that was sent to lock it. Without a body: whoever has it, as `terraform \
+                force-unlock` does.",
+        )
         .answer_object(200, "The lock is free.")
         .answer::<LockInfo>(409, "Somebody else has it.")
         .refuse::<Failure>(&[408, 413]);

@@ -8,15 +8,17 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::{StateVersion, StateVersions, TerraformState, TerraformStates};
 
 use super::error::Refusal;
+use super::lock::holder;
 use super::state::State;
 use super::{Answer, Asked, States};
-use crate::auth::{Caller, Right};
-use crate::content::{self, Found};
+use crate::auth::{Caller, Permitted, Right};
+use crate::content::{self, Found, ToRead};
 use crate::door::Arrival;
 
 /// How often the latest version is looked for again if it was removed after it was found.
 const TRIES: usize = 3;
-const KIND: &str = "application/json";
+/// Nobody looks into it, so nobody knows that it is JSON.
+const KIND: &str = "application/octet-stream";
 
 /// The versions that are kept, oldest first.
 pub(super) async fn kept(
@@ -24,18 +26,13 @@ pub(super) async fn kept(
     caller: &Caller,
     state: &State,
 ) -> Result<Vec<StateVersion>, Refusal> {
-    let folder = caller.permit(state.versions())?;
-    let listed = states.store.blocking(move |content| content.list(&folder, None, usize::MAX));
-    let listing = match listed.await {
-        Err(content::Error::Missing) => return Ok(Vec::new()),
-        listed => listed?,
-    };
+    let entries = listed(states, caller.permit(state.versions())?).await?;
     let shown = |entry: content::Entry| {
         let size = entry.facts.as_ref()?.size;
         let version = entry.name.parse().ok()?;
         Some(StateVersion { version, size, modified_ms: entry.modified_ms })
     };
-    Ok(listing.entries.into_iter().filter_map(shown).collect())
+    Ok(entries.into_iter().filter_map(shown).collect())
 }
 
 /// The state as it is.
@@ -63,7 +60,8 @@ pub(super) async fn read(Given(states): Given<States>, request: Request) -> Resp
 
 pub(super) fn number(version: Option<String>) -> Result<u64, Refusal> {
     let version = version.as_deref().unwrap_or_default();
-    version.parse().map_err(|_| Refusal::invalid("the version is not a number"))
+    let number = version.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| Refusal::invalid("the version must be a number, from 1"))
 }
 
 pub(super) fn missing() -> Refusal {
@@ -120,24 +118,47 @@ pub(super) async fn states(Given(states): Given<States>, request: Request) -> Re
     let answer = async {
         let (parts, _) = request.into_parts();
         let caller = Arrival::of(&parts).caller.clone().of_files();
-        let folder = caller.permit(State::all(&states.app))?;
-        let listed = states.store.blocking(move |content| content.list(&folder, None, usize::MAX));
-        let listing = match listed.await {
-            Err(content::Error::Missing) => content::Listing::default(),
-            listed => listed?,
-        };
         let mut all = Vec::new();
-        for entry in listing.entries {
-            let Some(state) = State::of_folder(&states.app, &entry.name) else { continue };
-            if caller.check(Right::FilesRead, &state.lock).is_err() {
-                continue;
+        let mut folders = vec![Vec::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in
+                listed(&states, caller.permit(State::all_in(&states.app, &folder))?).await?
+            {
+                let inner = [&folder[..], &[entry.name]].concat();
+                if inner.last().is_some_and(|name| State::goes_on(name)) {
+                    folders.push(inner);
+                } else if let Some(state) = State::of_folders(&states.app, &inner) {
+                    all.extend(shown_state(&states, &caller, &state).await?);
+                }
             }
-            let Some(latest) = kept(&states, &caller, &state).await?.pop() else { continue };
-            let locked = super::lock::holder(&states, &caller, &state).await?;
-            let locked_by = locked.map(|info| info.who);
-            all.push(TerraformState { state: state.lock.name.to_string(), latest, locked_by });
         }
+        all.sort_by(|one, other| one.state.cmp(&other.state));
         Ok::<_, Refusal>(shown(&TerraformStates { states: all }))
     };
     answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn shown_state(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+) -> Result<Option<TerraformState>, Refusal> {
+    if caller.check(Right::FilesRead, &state.lock).is_err() {
+        return Ok(None);
+    }
+    let Some(latest) = kept(states, caller, state).await?.pop() else { return Ok(None) };
+    let locked_by = holder(states, caller, state).await?.map(|info| info.who);
+    Ok(Some(TerraformState { state: state.lock.name.to_string(), latest, locked_by }))
+}
+
+/// What is in a folder; nothing if there is no such folder.
+async fn listed(
+    states: &States,
+    folder: Permitted<ToRead>,
+) -> Result<Vec<content::Entry>, Refusal> {
+    let listed = states.store.blocking(move |content| content.list(&folder, None, usize::MAX));
+    match listed.await {
+        Err(content::Error::Missing) => Ok(Vec::new()),
+        listed => Ok(listed?.entries),
+    }
 }
