@@ -8,6 +8,7 @@ mod audit;
 mod auth;
 mod backup;
 mod bounds;
+mod cluster;
 mod connections;
 mod explain;
 mod file;
@@ -35,6 +36,8 @@ use crate::log;
 use audit::AuditArgs;
 use auth::AuthArgs;
 use backup::BackupArgs;
+use cluster::ClusterArgs;
+pub(crate) use cluster::EtcdArgs;
 use connections::ConnectionArgs;
 use explain::Sources;
 pub(crate) use explain::{explain, located};
@@ -113,6 +116,8 @@ pub(crate) struct Args {
     #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
     pub(crate) log: String,
     #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
     transport: TransportArgs,
     #[command(flatten)]
     auth: AuthArgs,
@@ -168,6 +173,11 @@ impl Args {
         self.auth.shown()
     }
 
+    /// The store that several servers share, if it is one.
+    pub(crate) fn store(&self) -> Option<&leasehold_server::cluster::Location> {
+        self.cluster.store()
+    }
+
     /// Who may do what, if there is a file that says.
     pub(crate) fn auth_file(&self) -> Option<&std::path::Path> {
         self.auth.auth_file.as_deref()
@@ -204,6 +214,7 @@ impl Args {
         self.auth.check(&self.listening())?;
         self.transport.check(&self.listening())?;
         self.backup.check(self.ephemeral)?;
+        self.cluster.check(self.ephemeral, self.backup.options().is_some())?;
         self.webhook.check()?;
         self.connections.check()?;
         self.files.check(&limits.limits())?;
@@ -247,6 +258,7 @@ impl Args {
             metrics_listen: self.transport.metrics_listen.clone(),
             tls: self.transport.files(),
             data: (!self.ephemeral).then(|| self.data.clone()),
+            cluster: self.cluster.options(&self.listen),
             files: self.files.files_folder.clone(),
             backup: self.backup.options(),
             fold_interval: self.fold_interval.0,

@@ -15,6 +15,7 @@ mod connection;
 mod duration;
 mod exit;
 mod history;
+mod init;
 mod interrupt;
 mod json;
 mod key;
@@ -81,6 +82,11 @@ enum Command {
     Audit(audit::AuditArgs),
     Auth(auth::AuthArgs),
     Key(Box<key::KeyArgs>),
+    /// Make a store that several servers share, in etcd.
+    #[command(
+        after_help = "Example:\n  leasehold init --store etcd://etcd1:2379,etcd2:2379,etcd3:2379/leasehold"
+    )]
+    Init(init::InitArgs),
     /// Run the server.
     #[command(
         after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
@@ -157,6 +163,7 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Audit(args) => audit::audit(&args)?,
         Command::Auth(args) => auth::auth(&args)?,
         Command::Key(args) => key::key(&args)?,
+        Command::Init(args) => init::init(&args)?,
         Command::Serve(args) => serve::serve(*args, given)?,
         Command::CheckConfig(args) => serve::check(&args, given)?,
         Command::Backup(args) => backup::backup(&args)?,

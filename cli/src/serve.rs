@@ -161,7 +161,9 @@ fn banner(args: &Args, server: &Server) {
     let version = env!("CARGO_PKG_VERSION");
     let data =
         if args.ephemeral { "in memory only".into() } else { args.data.display().to_string() };
-    let dialects: Vec<_> = args.dialects.iter().map(ToString::to_string).collect();
+    let is_spoken = |dialect: &&Dialect| args.store().is_none() || !dialect.keeps_content();
+    let dialects = args.dialects.iter().filter(is_spoken);
+    let dialects: Vec<_> = dialects.map(ToString::to_string).collect();
     say(&format!("leasehold {version}"));
     for listener in server.listeners() {
         say(&format!("  listening  {listener}"));
@@ -172,6 +174,9 @@ fn banner(args: &Args, server: &Server) {
     }
     if let Some(listener) = server.metrics_listener() {
         say(&format!("  metrics    {listener}"));
+    }
+    if let Some(store) = args.store() {
+        say(&format!("  store      {store}"));
     }
     say(&format!("  data       {data}"));
     say(&format!("  dialects   {}", dialects.join(", ")));

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod auth;
 pub mod backup;
 pub mod clock;
+pub mod cluster;
 mod console;
 mod content;
 mod contract;

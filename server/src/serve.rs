@@ -16,6 +16,7 @@ use crate::audit::{self, Audit};
 use crate::auth::{self, Gate, reload};
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
+use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
 use crate::engine::{self, Engine, EngineHandle};
@@ -43,6 +44,9 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// Where to keep the data; `None` keeps it in memory only.
     pub data: Option<PathBuf>,
+    /// The store that several servers share; `None`: the data is this server's alone. With it `data` is only for what
+    /// this server remembers by itself, there are no backups, and what keeps content is not spoken.
+    pub cluster: Option<cluster::Options>,
     /// Where files are kept; `None` keeps them beside the data, or as long as the data.
     pub files: Option<PathBuf>,
     /// Where backups go and when; `None`: there are none. Data in memory has none.
@@ -139,9 +143,12 @@ impl Server {
         let tls = certificate(&settings, &auth)?;
         let mut at = Listening::begin(&settings, &tls).await?;
         let http = settings.http;
-        let keeps_content =
-            settings.dialects.iter().any(|on| matches!(on, Dialect::Files | Dialect::Terraform));
-        let data = settings.data.clone();
+        let is_shared = settings.cluster.is_some();
+        // Content would be on one server only.
+        let is_spoken = |dialect: &&Dialect| !is_shared || !dialect.keeps_content();
+        let dialects: Vec<_> = settings.dialects.iter().filter(is_spoken).copied().collect();
+        let keeps_content = dialects.iter().any(|dialect| dialect.keeps_content());
+        let data = settings.data.clone().filter(|_| !is_shared);
         let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
         let backups = data.clone().zip(settings.backup).map(|(data, options)| {
             let every = options.every;
@@ -149,10 +156,19 @@ impl Server {
         });
         let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
         let engine_options = audited(settings.engine, &audit, &data);
-        let store = open_store(settings.data, settings.fold_interval, settings.history)?;
         let metrics = Arc::new(Metrics::new());
         let limits = engine_options.limits.clone();
-        let engine = Engine::start(engine_options, store, clock.clone(), metrics.clone());
+        let (known, counted) = (clock.clone(), metrics.clone());
+        let engine = match settings.cluster {
+            Some(cluster) => {
+                let folder = settings.data.as_deref();
+                cluster::start(cluster, folder, engine_options, known, counted).await
+            }
+            None => {
+                let store = open_store(settings.data, settings.fold_interval, settings.history)?;
+                Engine::start(engine_options, store, known, counted)
+            }
+        };
         let (engine, handle) = engine.map_err(Error::Store)?;
         let webhook = hook(settings.webhook, &handle, clock, &metrics)?;
         let app = App::new(
@@ -172,7 +188,7 @@ impl Server {
             let (app, mailbox) = app.for_thread();
             Work {
                 engine: app.engine.clone(),
-                door: Door::new(app, &settings.dialects),
+                door: Door::new(app, &dialects),
                 mailbox,
                 options: http.clone(),
                 metrics: metrics.clone(),

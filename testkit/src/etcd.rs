@@ -132,13 +132,17 @@ impl Etcd {
 
     /// Runs `etcdctl` with these arguments against the first member; what it printed.
     pub fn ctl(&self, arguments: &[&str]) -> String {
+        self.try_ctl(arguments).unwrap_or_else(|why| panic!("etcdctl {arguments:?}: {why}"))
+    }
+
+    /// The same; if it fails, what it said.
+    pub fn try_ctl(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3");
         command.arg("--endpoints").arg(format!("http://{}", self.members[0].address));
         let output = command.args(arguments).output().expect("etcdctl");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "etcdctl {arguments:?}: {said}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
 }
 

@@ -35,6 +35,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         tls: None,
         data: data.map(Into::into),
         files: None,
+        cluster: None,
         backup: None,
         fold_interval: Duration::from_millis(50),
         history: Default::default(),

@@ -7,12 +7,14 @@
     reason = "tests fail by panicking and print their seeds"
 )]
 
+#[cfg(feature = "etcd")]
+mod cluster;
 mod linear;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -36,7 +38,9 @@ impl Random {
 
 struct World {
     began: Instant,
-    server: RwLock<Client>,
+    /// Any of them may be asked. Whoever does not lead says so.
+    servers: RwLock<Vec<Client>>,
+    n_asked: AtomicUsize,
     is_over: AtomicBool,
     recorded: Mutex<BTreeMap<u64, Vec<Operation>>>,
 }
@@ -44,6 +48,22 @@ struct World {
 impl World {
     fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
+    }
+
+    fn new(servers: Vec<Client>) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            servers: RwLock::new(servers),
+            n_asked: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+            recorded: Mutex::default(),
+        })
+    }
+
+    /// One after the other.
+    fn server(&self) -> Client {
+        let servers = self.servers.read().unwrap();
+        servers[self.n_asked.fetch_add(1, Relaxed) % servers.len()].clone()
     }
 
     fn record(&self, lock: u64, called_at: u64, what: What) {
@@ -54,7 +74,7 @@ impl World {
     /// Asks until there is an answer, always the same question under the same request id.
     async fn ask(&self, path: &str, body: &leasehold_testkit::Value) -> Option<Response> {
         loop {
-            let client = self.server.read().unwrap().clone();
+            let client = self.server();
             match client.post(path, body.clone()).await {
                 Ok(answer) if answer.status < 500 => return Some(answer),
                 _ if self.is_over.load(Relaxed) => return None,
@@ -74,7 +94,7 @@ async fn work(world: Arc<World>, n: u64, seed: u64) {
         let lock = random.below(N_LOCKS);
         let path = |what: &str| format!("/v1/locks/lock-{lock}{what}");
         if random.below(4) == 0 {
-            let client = world.server.read().unwrap().clone();
+            let client = world.server();
             let called_at = world.now();
             let seen = client.send(leasehold_testkit::Method::GET, &path(""), None, "").await;
             if let Some(seen) = seen.ok().filter(|seen| seen.status == 200) {
@@ -130,12 +150,7 @@ async fn what_clients_see_under_kills_stops_and_a_slow_disk_is_linearizable() {
     let folder = folder();
     let (data, slow) = (folder.path().join("data"), slow_disk(folder.path()));
     let mut server = Process::start(BINARY, &data, &[]);
-    let world = Arc::new(World {
-        began: Instant::now(),
-        server: RwLock::new(server.client.clone()),
-        is_over: AtomicBool::new(false),
-        recorded: Mutex::default(),
-    });
+    let world = World::new(vec![server.client.clone()]);
     let tasks: Vec<_> =
         (0..N_CLIENTS).map(|n| tokio::spawn(work(world.clone(), n, seed))).collect();
     for round in 0..N_ROUNDS {
@@ -148,8 +163,13 @@ async fn what_clients_see_under_kills_stops_and_a_slow_disk_is_linearizable() {
         }
         server.kill();
         server = Process::start(if round % 3 == 1 { &slow } else { BINARY }, &data, &[]);
-        *world.server.write().unwrap() = server.client.clone();
+        *world.servers.write().unwrap() = vec![server.client.clone()];
     }
+    judge(&world, tasks, seed).await;
+}
+
+/// Ends the run, and says whether what was recorded could have happened.
+async fn judge(world: &World, tasks: Vec<tokio::task::JoinHandle<()>>, seed: u64) {
     tokio::time::sleep(Duration::from_millis(100)).await;
     world.is_over.store(true, Relaxed);
     for task in tasks {

@@ -125,6 +125,11 @@ dialects! {
 }
 
 impl Dialect {
+    /// Does it keep content beside locks? That is on one server only, so it is off where several share a store.
+    pub fn keeps_content(self) -> bool {
+        matches!(self, Dialect::Files | Dialect::Terraform)
+    }
+
     /// As the core knows it.
     pub(crate) fn number(self) -> leasehold_core::Dialect {
         leasehold_core::Dialect(self as u8)

@@ -15,7 +15,7 @@ use super::writer::Writer;
 use super::{EngineHandle, Options, run};
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
-use crate::store::{self, Followed, JournalSize, Loaded, News, Seat, Taken, Told};
+use crate::store::{self, Followed, Loaded, News, Seat, Taken, Told};
 
 /// Whoever follows looks at least this often whether there is something new, and whether it should stop.
 const FOLLOW_MAX: Duration = Duration::from_millis(250);
@@ -111,8 +111,7 @@ impl Roles {
             News::Records(records) => {
                 for Told { seq, wall_ms, facts, moment } in records {
                     self.clock.go_on(moment);
-                    let journal = JournalSize { seq, folded_through: seq, ..Default::default() };
-                    self.events.add(journal, facts.into_iter(), wall_ms);
+                    self.events.overhear(seq, facts, wall_ms);
                 }
             }
             News::Vacant => return self.seat.take(),

@@ -27,6 +27,7 @@ use leasehold_core::{Limits, Machine};
 
 pub use chain::{Chain, Place};
 pub(crate) use change::bytes_at_most;
+pub use folder::NodeFolder;
 pub use hash::Hash;
 pub use health::Health;
 pub use record::{Draft, Head, Kind, Record};

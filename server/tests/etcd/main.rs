@@ -241,3 +241,30 @@ fn who_comes_back_after_records_are_gone_reads_the_snapshot() {
     assert_eq!(second.holder("kept"), Ok(Some("a".into())));
     second.stop();
 }
+
+#[test]
+fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
+    let mut world = World::new();
+    world.compact_every = Duration::from_millis(100);
+    let at = |revision: &str| {
+        let get = ["get", "--rev", revision, "--print-value-only", "/test/head"];
+        world.etcd.try_ctl(&get)
+    };
+    let node = world.node("n1");
+    node.leads();
+    assert!(node.take("a", "a").expect("an answer"));
+    wait_until("it is forgotten", || at("3").is_err_and(|why| why.contains("compacted")));
+    node.stop();
+    let other = World { compact_every: Duration::from_millis(100), ..World::new() };
+    other.etcd.ctl(&["put", "/somebody/else", "x"]);
+    let node = other.node("n1");
+    node.leads();
+    for n in 0..8 {
+        assert!(node.take(&format!("lock-{n}"), "a").expect("an answer"));
+        // The keeper looks every two thirds of a second.
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    let get = ["get", "--rev", "3", "--print-value-only", "/test/head"];
+    assert!(other.etcd.try_ctl(&get).is_ok(), "it is not ours to compact");
+    node.stop();
+}

@@ -15,8 +15,8 @@ use leasehold_server::engine::{
     Ask, Engine, EngineHandle, Error, Granted, Options, ReadLock, Take,
 };
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store;
 use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots};
+use leasehold_server::store::{self, NodeFolder};
 use leasehold_testkit::{Etcd, TempDir, folder};
 
 pub(crate) const PREFIX: &str = "test";
@@ -26,17 +26,34 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct World {
     pub(crate) etcd: Etcd,
     pub(crate) snapshots: Snapshots,
+    pub(crate) compact_every: Duration,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let world = Self { etcd: Etcd::start(), snapshots: Snapshots::default() };
+        let compact_every = Duration::from_secs(60);
+        let (etcd, snapshots) = (Etcd::start(), Snapshots::default());
+        let world = Self { etcd, snapshots, compact_every };
         etcd::init(&world.remote(), PREFIX).expect("a new store");
         world
     }
 
     pub(crate) fn remote(&self) -> Remote {
         etcd::connect(EtcdOptions::new(self.etcd.addresses()), PREFIX).expect("good options")
+    }
+
+    fn seat(
+        &self,
+        cluster: Arc<dyn Cluster>,
+        name: &str,
+        data: &Path,
+        lead_without_memory: bool,
+    ) -> Result<EtcdSeat, store::Error> {
+        let usual = etcd::Options::new(name, &format!("http://{name}"), Limits::default());
+        let Self { snapshots, compact_every, .. } = *self;
+        let options = etcd::Options { snapshots, compact_every, lead_without_memory, ..usual };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        EtcdSeat::new(cluster, PREFIX, options, NodeFolder::take(data)?, clock)
     }
 
     /// A node with a folder of its own.
@@ -62,7 +79,7 @@ impl Node {
         lead_without_memory: bool,
     ) -> Result<Self, store::Error> {
         let link = Arc::new(Link::new(world.remote()));
-        let seat = seat(link.clone(), name, folder.path(), lead_without_memory, world.snapshots)?;
+        let seat = world.seat(link.clone(), name, folder.path(), lead_without_memory)?;
         let clock = Arc::new(SystemClock::new());
         let metrics = Arc::new(Metrics::new());
         let (engine, handle) =
@@ -118,25 +135,6 @@ pub(crate) fn take(lock: &str, owner: &str, ttl_secs: u64) -> Take {
         ttl: Some(Span::from_secs(ttl_secs)),
         ..Acquire::new(key, owner, Dialect(0), Secret([1; 16]))
     })
-}
-
-pub(crate) fn seat(
-    cluster: Arc<dyn Cluster>,
-    name: &str,
-    data: &Path,
-    lead_without_memory: bool,
-    snapshots: Snapshots,
-) -> Result<EtcdSeat, store::Error> {
-    let options = etcd::Options {
-        node: name.into(),
-        address: format!("http://{name}").into(),
-        data: data.into(),
-        limits: Limits::default(),
-        snapshots,
-        lead_without_memory,
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    EtcdSeat::new(cluster, PREFIX, options, clock)
 }
 
 pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -212,6 +210,11 @@ impl Cluster for Link {
     fn lease_revoke(&self, id: i64) -> Result<(), EtcdError> {
         self.pass()?;
         self.remote.lease_revoke(id)
+    }
+
+    fn compact(&self, revision: i64) -> Result<(), EtcdError> {
+        self.pass()?;
+        self.remote.compact(revision)
     }
 
     fn n_members(&self) -> usize {

@@ -24,6 +24,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         tls: None,
         data: None,
         files: None,
+        cluster: None,
         backup: None,
         history: crate::store::history::Bounds::default(),
         fold_interval: Duration::from_secs(60),

@@ -232,6 +232,22 @@ impl EventLog {
 
     /// Tells of a record's facts. Called once per record, in order.
     pub(super) fn add(&self, journal: JournalSize, facts: impl Iterator<Item = Fact>, at_ms: i64) {
+        self.tell(journal, facts, at_ms, true);
+    }
+
+    /// The same of a record that another server wrote: who sends notes is that server's business.
+    pub(super) fn overhear(&self, seq: u64, facts: Vec<Fact>, at_ms: i64) {
+        let journal = JournalSize { seq, folded_through: seq, ..JournalSize::default() };
+        self.tell(journal, facts.into_iter(), at_ms, false);
+    }
+
+    fn tell(
+        &self,
+        journal: JournalSize,
+        facts: impl Iterator<Item = Fact>,
+        at_ms: i64,
+        passes_on: bool,
+    ) {
         let JournalSize { seq, folded_through, .. } = journal;
         let mut latest = self.latest();
         latest.seq = seq;
@@ -239,7 +255,9 @@ impl EventLog {
             let id = EventId { seq, index: index as u32 };
             let event = Arc::new(Event::new(id, fact, at_ms));
             latest.publish(&event, &self.bells);
-            self.pass_on(&event);
+            if passes_on {
+                self.pass_on(&event);
+            }
             latest.keep(event, self.n_max, folded_through);
         }
         drop(latest);

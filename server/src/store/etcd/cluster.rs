@@ -29,6 +29,9 @@ pub trait Cluster: Send + Sync {
     /// Ends a lease, and with it its keys.
     fn lease_revoke(&self, id: i64) -> Result<(), Error>;
 
+    /// Forgets what keys were before a revision.
+    fn compact(&self, revision: i64) -> Result<(), Error>;
+
     /// How many members there are: so many tries reach each of them.
     fn n_members(&self) -> usize;
 
@@ -99,6 +102,10 @@ impl Cluster for Remote {
 
     fn lease_revoke(&self, id: i64) -> Result<(), Error> {
         self.block(self.client.lease_revoke(id)).map(drop)
+    }
+
+    fn compact(&self, revision: i64) -> Result<(), Error> {
+        self.block(self.client.compact(revision)).map(drop)
     }
 
     fn n_members(&self) -> usize {

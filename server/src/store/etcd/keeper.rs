@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leasehold_etcd::Kind;
 
 use super::cluster::Cluster;
+use super::compaction::Compaction;
 use super::memory::Memory;
 use crate::store::{Error, Place};
 
@@ -47,12 +48,13 @@ impl Keeper {
         lease: Lease,
         place: Place,
         memory: Memory,
+        compaction: Compaction,
     ) -> Result<Self, Error> {
         let state = State { is_over: false, alive_at: Instant::now(), place, astray: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let kept = shared.clone();
         let thread = std::thread::Builder::new().name("keeper".into());
-        let thread = thread.spawn(move || keep(&kept, &*cluster, &lease, memory));
+        let thread = thread.spawn(move || keep(&kept, &*cluster, &lease, memory, compaction));
         let thread = thread.map_err(|error| Error::Refused(error.to_string()))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -102,7 +104,13 @@ impl Shared {
     }
 }
 
-fn keep(shared: &Shared, cluster: &dyn Cluster, lease: &Lease, mut memory: Memory) {
+fn keep(
+    shared: &Shared,
+    cluster: &dyn Cluster,
+    lease: &Lease,
+    mut memory: Memory,
+    mut compaction: Compaction,
+) {
     let every = Duration::from_secs(lease.ttl.unsigned_abs().max(1)) / 3;
     while !shared.rest(every) {
         let (is_stuck, place) = {
@@ -110,6 +118,7 @@ fn keep(shared: &Shared, cluster: &dyn Cluster, lease: &Lease, mut memory: Memor
             (state.alive_at.elapsed() > STUCK_AFTER, state.place)
         };
         memory.note_own(place);
+        compaction.tend(cluster);
         if is_stuck {
             tracing::error!("the writer hangs; the seat is not kept");
             continue;

@@ -6,6 +6,7 @@
 //! seat becomes vacant.
 
 mod cluster;
+mod compaction;
 mod follower;
 mod guard;
 mod image;

@@ -2,7 +2,6 @@
 
 mod takeover;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use leasehold_core::Limits;
 use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
 
 use super::cluster::Cluster;
+use super::compaction::{self, Compaction};
 use super::follower::{Follower, events};
 use super::keeper::Keeper;
 use super::keys::Keys;
@@ -18,7 +18,7 @@ use super::scribe::Snapshots;
 use super::snapshot;
 use super::value::{self, FORMAT, HeadValue, Id, LeaderValue};
 use crate::clock::Clock;
-use crate::store::{Error, Followed, Leader, News, Place, Seat, Taken, Told};
+use crate::store::{Error, Followed, Leader, News, NodeFolder, Place, Seat, Taken, Told};
 
 /// How long etcd keeps the seat of a leader that is gone, in seconds.
 const SEAT_TTL: i64 = 2;
@@ -41,12 +41,12 @@ pub struct Options {
     pub node: Box<str>,
     /// Where clients reach it.
     pub address: Box<str>,
-    /// Its own folder.
-    pub data: PathBuf,
     /// What the machine allows.
     pub limits: Limits,
     /// When snapshots are taken.
     pub snapshots: Snapshots,
+    /// How often etcd is to forget what keys were, if nobody else uses it.
+    pub compact_every: Duration,
     /// It may lead although its folder does not remember how far the journal went.
     pub lead_without_memory: bool,
 }
@@ -56,6 +56,7 @@ pub struct EtcdSeat {
     cluster: Arc<dyn Cluster>,
     keys: Keys,
     options: Options,
+    folder: NodeFolder,
     clock: Arc<dyn Clock>,
     memory: Memory,
     /// Not there at first, and after a time in the seat.
@@ -84,19 +85,35 @@ const HEAD: usize = 1;
 const SLOTS: usize = 2;
 const REWOUND: usize = 3;
 
+impl Options {
+    /// A node of this name that clients reach there, with the usual bounds.
+    pub fn new(node: &str, address: &str, limits: Limits) -> Self {
+        Self {
+            node: node.into(),
+            address: address.into(),
+            limits,
+            snapshots: Snapshots::default(),
+            compact_every: compaction::EVERY,
+            lead_without_memory: false,
+        }
+    }
+}
+
 impl EtcdSeat {
-    /// Takes part under this prefix. The folder must be this node's alone.
+    /// Takes part under this prefix, and remembers what it has seen in this folder.
     pub fn new(
         cluster: Arc<dyn Cluster>,
         prefix: &str,
         options: Options,
+        folder: NodeFolder,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let memory = Memory::open(&options.data)?;
+        let memory = Memory::open(folder.path())?;
         Ok(Self {
             cluster,
             keys: Keys::new(prefix),
             options,
+            folder,
             clock,
             memory,
             follower: None,
@@ -124,13 +141,13 @@ impl EtcdSeat {
 
     /// Reads the whole store.
     fn load(&mut self) -> Result<News, Error> {
-        self.memory = Memory::open(&self.options.data)?;
+        self.memory = Memory::open(self.folder.path())?;
         let id = self.read_id()?;
         let noted = self.memory.noted().cloned();
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
             return Err(Error::Refused(format!(
                 "{} belongs to a node of another store ({}, and this is {})",
-                self.options.data.display(),
+                self.folder.path().display(),
                 noted.store,
                 id.store
             )));
@@ -352,7 +369,9 @@ impl Seat for EtcdSeat {
         let Some((tenure, lease)) = self.campaign() else { return Ok(None) };
         let Some(follower) = self.follower.take() else { return Ok(None) };
         let place = follower.place();
-        let keeper = Keeper::start(self.cluster.clone(), lease, place, self.memory.again())?;
+        let compaction = Compaction::new(self.keys.clone(), self.options.compact_every);
+        let (cluster, memory) = (self.cluster.clone(), self.memory.again());
+        let keeper = Keeper::start(cluster, lease, place, memory, compaction)?;
         // From here on the seat is given back if anything goes wrong.
         match self.caught_up(follower, &tenure)? {
             Some(caught_up) => self.seated(caught_up, tenure, keeper),

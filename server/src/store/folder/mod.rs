@@ -5,6 +5,7 @@
 mod dir_lock;
 mod identity;
 mod locked;
+mod node;
 mod rights;
 mod unfinished;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 
 pub(super) use dir_lock::{DirLock, Hold, LockFile, in_use};
 pub(super) use identity::Identity;
+pub use node::NodeFolder;
 pub(super) use rights::make_private;
 pub(super) use unfinished::{Making, Unfinished, admit, check};
 

@@ -1,0 +1,110 @@
+//! Settings of a server that is one of several.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use leasehold_server::cluster::{Access, Location, Options};
+use leasehold_server::http::Listen;
+
+/// How etcd is reached: the same for `serve` and `init`.
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Several servers")]
+pub(crate) struct EtcdArgs {
+    /// Who signs the certificates of etcd's members: a PEM file. Without it connections to etcd are not encrypted.
+    #[arg(long, env = "LEASEHOLD_ETCD_CA_FILE")]
+    etcd_ca_file: Option<PathBuf>,
+    /// The certificate shown to etcd: a PEM file.
+    #[arg(
+        long,
+        env = "LEASEHOLD_ETCD_CERT_FILE",
+        requires = "etcd_key_file",
+        requires = "etcd_ca_file"
+    )]
+    etcd_cert_file: Option<PathBuf>,
+    /// The key of that certificate: a PEM file.
+    #[arg(long, env = "LEASEHOLD_ETCD_KEY_FILE", requires = "etcd_cert_file")]
+    etcd_key_file: Option<PathBuf>,
+    /// A user of etcd.
+    #[arg(long, env = "LEASEHOLD_ETCD_USER", requires = "etcd_password_file")]
+    etcd_user: Option<String>,
+    /// A file with the password of that user.
+    #[arg(long, env = "LEASEHOLD_ETCD_PASSWORD_FILE", requires = "etcd_user")]
+    etcd_password_file: Option<PathBuf>,
+}
+
+impl EtcdArgs {
+    pub(crate) fn access(&self, location: Location) -> Access {
+        let Self { etcd_ca_file, etcd_cert_file, etcd_key_file, etcd_user, etcd_password_file } =
+            self.clone();
+        Access {
+            location,
+            ca_file: etcd_ca_file,
+            identity_files: etcd_cert_file.zip(etcd_key_file),
+            user: etcd_user.zip(etcd_password_file),
+        }
+    }
+}
+
+#[derive(ClapArgs, Clone, Debug)]
+#[command(next_help_heading = "Several servers")]
+pub(super) struct ClusterArgs {
+    /// The store that several servers share: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` makes it. With it,
+    /// --data is only for what this server remembers by itself.
+    #[arg(long, env = "LEASEHOLD_STORE")]
+    store: Option<Location>,
+    /// The name of this server among those that share the store (default: the name of the host).
+    #[arg(long, env = "LEASEHOLD_NODE_NAME", requires = "store")]
+    node_name: Option<String>,
+    /// Lead although --data does not remember how far the journal went. Only if etcd was not restored from a snapshot.
+    #[arg(long, env = "LEASEHOLD_LEAD_WITHOUT_MEMORY", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    lead_without_memory: bool,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+}
+
+const NAME_BYTES_MAX: usize = 64;
+
+impl ClusterArgs {
+    /// Where the store is, if it is shared.
+    pub(super) fn store(&self) -> Option<&Location> {
+        self.store.as_ref()
+    }
+
+    /// Says what does not go together.
+    pub(super) fn check(&self, is_ephemeral: bool, has_backups: bool) -> Result<(), String> {
+        let Some(store) = &self.store else { return Ok(()) };
+        if is_ephemeral {
+            return Err(format!("--ephemeral: with --store {store} everything is kept there"));
+        }
+        if has_backups {
+            return Err(format!(
+                "--backup-dir: with --store {store} back up etcd instead (etcdctl snapshot save)"
+            ));
+        }
+        let name = self.node();
+        let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_good) {
+            return Err(format!(
+                "--node-name: must be 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' or '.', got {name:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) fn options(&self, listen: &[Listen]) -> Option<Options> {
+        let location = self.store.clone()?;
+        let address = listen.first().map(ToString::to_string).unwrap_or_default();
+        Some(Options {
+            access: self.etcd.access(location),
+            node: self.node(),
+            address,
+            lead_without_memory: self.lead_without_memory,
+        })
+    }
+
+    fn node(&self) -> String {
+        let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        self.node_name.clone().unwrap_or_else(host)
+    }
+}

@@ -1,0 +1,29 @@
+//! `leasehold init`: a store for several servers.
+
+use clap::Args;
+use leasehold_server::cluster::{self, Location};
+use serde_json::json;
+
+use crate::config::EtcdArgs;
+use crate::exit::Failure;
+use crate::output::{OutputArgs, print, print_json};
+
+#[derive(Args)]
+pub(crate) struct InitArgs {
+    /// Where to make the store: etcd://HOST:PORT,HOST:PORT/PREFIX. Nothing may be there yet.
+    #[arg(long, env = "LEASEHOLD_STORE")]
+    store: Location,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(crate) fn init(args: &InitArgs) -> Result<(), Failure> {
+    let store = args.store.to_string();
+    cluster::init(&args.etcd.access(args.store.clone())).map_err(|error| error.to_string())?;
+    if args.output.json {
+        return print_json(&json!({"created": true, "store": store}));
+    }
+    print(&format!("made a store at {store}"))
+}

@@ -1,0 +1,216 @@
+//! A server that is one of several: where their store is, and what this one is called.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::engine::{self, Engine, EngineHandle};
+use crate::metrics::Metrics;
+use crate::store::Error;
+
+/// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Location {
+    /// The members of the etcd cluster.
+    pub members: Vec<String>,
+    /// What every key of the store begins with.
+    pub prefix: String,
+}
+
+/// The prefix of a location that has none.
+const PREFIX: &str = "leasehold/default";
+const SCHEME: &str = "etcd://";
+
+impl FromStr for Location {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("must be etcd://HOST:PORT,HOST:PORT/PREFIX, {why}");
+        let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong(&format!("got {text:?}")))?;
+        let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_member = |member: &str| {
+            let port = member.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+        };
+        let members: Vec<_> = members.split(',').map(str::to_owned).collect();
+        if let Some(member) = members.iter().find(|member| !is_member(member)) {
+            return Err(wrong(&format!("got {member:?} where HOST:PORT belongs")));
+        }
+        let prefix = prefix.trim_matches('/');
+        if prefix.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(wrong("without spaces in the prefix"));
+        }
+        let prefix = if prefix.is_empty() { PREFIX } else { prefix };
+        Ok(Self { members, prefix: prefix.into() })
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{SCHEME}{}/{}", self.members.join(","), self.prefix)
+    }
+}
+
+/// How etcd is reached.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Where.
+    pub location: Location,
+    /// Who signs the certificates of members, in PEM; `None`: connections are not encrypted.
+    pub ca_file: Option<PathBuf>,
+    /// Our own certificate and its key, in PEM, if members ask for one.
+    pub identity_files: Option<(PathBuf, PathBuf)>,
+    /// A user of etcd, and a file with its password.
+    pub user: Option<(String, PathBuf)>,
+}
+
+/// What one server is to the others.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How etcd is reached.
+    pub access: Access,
+    /// The name of this server, which no other has.
+    pub node: String,
+    /// Where clients reach it.
+    pub address: String,
+    /// It may lead although its folder does not remember how far the journal went.
+    pub lead_without_memory: bool,
+}
+
+#[cfg(feature = "etcd")]
+mod built {
+    use std::fs;
+    use std::sync::Arc;
+
+    use leasehold_core::Limits;
+
+    use super::{Access, Error, Options, Path, PathBuf};
+    use crate::clock::Clock;
+    use crate::store::etcd::{self, EtcdSeat, Remote};
+    use crate::store::{NodeFolder, Seat};
+
+    /// Makes a store where nothing is yet.
+    pub fn init(access: &Access) -> Result<(), Error> {
+        etcd::init(&remote(access)?, &access.location.prefix)
+    }
+
+    /// This server's part in the seat. Must not be called where tokio's tasks run.
+    pub(crate) fn seat(
+        options: Options,
+        data: &Path,
+        limits: Limits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Box<dyn Seat>, Error> {
+        let folder = NodeFolder::take(data)?;
+        let remote = remote(&options.access)?;
+        let Options { access, node, address, lead_without_memory } = options;
+        let options =
+            etcd::Options { lead_without_memory, ..etcd::Options::new(&node, &address, limits) };
+        let prefix = &access.location.prefix;
+        Ok(Box::new(EtcdSeat::new(Arc::new(remote), prefix, options, folder, clock)?))
+    }
+
+    fn remote(access: &Access) -> Result<Remote, Error> {
+        let Access { location, ca_file, identity_files, user } = access;
+        let mut options = leasehold_etcd::Options::new(location.members.iter().cloned());
+        if let Some(ca_file) = ca_file {
+            let identity = identity_files.as_ref();
+            let identity = identity.map(|(certificate, key)| Ok((read(certificate)?, read(key)?)));
+            let identity = identity.transpose()?;
+            options.tls = Some(leasehold_etcd::Tls { ca: read(ca_file)?, identity });
+        }
+        if let Some((user, password_file)) = user {
+            let password = read(password_file)?.trim_end_matches(['\r', '\n']).to_owned();
+            options.credentials =
+                Some(leasehold_etcd::Credentials { user: user.clone(), password });
+        }
+        etcd::connect(options, &location.prefix)
+    }
+
+    fn read(file: &PathBuf) -> Result<String, Error> {
+        fs::read_to_string(file)
+            .map_err(|error| Error::Refused(format!("{}: {error}", file.display())))
+    }
+}
+
+#[cfg(not(feature = "etcd"))]
+mod built {
+    use std::sync::Arc;
+
+    use leasehold_core::Limits;
+
+    use super::{Access, Error, Options, Path};
+    use crate::clock::Clock;
+    use crate::store::Seat;
+
+    const NOT_BUILT: &str = "this program was built without etcd (feature etcd)";
+
+    /// Cannot be done.
+    pub fn init(_: &Access) -> Result<(), Error> {
+        Err(Error::Refused(NOT_BUILT.into()))
+    }
+
+    pub(crate) fn seat(
+        _: Options,
+        _: &Path,
+        _: Limits,
+        _: Arc<dyn Clock>,
+    ) -> Result<Box<dyn Seat>, Error> {
+        Err(Error::Refused(NOT_BUILT.into()))
+    }
+}
+
+pub use built::init;
+
+/// Starts an engine that takes part with the others.
+pub(crate) async fn start(
+    options: Options,
+    data: Option<&Path>,
+    engine: engine::Options,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+) -> Result<(Engine, EngineHandle), Error> {
+    let missing = || Error::Refused("a server with a shared store needs a data folder".into());
+    let data = data.ok_or_else(missing)?.to_owned();
+    let begin = move || {
+        let seat = built::seat(options, &data, engine.limits.clone(), clock.clone())?;
+        Engine::take_part(engine, seat, clock, metrics)
+    };
+    let begun = tokio::task::spawn_blocking(begin).await;
+    begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_has_members_and_a_prefix() {
+        for (text, members, prefix) in [
+            ("etcd://a:2379", vec!["a:2379"], PREFIX),
+            ("etcd://a:2379/", vec!["a:2379"], PREFIX),
+            ("etcd://a:1,b:2/x/y/", vec!["a:1", "b:2"], "x/y"),
+            ("etcd://[::1]:2379/x", vec!["[::1]:2379"], "x"),
+        ] {
+            let location: Location = text.parse().expect(text);
+            let members: Vec<_> = members.into_iter().map(str::to_owned).collect();
+            assert_eq!(location, Location { members, prefix: prefix.into() }, "{text}");
+            assert_eq!(location.to_string().parse(), Ok(location));
+        }
+        for text in [
+            "",
+            "http://a:1",
+            "etcd://",
+            "etcd://a",
+            "etcd://a:0",
+            "etcd://a:1,,b:2",
+            "etcd://:1",
+            "etcd://a:1/x y",
+        ] {
+            let why = text.parse::<Location>().expect_err(text);
+            assert!(why.starts_with("must be etcd://HOST:PORT"), "{why}");
+        }
+    }
+}

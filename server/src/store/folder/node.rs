@@ -1,0 +1,37 @@
+//! The folder of a server whose store is elsewhere: what it remembers by itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{LockFile, is_store_file, make_private, refused, trouble};
+use crate::store::Error;
+
+/// A folder that this process, and no other, uses as long as this lives.
+pub struct NodeFolder {
+    path: PathBuf,
+    _lock: LockFile,
+}
+
+impl NodeFolder {
+    /// Takes or makes it. A folder with a store of its own is refused: it would not be used, and nobody would notice.
+    pub fn take(path: &Path) -> Result<Self, Error> {
+        make_private(path)?;
+        let lock = LockFile::take(path)?;
+        for entry in fs::read_dir(path).map_err(|error| trouble(path, &error))? {
+            let name = entry.map_err(|error| trouble(path, &error))?.file_name();
+            let name = name.to_string_lossy();
+            if is_store_file(&name) {
+                return Err(refused(format!(
+                    "{} has a store of its own ({name}); a server with --store needs another folder",
+                    path.display()
+                )));
+            }
+        }
+        Ok(Self { path: path.into(), _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
