@@ -189,6 +189,12 @@ impl Args {
         speaks_files.then_some(self.files.files_namespace.as_str())
     }
 
+    /// The namespace of Terraform's states, if there are any.
+    pub(crate) fn states_namespace(&self) -> Option<&str> {
+        let speaks_terraform = self.dialects.contains(&Dialect::Terraform);
+        speaks_terraform.then_some(self.terraform.terraform_namespace.as_str())
+    }
+
     /// Says what is wrong between settings that are each fine.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { grace, limits, .. } = self;

@@ -25,6 +25,7 @@ fn told(lines: &str, change: impl FnOnce(&mut Surroundings)) -> Vec<String> {
         unix_paths: vec!["/run/a.sock".into()],
         has_tls: true,
         files_namespace: Some("files".into()),
+        states_namespace: Some("states".into()),
         wall_ms: NOW_MS,
     };
     change(&mut around);
@@ -198,6 +199,11 @@ fn what_the_settings_leave_without_effect_is_told() {
         rule("who = [\"key:ci\"]", "namespaces = [\"files\"]").replace("acquire", "files-read");
     let off = told(&files, |around| around.files_namespace = None);
     assert!(off[0].contains("files-read has no effect: --dialects has no files"), "{off:?}");
+    // The states of Terraform go by the rights of files.
+    let states = files.replace("\"files\"", "\"states\"");
+    assert!(told(&states, |_| {}).iter().all(|why| of_keys(why)));
+    let off = told(&states, |around| around.states_namespace = None);
+    assert!(off[0].contains("files-read has no effect: files are in"), "{off:?}");
 }
 
 #[test]

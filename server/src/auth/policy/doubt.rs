@@ -23,6 +23,8 @@ pub struct Surroundings {
     pub has_tls: bool,
     /// The namespace of files; `None`: that dialect is not spoken.
     pub files_namespace: Option<String>,
+    /// The namespace of Terraform's states; `None`: that dialect is not spoken.
+    pub states_namespace: Option<String>,
     /// Now, in epoch milliseconds.
     pub wall_ms: i64,
 }
@@ -239,14 +241,20 @@ impl Looking<'_> {
         };
         let Some(at) = may.iter().find(|word| is_of_files(word)) else { return };
         let right = at.get_ref();
+        let covers = |namespace: &String| {
+            namespaces.iter().any(|at| Pattern::parse(at.get_ref()).matches(namespace))
+        };
+        // States are read and written by the same rights.
+        if self.around.states_namespace.as_ref().is_some_and(covers) {
+            return;
+        }
         let Some(files) = &self.around.files_namespace else {
             return self.tell(
                 at,
                 format!("rule {name:?}: {right} has no effect: --dialects has no files"),
             );
         };
-        let covers = |at: &Spanned<String>| Pattern::parse(at.get_ref()).matches(files);
-        if !namespaces.iter().any(covers) {
+        if !covers(files) {
             let why = format!(
                 "rule {name:?}: {right} has no effect: files are in the namespace {files:?} (--files-namespace), which \
                  this rule does not name"
