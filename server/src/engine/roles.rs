@@ -88,13 +88,19 @@ impl Roles {
 
     /// Follows until the seat is ours; `None`: it is time to stop.
     fn follow(&mut self) -> Option<Taken> {
+        let mut trouble = None;
         while !self.shared.is_stopping() {
             self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
             match self.step() {
-                Ok(None) => {}
+                Ok(None) => trouble = None,
                 Ok(Some(taken)) => return Some(taken),
                 Err(error) => {
-                    tracing::error!(%error, "cannot follow");
+                    let why = error.to_string();
+                    // Said once, not every second.
+                    if trouble.as_ref() != Some(&why) {
+                        tracing::error!(%why, "cannot follow");
+                    }
+                    trouble = Some(why);
                     std::thread::park_timeout(TROUBLE_PAUSE);
                 }
             }

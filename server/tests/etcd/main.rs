@@ -1,5 +1,7 @@
 //! Several nodes and one etcd: one of them leads, and what it answered survives it.
 
+#![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
+
 mod world;
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -267,4 +269,60 @@ fn etcd_forgets_what_keys_were_unless_somebody_else_uses_it() {
     let get = ["get", "--rev", "3", "--print-value-only", "/test/head"];
     assert!(other.etcd.try_ctl(&get).is_ok(), "it is not ours to compact");
     node.stop();
+}
+
+#[test]
+fn a_journal_that_is_put_back_under_a_follower_is_led_by_nobody() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    let second = world.node("n2");
+    let head = world.etcd.ctl(&["get", "--print-value-only", "/test/head"]);
+    for n in 0..3 {
+        assert!(first.take(&format!("lock-{n}"), "a").expect("an answer"));
+    }
+    wait_until("it was followed", || memory(&second) >= 2);
+    // etcd is restored while nobody can see it: the seat is gone, and so are the last records.
+    first.link.is_cut.store(true, SeqCst);
+    second.link.is_cut.store(true, SeqCst);
+    world.etcd.ctl(&["put", "/test/head", head.trim()]);
+    world.etcd.ctl(&["del", "/test/j/0000000000000002", "/test/j0"]);
+    world.etcd.ctl(&["del", "/test/leader"]);
+    first.link.is_cut.store(false, SeqCst);
+    second.link.is_cut.store(false, SeqCst);
+    first.follows();
+    wait_until("somebody noticed", || !world.etcd.ctl(&["get", "/test/rewound"]).is_empty());
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(first.handle.is_following() && second.handle.is_following());
+    assert_eq!(first.take("db", "b"), Err(Error::NotLeading));
+    assert_eq!(second.take("db", "b"), Err(Error::NotLeading));
+    first.stop();
+    second.stop();
+}
+
+/// How long nobody leads when the one who does is stopped in good order.
+#[test]
+fn a_seat_that_is_given_up_is_taken_at_once() {
+    let world = World::new();
+    let mut nodes: Vec<_> = ["n1", "n2", "n3"].map(|name| Some(world.node(name))).into();
+    let mut took = Vec::new();
+    for round in 0..2 {
+        let leads =
+            || nodes.iter().position(|n| n.as_ref().is_some_and(|n| !n.handle.is_following()));
+        wait_until("somebody leads", || leads().is_some());
+        let leader = leads().expect("somebody leads");
+        let node = nodes[leader].take().expect("it leads");
+        assert!(node.take(&format!("lock-{round}"), "a").expect("an answer"));
+        let seq = 2 + round;
+        let others = || nodes.iter().flatten().all(|other| memory(other) >= seq);
+        wait_until("it was followed", others);
+        let began = Instant::now();
+        node.stop();
+        wait_until("another leads", || nodes.iter().flatten().any(|n| !n.handle.is_following()));
+        took.push(began.elapsed());
+    }
+    // 200 ms on a machine with nothing else to do.
+    assert!(took.iter().all(|took| *took < Duration::from_secs(2)), "{took:?}");
+    println!("{took:?}");
+    nodes.into_iter().flatten().for_each(|node| drop(node.stop()));
 }

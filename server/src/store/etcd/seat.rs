@@ -264,6 +264,10 @@ impl EtcdSeat {
     fn note_leader(&mut self, look: &Look) {
         let found = look.answer.found(LEADER);
         let created_at = found.map(|found| found.create_revision);
+        if found.is_some() {
+            // It failed because somebody else was quicker.
+            self.rest_until = None;
+        }
         self.leader_since = match (self.leader_since, created_at) {
             (Some((known, since)), Some(at)) if known == at => Some((at, since)),
             (_, at) => at.map(|at| (at, Instant::now())),
