@@ -1,11 +1,11 @@
 //! Keeps the seat while its writer goes on, and writes down how far that came.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold_etcd::Kind;
 
+use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::compaction::Compaction;
 use super::memory::Memory;
@@ -15,24 +15,13 @@ use crate::store::{Error, Place};
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// A thread that keeps etcd's lease. It ends with this.
-pub(super) struct Keeper {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(super) struct Keeper(Aide<State>);
 
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    is_over: bool,
+pub(super) struct State {
     /// When the writer last did something.
     alive_at: Instant,
     /// The last record that is known to be durable.
     place: Place,
-    /// Why nobody should lead.
-    astray: Option<String>,
 }
 
 /// The lease to keep.
@@ -50,62 +39,31 @@ impl Keeper {
         memory: Memory,
         compaction: Compaction,
     ) -> Result<Self, Error> {
-        let state = State { is_over: false, alive_at: Instant::now(), place, astray: None };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
-        let kept = shared.clone();
-        let thread = std::thread::Builder::new().name("keeper".into());
-        let thread = thread.spawn(move || keep(&kept, &*cluster, &lease, memory, compaction));
-        let thread = thread.map_err(|error| Error::Refused(error.to_string()))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let state = State { alive_at: Instant::now(), place };
+        let work = move |shared: &Shared<State>| {
+            keep(shared, &*cluster, &lease, memory, compaction);
+        };
+        Aide::start("keeper", state, work).map(Self)
     }
 
     /// The writer does something.
     pub(super) fn goes_on(&self) {
-        self.shared.state().alive_at = Instant::now();
+        self.0.state().alive_at = Instant::now();
     }
 
     /// This is durable, and we know it.
     pub(super) fn settled(&self, place: Place) {
-        self.shared.state().place = place;
-    }
-
-    /// Something is so wrong that nobody should lead before an operator has looked at it.
-    pub(super) fn astray(&self, why: &str) {
-        self.shared.state().astray = Some(why.into());
+        self.0.state().place = place;
     }
 
     /// Keeps it no longer, and gives it back.
     pub(super) fn leave(&mut self) {
-        self.shared.state().is_over = true;
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // What it has to say it has said.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits; is it over?
-    fn rest(&self, patience: Duration) -> bool {
-        let going_on = |state: &mut State| !state.is_over;
-        let rested = self.changed.wait_timeout_while(self.state(), patience, going_on);
-        rested.unwrap_or_else(PoisonError::into_inner).0.is_over
+        self.0.leave();
     }
 }
 
 fn keep(
-    shared: &Shared,
+    shared: &Shared<State>,
     cluster: &dyn Cluster,
     lease: &Lease,
     mut memory: Memory,

@@ -5,6 +5,7 @@
 //! noticing can neither change nor answer anything. No clock is needed for that; etcd's leases only decide how soon a
 //! seat becomes vacant.
 
+mod aide;
 mod cluster;
 mod compaction;
 mod follower;

@@ -2,14 +2,13 @@
 //! nobody up. Each snapshot is made from the one before and the records since, as a start would do it: so each proves
 //! that the one before can be read.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::Limits;
 use leasehold_etcd::{Op, RangeRequest, When};
 
+use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::follower::Follower;
 use super::guard::Tenure;
@@ -48,24 +47,15 @@ pub(super) struct Desk {
     pub(super) when: Snapshots,
 }
 
-/// The thread. It ends with this.
-pub(super) struct Scribe {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-struct Shared {
-    state: Mutex<State>,
-    changed: Condvar,
-    /// Records up to this one are in a snapshot.
-    through: AtomicU64,
-}
+/// The thread that takes them. It ends with this.
+pub(super) struct Scribe(Aide<State>);
 
 #[derive(Default)]
-struct State {
-    is_over: bool,
+pub(super) struct State {
     /// The last record that is durable.
     seq: u64,
+    /// Records up to this one are in a snapshot.
+    through: u64,
     /// Bytes of records since the last snapshot.
     n_bytes: u64,
     /// Bytes of the last snapshot.
@@ -76,92 +66,54 @@ impl Scribe {
     /// The journal goes as far as `seq`, and has about so many bytes since the last snapshot.
     pub(super) fn start(desk: Desk, seq: u64, n_bytes: u64) -> Result<Self, Error> {
         let state = State { seq, n_bytes, ..State::default() };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            through: AtomicU64::new(0),
-        });
-        let same = shared.clone();
-        let thread = std::thread::Builder::new().name("snapshots".into());
-        let thread = thread.spawn(move || desk.work(&same));
-        let thread = thread.map_err(|error| Error::Refused(error.to_string()))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Aide::start("snapshots", state, move |shared| desk.work(shared)).map(Self)
     }
 
     /// A record of so many bytes is durable.
     pub(super) fn appended(&self, seq: u64, n_bytes: usize) {
-        let mut state = self.shared.state();
+        let mut state = self.0.state();
         state.seq = seq;
         state.n_bytes += n_bytes as u64;
-        self.shared.changed.notify_one();
+        drop(state);
+        self.0.ring();
     }
 
     /// Records up to this one are in a snapshot, and may go.
     pub(super) fn through(&self) -> u64 {
-        self.shared.through.load(Relaxed)
+        self.0.state().through
     }
 
     /// No more snapshots.
     pub(super) fn leave(&mut self) {
-        self.shared.state().is_over = true;
-        self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // What it has to say it has said.
-            let _ = thread.join();
-        }
+        self.0.leave();
     }
 }
 
-impl Drop for Scribe {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl State {
+    /// Up to which record a snapshot is to be taken, if one is due, and how many bytes will be in it that are in none.
+    fn due(&self, when: Snapshots) -> Option<(u64, u64)> {
+        let is_long = self.n_bytes >= when.bytes_min.max(self.n_bytes_before);
+        let are_many = self.seq.saturating_sub(self.through) >= when.records_max;
+        (is_long || are_many).then_some((self.seq, self.n_bytes))
     }
 
-    /// Waits for so long, or until it is over; is it?
-    fn rest(&self, patience: Duration) -> bool {
-        let rested =
-            self.changed.wait_timeout_while(self.state(), patience, |state| !state.is_over);
-        rested.unwrap_or_else(PoisonError::into_inner).0.is_over
-    }
-
-    /// Waits until a snapshot is due; up to which record, and `None` if it is over.
-    fn wait(&self, when: Snapshots) -> Option<u64> {
-        let is_idle = |state: &mut State| {
-            let n_records = state.seq.saturating_sub(self.through.load(Relaxed));
-            let is_due = state.n_bytes >= when.bytes_min.max(state.n_bytes_before)
-                || n_records >= when.records_max;
-            !state.is_over && !is_due
-        };
-        let state = self.changed.wait_while(self.state(), is_idle);
-        let state = state.unwrap_or_else(PoisonError::into_inner);
-        (!state.is_over).then_some(state.seq)
-    }
-
-    fn done(&self, manifest: &Manifest, n_bytes_known: u64) {
-        let mut state = self.state();
-        state.n_bytes = state.n_bytes.saturating_sub(n_bytes_known);
-        state.n_bytes_before = manifest.n_bytes;
-        self.through.store(manifest.through.seq, Relaxed);
+    fn done(&mut self, manifest: &Manifest, n_bytes_known: u64) {
+        self.n_bytes = self.n_bytes.saturating_sub(n_bytes_known);
+        self.n_bytes_before = manifest.n_bytes;
+        self.through = manifest.through.seq;
     }
 }
 
 impl Desk {
-    fn work(&self, shared: &Shared) {
+    fn work(&self, shared: &Shared<State>) {
         // What is there already may be trimmed: the one before us may not have come to it.
         if let Ok((Some(manifest), _)) = snapshot::find(&*self.cluster, &self.keys) {
-            shared.done(&manifest, 0);
+            shared.state().done(&manifest, 0);
         }
-        while let Some(seq) = shared.wait(self.when) {
-            let n_bytes_known = shared.state().n_bytes;
+        while let Some((seq, n_bytes_known)) = shared.wait(|state| state.due(self.when)) {
             match self.take(shared, seq) {
                 Ok(manifest) => {
-                    shared.done(&manifest, n_bytes_known);
+                    shared.state().done(&manifest, n_bytes_known);
                     let Manifest { n_bytes, through, .. } = manifest;
                     tracing::info!(n_bytes, seq = through.seq, "a snapshot was taken");
                 }
@@ -176,7 +128,7 @@ impl Desk {
     }
 
     /// Takes a snapshot that has at least the records up to this one.
-    fn take(&self, shared: &Shared, seq: u64) -> Result<Manifest, String> {
+    fn take(&self, shared: &Shared<State>, seq: u64) -> Result<Manifest, String> {
         let Self { cluster, keys, limits, .. } = self;
         let (before, before_at) = snapshot::find(&**cluster, keys)?;
         // What time it is does not matter here.
@@ -204,7 +156,12 @@ impl Desk {
         Ok(manifest)
     }
 
-    fn write(&self, shared: &Shared, manifest: &Manifest, bytes: &[u8]) -> Result<(), String> {
+    fn write(
+        &self,
+        shared: &Shared<State>,
+        manifest: &Manifest,
+        bytes: &[u8],
+    ) -> Result<(), String> {
         let pause = CHUNK_BYTES as f64 / self.when.bytes_per_second.max(1) as f64;
         for (n, chunk) in (0..).zip(bytes.chunks(CHUNK_BYTES)) {
             let key = self.keys.chunk(&manifest.name, n);

@@ -99,14 +99,14 @@ impl EtcdStore {
                 self.scribe.appended(self.chain.place().seq, sent.bytes.len());
                 Ok(())
             }
-            verdict => Err(self.fenced(verdict)),
+            verdict => Err(Self::fenced(verdict)),
         }
     }
 
-    fn fenced(&self, verdict: Verdict) -> Error {
+    fn fenced(verdict: Verdict) -> Error {
         match verdict {
             Verdict::Astray(why) => {
-                self.keeper.astray(&why);
+                tracing::error!(%why, "the journal is not as this server left it");
                 Error::Fenced(why)
             }
             Verdict::Lost(why) => Error::Fenced(why),
@@ -144,7 +144,7 @@ impl Store for EtcdStore {
             if let Ok(answer) = self.cluster.txn(txn.clone()) {
                 return match self.guard.judge(&answer, None) {
                     Verdict::Held(_) => Ok(()),
-                    verdict => Err(self.fenced(verdict)),
+                    verdict => Err(Self::fenced(verdict)),
                 };
             }
         }
