@@ -16,10 +16,13 @@ impl Bell {
     /// To be called after what the listener is to find is there.
     pub(crate) fn ring(&self) {
         // Whoever rang first and was not heard yet has woken the listener, or is about to.
-        if !self.is_rung.swap(true, SeqCst)
-            && let Some(listener) = &*lock(&self.listener)
-        {
-            listener.wake_by_ref();
+        if self.is_rung.swap(true, SeqCst) {
+            return;
+        }
+        // Woken when the lock is given back: the first thing it does is to look here, and it would have to wait.
+        let listener = lock(&self.listener).clone();
+        if let Some(listener) = listener {
+            listener.wake();
         }
     }
 
