@@ -1,6 +1,6 @@
 //! Is a file still what its path leads to?
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +21,8 @@ pub(super) type Key = (u64, u64);
 impl Identity {
     /// Of the file at this path now.
     pub(in crate::store) fn of(path: &Path) -> io::Result<Self> {
-        let key = key(&stat(path)?);
-        Ok(Self { path: CString::new(path.as_os_str().as_bytes())?, key })
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        Ok(Self { key: key_at(&path)?, path })
     }
 
     /// Whether this is the file the path leads to.
@@ -33,7 +33,7 @@ impl Identity {
 
     /// Whether the path leads to the same file still. One system call.
     pub(in crate::store) fn is_there(&self) -> bool {
-        stat(&self.path).is_ok_and(|found| key(&found) == self.key)
+        key_at(&self.path).is_ok_and(|found| found == self.key)
     }
 
     pub(super) fn key(&self) -> Key {
@@ -49,6 +49,25 @@ impl Identity {
             path.display()
         )
     }
+}
+
+/// Asks for nothing but the number of the file. Whoever asks for its times too has the system tell them apart from then
+/// on: the next write gets a time of its own, and where there is no file system journal, syncing that write means
+/// writing the inode as well.
+#[cfg(target_os = "linux")]
+fn key_at(path: &CStr) -> io::Result<Key> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+
+    match statx(CWD, path, AtFlags::empty(), StatxFlags::INO) {
+        Ok(found) => Ok((makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino)),
+        Err(rustix::io::Errno::NOSYS) => Ok(key(&stat(path)?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn key_at(path: &CStr) -> io::Result<Key> {
+    Ok(key(&stat(path)?))
 }
 
 #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
