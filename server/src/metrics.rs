@@ -1,7 +1,7 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_core::{Command, Counts, Ending, Footprint, Note};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -312,14 +312,14 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn answered(&self, op: Option<Op>, is_success: Option<bool>, sent_at: Instant) {
+    pub(crate) fn answered(&self, op: Option<Op>, is_success: Option<bool>, took: Duration) {
         let (Some(results), Some(is_success)) = (self.of(op), is_success) else { return };
         if is_success {
             results.success.inc()
         } else {
             results.fail.inc()
         };
-        results.latency.observe(sent_at.elapsed().as_secs_f64() * 1000.0);
+        results.latency.observe(took.as_secs_f64() * 1000.0);
     }
 
     pub(crate) fn count_ending(&self, how: Ending) {

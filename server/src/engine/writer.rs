@@ -343,7 +343,7 @@ impl Writer {
             let mut common = None;
             for Waiter { wanted, reply_to, sent_at, .. } in waiters {
                 let reply = self.waited(lease, &wanted);
-                self.metrics.answered(Some(Op::Acquire), reply.is_success(), sent_at);
+                self.metrics.answered(Some(Op::Acquire), reply.is_success(), sent_at.elapsed());
                 let guard = |lease| common.take().unwrap_or_else(|| self.undelivered(lease));
                 let mut undelivered = reply.new_grant().map(guard);
                 if is_shared {

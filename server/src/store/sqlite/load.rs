@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use leasehold_core::{
     Fact, Incoherent, LeaseNumber, Limits, Machine, Restore, Row, SessionNumber, Timestamp, Token,
@@ -210,45 +210,65 @@ fn import_checked(
     })
 }
 
-/// The machine that is in the tables. Reading rows and putting them together take about as long, so each
-/// gets a thread.
+/// The machine that is in the tables. Reading rows, adding them up and putting them together each has a thread of its
+/// own: together they take twice as long as the slowest of them.
 pub(super) fn import(
     tables: &mut Connection,
     limits: Limits,
     hash_seed: u128,
 ) -> Result<Machine, Error> {
-    /// Rows handed over at once, and how many such lots may be under way.
-    const LOT: usize = 1024;
-    const LOTS: usize = 8;
     let mut importer = Machine::importer(limits, hash_seed);
     importer.add(meta(tables)?).map_err(incoherent)?;
     let (n_locks, n_leases) = Digest::get(tables)?.counts();
     importer.expect(n_locks, n_leases);
-    let (sender, receiver) = sync_channel::<Vec<Row>>(LOTS);
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(move || {
-            let mut digest = Digest::default();
-            let mut lot = Vec::with_capacity(LOT);
-            rows::for_each(tables, |row| {
-                digest.add(&row);
-                lot.push(row);
-                if lot.len() < LOT {
-                    return Ok(());
-                }
-                // Nobody takes it: the import has failed, and says why itself.
-                let full = std::mem::replace(&mut lot, Vec::with_capacity(LOT));
-                sender.send(full).map_err(|_| rusqlite::Error::QueryReturnedNoRows)
-            })
-            .map_err(|error| refused(format!("tables.db: {error}")))?;
-            let _ = sender.send(lot);
-            digest.check(tables)
-        });
-        for row in receiver.into_iter().flatten() {
+    let (to_adder, read) = sync_channel(LOTS);
+    let (to_importer, added) = sync_channel(LOTS);
+    let rows = &mut *tables;
+    let digest = std::thread::scope(|scope| {
+        let reading = scope.spawn(move || read_rows(rows, &to_adder));
+        let adding = scope.spawn(move || add_up(read, &to_importer));
+        for row in added.into_iter().flatten() {
             importer.add(row).map_err(incoherent)?;
         }
-        reading.join().unwrap_or_else(|_| Err(refused("a thread that reads rows panicked")))
+        let panicked = |_| refused("a thread that reads rows panicked");
+        reading.join().map_err(panicked)??;
+        adding.join().map_err(panicked)
     })?;
+    digest.check(tables)?;
     Ok(importer.finish())
+}
+
+/// Rows that are handed over at once.
+type Lot = Vec<Row>;
+const LOT: usize = 1024;
+/// How many lots may be on their way to each of the threads.
+const LOTS: usize = 8;
+
+fn read_rows(tables: &Connection, to: &SyncSender<Lot>) -> Result<(), Error> {
+    let mut lot = Vec::with_capacity(LOT);
+    rows::for_each(tables, |row| {
+        lot.push(row);
+        if lot.len() < LOT {
+            return Ok(());
+        }
+        // Nobody takes it: the import has failed, and says why itself.
+        let full = std::mem::replace(&mut lot, Vec::with_capacity(LOT));
+        to.send(full).map_err(|_| rusqlite::Error::QueryReturnedNoRows)
+    })
+    .map_err(|error| refused(format!("tables.db: {error}")))?;
+    let _ = to.send(lot);
+    Ok(())
+}
+
+fn add_up(from: Receiver<Lot>, to: &SyncSender<Lot>) -> Digest {
+    let mut digest = Digest::default();
+    for lot in from {
+        lot.iter().for_each(|row| digest.add(row));
+        if to.send(lot).is_err() {
+            break;
+        }
+    }
+    digest
 }
 
 /// The state comes from a backup: whatever was handed out since must not be handed out again.
