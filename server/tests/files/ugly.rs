@@ -19,7 +19,7 @@ pub(crate) async fn raw(home: &Home, request: &str) -> String {
 async fn a_method_a_file_does_not_know_is_405() {
     let home = Home::start().await;
     for method in [Method::OPTIONS, Method::PATCH, Method::TRACE] {
-        for path in ["/f", "/", "/files/f"] {
+        for path in ["/f", "/", "/files/f", "/files/f?lock=acquire", "/f?limit=1&what=else"] {
             let refused = home.send(None, method.clone(), path, "").await;
             check_refused(&refused, 405, "method");
             assert_eq!(refused.headers["allow"], "GET,HEAD,PUT,DELETE,POST");

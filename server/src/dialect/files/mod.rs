@@ -153,12 +153,16 @@ async fn serve(State(files): State<Files>, request: Request) -> Response {
 }
 
 async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
+    let method = request.method().clone();
+    let is_read = method == Method::GET || method == Method::HEAD;
+    // First of all: whatever else is said with a method that is none of ours does not matter.
+    if !is_read && ![Method::PUT, Method::DELETE, Method::POST].contains(&method) {
+        return Ok(([(header::ALLOW, METHODS)], wrong_method().await).into_response());
+    }
     let Query(params) = Query::<Params>::try_from_uri(request.uri())
         .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
     let (parts, body) = request.into_parts();
     let caller = Arrival::of(&parts).caller.clone().of_files();
-    let method = parts.method.clone();
-    let is_read = method == Method::GET || method == Method::HEAD;
     if !is_read && (params.limit.is_some() || params.cursor.is_some()) {
         return Err(Refusal::invalid("limit and cursor are for reading a folder"));
     }
@@ -175,9 +179,6 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     if is_read {
         let path = (caller, path);
         return read(files, session, path, params, &headers, method == Method::HEAD).await;
-    }
-    if ![Method::PUT, Method::DELETE, Method::POST].contains(&method) {
-        return Ok(([(header::ALLOW, METHODS)], wrong_method().await).into_response());
     }
     let session = session.ok_or_else(Refusal::no_session)?;
     match method {
