@@ -148,7 +148,7 @@ fn run(lead: &Lead<Writer>, shared: &Shared) -> Result<(), store::Error> {
     while let Some(patience) = lead.turn() {
         if shared.inbox.engine.poll(&mut context).is_pending() {
             std::thread::park_timeout(patience);
-            // What rang is about to be seen to.
+            // What it was rung for is done next.
             let _ = shared.inbox.engine.poll(&mut context);
         }
     }

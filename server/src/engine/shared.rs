@@ -59,7 +59,7 @@ impl Shared {
         std::mem::take(&mut *lock(&self.gone))
     }
 
-    /// To be seen to in the next round; [`Self::is_gone`] sees to it that there is one.
+    /// To be handled in the next round; [`Self::is_gone`] makes sure that there is one.
     pub(super) fn add_gone(&self, gone: Gone) {
         lock(&self.gone).push(gone);
     }

@@ -32,7 +32,7 @@ pub struct Conversation {
     line: Line,
     visitor: Visitor,
     activity: Arc<Activity>,
-    /// What was heard last is being seen to.
+    /// The requests that were read last are being answered.
     in_progress: Option<InProgress>,
     answer_timeout: Duration,
     stop: watch::Receiver<bool>,
@@ -44,8 +44,8 @@ impl Conversation {
         &self.visitor
     }
 
-    /// Adds more of what the client says, once everything it said before is seen to. `false`: it says no more, or the
-    /// server stops.
+    /// Reads more of what the client sends. To be called when everything it sent before is answered. `false`: it sends no
+    /// more, or the server stops.
     pub(crate) async fn hear(&mut self, into: &mut BytesMut) -> bool {
         self.in_progress = None;
         into.reserve(PIECE_BYTES);

@@ -45,7 +45,7 @@ pub(super) async fn converse(app: App, mut conversation: Conversation) {
     }
 }
 
-/// The requests that have come whole, as many as are seen to at once; and what is wrong with what follows.
+/// The requests that have come whole, as many as are answered together; and what is wrong with what follows.
 fn read(reader: &mut Reader, n_max: usize) -> (Vec<Request>, Option<Wrong>) {
     let mut requests = Vec::new();
     while requests.len() < n_max {

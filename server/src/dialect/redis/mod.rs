@@ -48,7 +48,7 @@ pub struct Options {
     pub databases: u32,
     /// Largest command.
     pub command_bytes_max: usize,
-    /// Most commands of one connection that are seen to at once; more wait until these are answered.
+    /// Most commands of one connection that are answered together; more wait until these are answered.
     pub pipeline_max: usize,
     /// How long a client may be silent; `None`: as long as it is there.
     pub idle_timeout: Option<Duration>,

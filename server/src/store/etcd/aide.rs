@@ -1,11 +1,12 @@
 //! A thread beside the writer, and what the two share.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::store::Error;
+use crate::sync::{lock, whole};
 
 /// The thread. It ends with this.
 pub(super) struct Aide<S> {
@@ -84,21 +85,21 @@ impl<S> Drop for Aide<S> {
 
 impl<S> Shared<S> {
     pub(super) fn state(&self) -> MutexGuard<'_, Inner<S>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// Waits for so long, or until it is over; is it?
     pub(super) fn rest(&self, patience: Duration) -> bool {
         let going_on = |inner: &mut Inner<S>| !inner.is_over;
         let rested = self.changed.wait_timeout_while(self.state(), patience, going_on);
-        rested.unwrap_or_else(PoisonError::into_inner).0.is_over
+        whole(rested).0.is_over
     }
 
     /// Waits until there is something to do, or until it is over: then there is nothing.
     pub(super) fn wait<T>(&self, mut find: impl FnMut(&S) -> Option<T>) -> Option<T> {
         let is_idle = |inner: &mut Inner<S>| !inner.is_over && find(&inner.state).is_none();
         let inner = self.changed.wait_while(self.state(), is_idle);
-        let inner = inner.unwrap_or_else(PoisonError::into_inner);
+        let inner = whole(inner);
         if inner.is_over { None } else { find(&inner.state) }
     }
 }

@@ -1,6 +1,6 @@
 //! etcd as a store sees it: calls that block, each of them one try.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use leasehold_etcd::{
@@ -8,6 +8,8 @@ use leasehold_etcd::{
     TxnResponse, WatchCreateRequest,
 };
 use tokio::runtime::{Builder, Runtime};
+
+use crate::sync::{lock, whole};
 
 /// How long to wait before watching again what could not be watched.
 const WATCH_PAUSE: Duration = Duration::from_millis(250);
@@ -147,10 +149,10 @@ impl Nudge {
 
     fn wait(&self, patience: Duration) {
         let waiting = self.rung.wait_timeout_while(self.is_rung(), patience, |is_rung| !*is_rung);
-        *waiting.unwrap_or_else(PoisonError::into_inner).0 = false;
+        *whole(waiting).0 = false;
     }
 
     fn is_rung(&self) -> MutexGuard<'_, bool> {
-        self.is_rung.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.is_rung)
     }
 }

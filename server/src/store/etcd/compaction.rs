@@ -8,7 +8,7 @@ use leasehold_etcd::{Error, RangeRequest};
 use super::cluster::Cluster;
 use super::keys::Keys;
 
-/// What is older than this is forgotten, and that is seen to as often.
+/// How often etcd is compacted, and how old a revision must be to be forgotten by it.
 pub(super) const EVERY: Duration = Duration::from_secs(60);
 
 /// Done by whoever leads, and only where nobody else has anything in etcd: others may need what keys were.
