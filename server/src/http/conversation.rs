@@ -44,8 +44,8 @@ impl Conversation {
         &self.visitor
     }
 
-    /// Reads more of what the client sends. To be called when everything it sent before is answered. `false`: it sends no
-    /// more, or the server stops.
+    /// Reads more of what the client sends. To be called when everything it sent before is answered. `false`: it sends
+    /// no more, or the server stops.
     pub(crate) async fn hear(&mut self, into: &mut BytesMut) -> bool {
         self.in_progress = None;
         into.reserve(PIECE_BYTES);

@@ -77,7 +77,7 @@ pub(super) struct Asking<'a, 'e> {
 }
 
 impl Asking<'_, '_> {
-    /// Asks what the command says. Commands that are not about locks never come here: [`super::connection`] answers them.
+    /// Asks what the command says. What is not about locks never comes here: [`super::connection`] answers it.
     pub(super) fn ask(mut self, command: Command<'_>) -> Result<Asked, Refusal> {
         match command {
             Command::Set(key, value, ttl) => self.take(key, value, ttl),
