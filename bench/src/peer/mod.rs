@@ -22,7 +22,7 @@ pub(crate) use naive::Naive;
 pub(crate) use postgres::Rows;
 pub(crate) use redis::{Redis, Sync};
 pub(crate) use resp::Resp;
-pub(crate) use secured::{LeaseholdAudit, LeaseholdKey, LeaseholdTls, LeaseholdToken};
+pub(crate) use secured::{LeaseholdAudit, LeaseholdCredential, LeaseholdTls};
 
 /// Roles this very program plays when it is started as a peer.
 pub(crate) fn play(role: &str, data: &Path) {

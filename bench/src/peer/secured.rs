@@ -23,14 +23,16 @@ use super::http::Connection;
 use super::leasehold::{Leasehold, LeaseholdClient};
 use super::process::{self, Process};
 
-/// Whoever asks shows a key that may do everything.
-pub(crate) struct LeaseholdKey {
+/// Whoever asks shows who they are.
+pub(crate) struct LeaseholdCredential {
+    name: &'static str,
     server: Leasehold,
     header: String,
 }
 
-impl LeaseholdKey {
-    pub(crate) fn start(data: &Path, binary: &str) -> Self {
+impl LeaseholdCredential {
+    /// By a key that may do everything.
+    pub(crate) fn key(data: &Path, binary: &str) -> Self {
         let folder = process::empty(data, "leasehold-key");
         let file = folder.join("auth.toml");
         let mut init = Command::new(binary);
@@ -38,7 +40,25 @@ impl LeaseholdKey {
         let said = String::from_utf8_lossy(&made.stdout).into_owned();
         let key = said.lines().find(|line| line.starts_with("lh_")).expect("a key").trim();
         let server = start(&folder, binary, &["--auth-file", &file.display().to_string()]);
-        Self { server, header: format!("authorization: Bearer {key}") }
+        Self::shown("leasehold, API key", server, key)
+    }
+
+    /// By a signed token, the same one for a day: it is checked once and remembered.
+    pub(crate) fn token(data: &Path, binary: &str) -> Self {
+        let folder = process::empty(data, "leasehold-token");
+        let key = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
+        let public: RsaPublicKeyComponents<Vec<u8>> = key.public_key().into();
+        let (n, e) = (URL_SAFE_NO_PAD.encode(&public.n), URL_SAFE_NO_PAD.encode(&public.e));
+        let jwks = serde_json::json!({"keys": [{"kty": "RSA", "kid": "k", "n": n, "e": e}]});
+        std::fs::write(folder.join("jwks.json"), jwks.to_string()).expect("a file");
+        let file = folder.join("auth.toml");
+        std::fs::write(&file, ISSUER).expect("a file");
+        let server = start(&folder, binary, &["--auth-file", &file.display().to_string()]);
+        Self::shown("leasehold, token", server, &token(&key))
+    }
+
+    fn shown(name: &'static str, server: Leasehold, credential: &str) -> Self {
+        Self { name, server, header: format!("authorization: Bearer {credential}") }
     }
 }
 
@@ -50,11 +70,11 @@ fn start(folder: &Path, binary: &str, flags: &[&str]) -> Leasehold {
     Leasehold { process: Process::start(command, address, folder) }
 }
 
-impl Peer for LeaseholdKey {
+impl Peer for LeaseholdCredential {
     type Client = LeaseholdClient;
 
     fn name(&self) -> &'static str {
-        "leasehold, API key"
+        self.name
     }
 
     fn pid(&self) -> u32 {
@@ -65,27 +85,6 @@ impl Peer for LeaseholdKey {
         let mut client = self.server.connect(n).await;
         client.connection = client.connection.with_header(&self.header);
         client
-    }
-}
-
-/// Whoever asks shows a signed token, the same one for a day: it is checked once and remembered.
-pub(crate) struct LeaseholdToken {
-    server: Leasehold,
-    header: String,
-}
-
-impl LeaseholdToken {
-    pub(crate) fn start(data: &Path, binary: &str) -> Self {
-        let folder = process::empty(data, "leasehold-token");
-        let key = RsaKeyPair::generate(KeySize::Rsa2048).expect("a key");
-        let public: RsaPublicKeyComponents<Vec<u8>> = key.public_key().into();
-        let (n, e) = (URL_SAFE_NO_PAD.encode(&public.n), URL_SAFE_NO_PAD.encode(&public.e));
-        let jwks = serde_json::json!({"keys": [{"kty": "RSA", "kid": "k", "n": n, "e": e}]});
-        std::fs::write(folder.join("jwks.json"), jwks.to_string()).expect("a file");
-        let file = folder.join("auth.toml");
-        std::fs::write(&file, ISSUER).expect("a file");
-        let server = start(&folder, binary, &["--auth-file", &file.display().to_string()]);
-        Self { server, header: format!("authorization: Bearer {}", token(&key)) }
     }
 }
 
@@ -110,24 +109,6 @@ fn token(key: &RsaKeyPair) -> String {
     key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message.as_bytes(), &mut signature)
         .expect("a signature");
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
-}
-
-impl Peer for LeaseholdToken {
-    type Client = LeaseholdClient;
-
-    fn name(&self) -> &'static str {
-        "leasehold, token"
-    }
-
-    fn pid(&self) -> u32 {
-        self.server.pid()
-    }
-
-    async fn connect(&self, n: usize) -> LeaseholdClient {
-        let mut client = self.server.connect(n).await;
-        client.connection = client.connection.with_header(&self.header);
-        client
-    }
 }
 
 /// What happens is written to an audit file.

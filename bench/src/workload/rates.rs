@@ -5,8 +5,8 @@ use crate::chart::{self, Line};
 use crate::contest::{self, Contender, Series};
 use crate::load::Work;
 use crate::peer::{
-    Etcd, Hello, Leasehold, LeaseholdAudit, LeaseholdHttp2, LeaseholdKey, LeaseholdTls,
-    LeaseholdToken, Naive, Redis, Rows, Sync,
+    Etcd, Hello, Leasehold, LeaseholdAudit, LeaseholdCredential, LeaseholdHttp2, LeaseholdTls,
+    Naive, Redis, Rows, Sync,
 };
 use crate::report::Report;
 
@@ -44,10 +44,10 @@ fn contenders(setting: &Setting) -> Vec<Contender> {
         all.push(Contender::new(LeaseholdHttp2::start(data, &setting.binary)));
     }
     if takes_part("key") {
-        all.push(Contender::new(LeaseholdKey::start(data, &setting.binary)));
+        all.push(Contender::new(LeaseholdCredential::key(data, &setting.binary)));
     }
     if takes_part("token") {
-        all.push(Contender::new(LeaseholdToken::start(data, &setting.binary)));
+        all.push(Contender::new(LeaseholdCredential::token(data, &setting.binary)));
     }
     // Nobody set a goal for it: only for whoever asks.
     if setting.peers.iter().any(|peer| peer == "audit") {
