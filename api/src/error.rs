@@ -28,6 +28,7 @@ impl Failure {
             | Code::ShuttingDown
             | Code::Timeout
             | Code::Maintenance
+            | Code::NotLeader
             | Code::LimitReached => (true, false),
             _ => (false, false),
         };
@@ -54,6 +55,9 @@ pub enum Code {
     Forbidden,
     /// The Host header is not a name this server answers to (`--hosts`).
     HostNotAllowed,
+    /// Another server leads; the header `Leasehold-Leader` says where it is, if that is known. Sent to clients that
+    /// ask with `Leasehold-Direct: 1`. The request had no effect.
+    NotLeader,
     /// The request comes from a web page of another origin.
     OriginNotAllowed,
     /// There is nothing at this path.

@@ -220,7 +220,7 @@ impl Args {
         self.auth.check(&self.listening())?;
         self.transport.check(&self.listening())?;
         self.backup.check(self.ephemeral)?;
-        self.cluster.check(self.ephemeral, self.backup.options().is_some())?;
+        self.cluster.check(self.ephemeral, self.backup.options().is_some(), &self.listen)?;
         self.webhook.check()?;
         self.connections.check()?;
         self.files.check(&limits.limits())?;
@@ -264,7 +264,7 @@ impl Args {
             metrics_listen: self.transport.metrics_listen.clone(),
             tls: self.transport.files(),
             data: (!self.ephemeral).then(|| self.data.clone()),
-            cluster: self.cluster.options(&self.listen),
+            cluster: self.cluster.options(),
             files: self.files.files_folder.clone(),
             backup: self.backup.options(),
             fold_interval: self.fold_interval.0,

@@ -176,6 +176,9 @@ fn banner(args: &Args, server: &Server) {
     if let Some(listener) = server.metrics_listener() {
         say(&format!("  metrics    {listener}"));
     }
+    if let Some(listener) = server.peer_listener() {
+        say(&format!("  peers      {listener}"));
+    }
     if let Some(store) = args.store() {
         say(&format!("  store      {store}"));
     }

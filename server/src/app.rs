@@ -27,8 +27,13 @@ use crate::engine::{EngineHandle, Mailbox, Probe};
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{CONTENT_TYPE, Metrics};
+use crate::peer::{self, Peers, Relay};
 use crate::store::history::History;
 
+/// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
+const UNCONFIRMED_MAX: Duration = Duration::from_secs(2);
+/// So long ago one that follows may have read everything there was.
+const BEHIND_MAX: Duration = Duration::from_secs(5);
 /// A loop that has not gone round for this long is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
@@ -63,6 +68,8 @@ pub struct Parts {
     pub(crate) audit: Option<Arc<Audit>>,
     /// Where content is kept, if anywhere.
     pub(crate) content: Option<content::Store>,
+    /// The other servers of a shared store, if there are any.
+    pub(crate) relay: Option<Arc<Relay>>,
 }
 
 impl App {
@@ -90,6 +97,7 @@ impl App {
             auth: Gate::off(),
             audit: None,
             content: None,
+            relay: None,
         }))
     }
 
@@ -101,6 +109,12 @@ impl App {
     /// Writes down who did what, if there is somewhere to.
     pub fn with_audit(self, audit: Option<Arc<Audit>>) -> Self {
         Self(Arc::new(Parts { audit, ..Parts::clone(&self) }))
+    }
+
+    /// Shares its store with other servers, if there are any.
+    pub(crate) fn with_peers(self, peers: Option<Arc<Peers>>) -> Self {
+        let relay = peers.map(|peers| Arc::new(Relay::new(peers)));
+        Self(Arc::new(Parts { relay, ..Parts::clone(&self) }))
     }
 
     /// Somebody did something that is to be written down.
@@ -137,7 +151,8 @@ impl App {
     /// The same for one thread: it shares no counter of references with another, and has a mailbox to look after.
     pub fn for_thread(&self) -> (Self, Mailbox) {
         let (engine, mailbox) = self.engine.with_mailbox();
-        (Self(Arc::new(Parts { engine, ..Parts::clone(self) })), mailbox)
+        let relay = self.relay.as_ref().map(|relay| Arc::new(relay.another()));
+        (Self(Arc::new(Parts { engine, relay, ..Parts::clone(self) })), mailbox)
     }
 }
 
@@ -155,6 +170,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
         .route("/healthz", get(healthz))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
+        .route("/leaderz", get(leaderz))
         .route("/metrics", get(metrics));
     // Naming one twice is naming it.
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
@@ -190,12 +206,33 @@ async fn healthz() -> Response {
 /// Does the engine's loop go round?
 async fn livez(State(app): State<App>) -> Response {
     let silent = app.engine.now().since(app.engine.alive_at());
-    let is_alive = Duration::from_nanos(silent.as_nanos()) < STUCK_AFTER;
+    // Whoever follows may have much to read, and answers meanwhile.
+    let is_alive =
+        app.engine.is_following() || Duration::from_nanos(silent.as_nanos()) < STUCK_AFTER;
     verdict(is_alive, "the engine does not go round")
+}
+
+/// Does this server answer by itself? One that shares its store with nobody always does.
+async fn leaderz(State(app): State<App>) -> Response {
+    if app.relay.is_none() || app.engine.is_leading() && is_confirmed(&app) {
+        return verdict(true, "");
+    }
+    let mut response = verdict(false, "this server does not lead at present");
+    let leader = app.engine.whereabouts().borrow().leader.clone();
+    peer::tell_who_leads(leader.as_deref(), &mut response);
+    response
+}
+
+/// Is it known that nobody else has taken over?
+fn is_confirmed(app: &App) -> bool {
+    app.engine.unconfirmed_for() < UNCONFIRMED_MAX
 }
 
 /// Could something be made durable right now, and will that last?
 async fn readyz(State(app): State<App>, caller: Caller) -> Response {
+    if let Some(relay) = app.relay.as_deref().filter(|_| !app.engine.is_stopping()) {
+        return ready_among_others(&app, relay).await;
+    }
     if app.engine.is_stopping() || app.engine.ask(caller.own(Probe)).await.is_err() {
         return verdict(false, "nothing can be made durable right now");
     }
@@ -203,6 +240,17 @@ async fn readyz(State(app): State<App>, caller: Caller) -> Response {
         Some(why) => verdict(false, &why),
         None => verdict(true, ""),
     }
+}
+
+/// Would whoever comes here be answered, by this server or through it?
+async fn ready_among_others(app: &App, relay: &Relay) -> Response {
+    if app.engine.is_leading() {
+        return verdict(is_confirmed(app), "etcd does not confirm that this server still leads");
+    }
+    if app.engine.behind_for().is_none_or(|behind| behind > BEHIND_MAX) {
+        return verdict(false, "this server follows, and has not read everything for 5 s");
+    }
+    verdict(relay.is_led(&app.engine).await, "this server follows, and cannot reach one that leads")
 }
 
 fn verdict(is_well: bool, why_not: &str) -> Response {

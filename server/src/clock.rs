@@ -11,7 +11,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_core::{Span, Timestamp, mutant};
 
@@ -146,6 +146,19 @@ impl Clock for FakeClock {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Instant {
     boottime: u64,
+}
+
+impl Instant {
+    /// How long after another one it is.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.boottime.saturating_sub(earlier.boottime))
+    }
+
+    /// So long before.
+    pub fn before(self, by: Duration) -> Self {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        Self { boottime: self.boottime.saturating_sub(by) }
+    }
 }
 
 /// Lock time, going on from where a store left off. All clones are one clock.

@@ -1,14 +1,17 @@
 //! A server that is one of several: where their store is, and what this one is called.
 
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::door::is_host;
 use crate::engine::{self, Engine, EngineHandle};
+use crate::http::Listen;
 use crate::metrics::Metrics;
-use crate::store::Error;
+use crate::store::{Error, Peering};
 
 /// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,10 +76,122 @@ pub struct Options {
     pub access: Access,
     /// The name of this server, which no other has.
     pub node: String,
-    /// Where clients reach it.
-    pub address: String,
+    /// Where clients reach it: a URL. `None`: where it listens first.
+    pub advertise: Option<String>,
+    /// Where it listens for the other servers. `None`: at a free port of the address where it listens first.
+    pub peer_listen: Option<SocketAddr>,
+    /// A file with what the servers know each other by. `None`: each says what it wants to be shown, in etcd; only for
+    /// servers on one machine.
+    pub peer_secret_file: Option<PathBuf>,
     /// It may lead although its folder does not remember how far the journal went.
     pub lead_without_memory: bool,
+}
+
+/// The shortest secret that is taken.
+const SECRET_BYTES_MIN: usize = 16;
+
+impl Options {
+    /// Says what is wrong with where it is to be reached.
+    pub fn check(&self, listen: &[Listen]) -> Result<(), String> {
+        if let Some(url) = &self.advertise
+            && host_of(url).is_none()
+        {
+            return Err(format!(
+                "--advertise: must be http://HOST:PORT or https://HOST:PORT, got {url:?}"
+            ));
+        }
+        let is_reached =
+            |listen: &Listen| listen.address().is_some_and(|at| !at.ip().is_unspecified());
+        if self.advertise.is_none() && !listen.first().is_some_and(is_reached) {
+            let listen = listen.first().map(ToString::to_string).unwrap_or_default();
+            return Err(format!(
+                "--advertise: is required with --listen {listen}: it says where clients and other servers reach this \
+                 one, such as http://n1.example:8080"
+            ));
+        }
+        let peers = self.peers(listen);
+        if self.peer_secret_file.is_none() && !peers.ip().to_canonical().is_loopback() {
+            let given = match self.peer_listen {
+                Some(_) => format!("--peer-listen {peers}"),
+                None => format!("beside the first --listen: {peers}"),
+            };
+            return Err(format!(
+                "--peer-secret-file: is required where other servers come by the network ({given}): a file with the \
+                 same secret on each of them. On one machine: --peer-listen 127.0.0.1:0"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where it listens for the other servers.
+    pub(crate) fn peers(&self, listen: &[Listen]) -> SocketAddr {
+        let beside = || {
+            let first = listen.iter().find_map(Listen::address).map(|address| address.ip());
+            SocketAddr::new(first.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0)
+        };
+        self.peer_listen.unwrap_or_else(beside)
+    }
+
+    /// How others reach this server that listens there by now.
+    pub(crate) fn reached(&self, listen: &[Listen], peers: SocketAddr) -> Result<Reached, String> {
+        self.check(listen)?;
+        let address = self.advertise.as_ref().map(|url| url.trim_end_matches('/').to_owned());
+        let address =
+            address.or_else(|| listen.first().map(ToString::to_string)).unwrap_or_default();
+        let host = host_of(&address).unwrap_or_default();
+        let peer = match peers.ip().is_unspecified() {
+            true => format!("{host}:{}", peers.port()),
+            false => peers.to_string(),
+        };
+        let secret = self.peer_secret_file.as_deref().map(secret).transpose()?;
+        let drawn = || format!("{:032x}", u128::from_le_bytes(crate::random::bytes()));
+        let (key, is_given) = match secret {
+            Some(secret) => (secret, true),
+            None => (drawn(), false),
+        };
+        let told = (!is_given).then(|| key.as_str().into());
+        let peering = Peering { address: peer.into(), key: told };
+        Ok(Reached { address, peering, key, is_given })
+    }
+}
+
+/// How others reach a server.
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "without etcd there are no others"))]
+pub(crate) struct Reached {
+    /// Where clients do.
+    pub(crate) address: String,
+    /// Where the other servers do.
+    pub(crate) peering: Peering,
+    /// What they have to show.
+    pub(crate) key: String,
+    /// All of them have been given the same in a file.
+    pub(crate) is_given: bool,
+}
+
+/// The host of `http://HOST:PORT`, an IPv6 address in its brackets.
+fn host_of(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    if !is_host(authority.as_bytes()) {
+        return None;
+    }
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(host),
+        _ => Some(authority),
+    }
+}
+
+fn secret(file: &Path) -> Result<String, String> {
+    let wrong = |why: &dyn fmt::Display| format!("--peer-secret-file {}: {why}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
+    let secret = text.trim();
+    if secret.len() < SECRET_BYTES_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let least = SECRET_BYTES_MIN;
+        return Err(wrong(&format!(
+            "must have {least} or more letters, digits and signs, and no spaces"
+        )));
+    }
+    Ok(secret.into())
 }
 
 #[cfg(feature = "etcd")]
@@ -86,7 +201,7 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, Options, Path, PathBuf};
+    use super::{Access, Error, Options, Path, PathBuf, Reached};
     use crate::clock::Clock;
     use crate::store::etcd::{self, EtcdSeat, Remote};
     use crate::store::{NodeFolder, Seat};
@@ -99,15 +214,17 @@ mod built {
     /// This server's part in the seat. Must not be called where tokio's tasks run.
     pub(crate) fn seat(
         options: Options,
+        reached: &Reached,
         data: &Path,
         limits: Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<Box<dyn Seat>, Error> {
         let folder = NodeFolder::take(data)?;
         let remote = remote(&options.access)?;
-        let Options { access, node, address, lead_without_memory } = options;
-        let options =
-            etcd::Options { lead_without_memory, ..etcd::Options::new(&node, &address, limits) };
+        let Options { access, node, lead_without_memory, .. } = options;
+        let usual = etcd::Options::new(&node, &reached.address, limits);
+        let peering = Some(reached.peering.clone());
+        let options = etcd::Options { lead_without_memory, peering, ..usual };
         let prefix = &access.location.prefix;
         Ok(Box::new(EtcdSeat::new(Arc::new(remote), prefix, options, folder, clock)?))
     }
@@ -141,7 +258,7 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, Options, Path};
+    use super::{Access, Error, Options, Path, Reached};
     use crate::clock::Clock;
     use crate::store::Seat;
 
@@ -154,6 +271,7 @@ mod built {
 
     pub(crate) fn seat(
         _: Options,
+        _: &Reached,
         _: &Path,
         _: Limits,
         _: Arc<dyn Clock>,
@@ -166,7 +284,7 @@ pub use built::init;
 
 /// Starts an engine that takes part with the others.
 pub(crate) async fn start(
-    options: Options,
+    (options, reached): (Options, Reached),
     data: Option<&Path>,
     engine: engine::Options,
     clock: Arc<dyn Clock>,
@@ -175,7 +293,7 @@ pub(crate) async fn start(
     let missing = || Error::Refused("a server with a shared store needs a data folder".into());
     let data = data.ok_or_else(missing)?.to_owned();
     let begin = move || {
-        let seat = built::seat(options, &data, engine.limits.clone(), clock.clone())?;
+        let seat = built::seat(options, &reached, &data, engine.limits.clone(), clock.clone())?;
         Engine::take_part(engine, seat, clock, metrics)
     };
     let begun = tokio::task::spawn_blocking(begin).await;

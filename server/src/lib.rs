@@ -14,6 +14,7 @@ pub mod door;
 pub mod engine;
 pub mod http;
 pub mod metrics;
+mod peer;
 pub mod random;
 pub mod serve;
 pub mod store;

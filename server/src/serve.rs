@@ -25,6 +25,7 @@ use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
 use crate::http::{self, Listen, TlsFiles};
 use crate::metrics::Metrics;
+use crate::peer::Peers;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
 use crate::store::{self, Store};
@@ -86,6 +87,8 @@ pub enum Error {
     Tls(String),
     /// It could not start its threads.
     Threads(std::io::Error),
+    /// It cannot be reached by the servers it shares its store with.
+    Cluster(String),
     /// It cannot keep files.
     Files(std::io::Error),
     /// It cannot send notes.
@@ -104,7 +107,7 @@ impl std::fmt::Display for Error {
             Error::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             Error::Files(error) => write!(f, "cannot keep files: {error}"),
             Error::Webhook(why) => write!(f, "cannot use the webhook: {why}"),
-            Error::Auth(why) | Error::Tls(why) => f.write_str(why),
+            Error::Auth(why) | Error::Tls(why) | Error::Cluster(why) => f.write_str(why),
             Error::Threads(error) => write!(f, "cannot start threads: {error}"),
             Error::Audit(why) => write!(f, "cannot write the audit file: {why}"),
             Error::Store(error) => error.fmt(f),
@@ -142,6 +145,7 @@ impl Server {
         let auth = gate(&settings)?;
         let tls = certificate(&settings, &auth)?;
         let mut at = Listening::begin(&settings, &tls).await?;
+        let reached = at.reached(&settings)?;
         let http = settings.http;
         let is_shared = settings.cluster.is_some();
         // Content would be on one server only.
@@ -159,7 +163,8 @@ impl Server {
         let metrics = Arc::new(Metrics::new());
         let limits = engine_options.limits.clone();
         let (known, counted) = (clock.clone(), metrics.clone());
-        let engine = match settings.cluster {
+        let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
+        let engine = match settings.cluster.zip(reached) {
             Some(cluster) => {
                 let folder = settings.data.as_deref();
                 cluster::start(cluster, folder, engine_options, known, counted).await
@@ -181,6 +186,7 @@ impl Server {
         )
         .with_auth(auth.clone())
         .with_audit(audit.clone())
+        .with_peers(peers)
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
         let app = with_data(app, data.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
@@ -215,6 +221,11 @@ impl Server {
     /// Where it answers only `/metrics` and health checks.
     pub fn metrics_listener(&self) -> Option<&Listen> {
         self.at.beside(Use::Metrics)
+    }
+
+    /// Where it listens for the other servers of a shared store.
+    pub fn peer_listener(&self) -> Option<&Listen> {
+        self.at.beside(Use::Peers)
     }
 
     /// The first place in the network where it listens, if there is one.
@@ -259,6 +270,11 @@ impl Server {
 
     /// Accepts nothing more, finishes what was accepted, answers those who wait, folds, and ends.
     pub async fn stop(self) -> Result<(), Error> {
+        if self.at.beside(Use::Peers).is_some() {
+            // Others go on where this one ends. Whoever still comes here is sent there for a moment.
+            self.handle.stop();
+            self.handle.stopped().await;
+        }
         self.stop.send_replace(true);
         self.reloading.iter().for_each(|(reloading, _)| reloading.abort());
         self.audit.iter().for_each(|(_, trying)| trying.abort());

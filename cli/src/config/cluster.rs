@@ -1,5 +1,6 @@
 //! Settings of a server that is one of several.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -55,6 +56,18 @@ pub(super) struct ClusterArgs {
     /// The name of this server among those that share the store (default: the name of the host).
     #[arg(long, env = "LEASEHOLD_NODE_NAME", requires = "store")]
     node_name: Option<String>,
+    /// Where clients and other servers reach this one: http://HOST:PORT or https://HOST:PORT (default: the first
+    /// --listen).
+    #[arg(long, env = "LEASEHOLD_ADVERTISE", requires = "store", value_name = "URL")]
+    advertise: Option<String>,
+    /// Where to listen for the other servers, which pass on here what they are asked while this one leads (default: a
+    /// free port of the first --listen's address).
+    #[arg(long, env = "LEASEHOLD_PEER_LISTEN", requires = "store", value_name = "ADDRESS:PORT")]
+    peer_listen: Option<SocketAddr>,
+    /// A file with the secret that the servers know each other by, the same on each. Required unless they all run on
+    /// this machine.
+    #[arg(long, env = "LEASEHOLD_PEER_SECRET_FILE", requires = "store")]
+    peer_secret_file: Option<PathBuf>,
     /// Lead although --data does not remember how far the journal went. Only if etcd was not restored from a snapshot.
     #[arg(long, env = "LEASEHOLD_LEAD_WITHOUT_MEMORY", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
@@ -72,7 +85,12 @@ impl ClusterArgs {
     }
 
     /// Says what does not go together.
-    pub(super) fn check(&self, is_ephemeral: bool, has_backups: bool) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        is_ephemeral: bool,
+        has_backups: bool,
+        listen: &[Listen],
+    ) -> Result<(), String> {
         let Some(store) = &self.store else { return Ok(()) };
         if is_ephemeral {
             return Err(format!("--ephemeral: with --store {store} everything is kept there"));
@@ -89,16 +107,17 @@ impl ClusterArgs {
                 "--node-name: must be 1 to {NAME_BYTES_MAX} letters, digits, '-', '_' or '.', got {name:?}"
             ));
         }
-        Ok(())
+        self.options().map_or(Ok(()), |options| options.check(listen))
     }
 
-    pub(super) fn options(&self, listen: &[Listen]) -> Option<Options> {
+    pub(super) fn options(&self) -> Option<Options> {
         let location = self.store.clone()?;
-        let address = listen.first().map(ToString::to_string).unwrap_or_default();
         Some(Options {
             access: self.etcd.access(location),
             node: self.node(),
-            address,
+            advertise: self.advertise.clone(),
+            peer_listen: self.peer_listen,
+            peer_secret_file: self.peer_secret_file.clone(),
             lead_without_memory: self.lead_without_memory,
         })
     }

@@ -57,7 +57,7 @@ impl Cluster {
         while began.elapsed() < FAIL_OVER_MAX {
             for (n, server) in self.servers.iter().enumerate().filter(|(n, _)| Some(*n) != but) {
                 let Some(server) = server else { continue };
-                let ready = server.client.send(Method::GET, "/readyz", None, "").await;
+                let ready = server.client.send(Method::GET, "/leaderz", None, "").await;
                 if ready.is_ok_and(|ready| ready.status == 200) {
                     return (n, began.elapsed());
                 }

@@ -32,7 +32,7 @@ pub(crate) use identify::{admit, may_look_up};
 pub use permitted::Permitted;
 pub(crate) use policy::Mtls;
 pub use policy::{Decision, NewKey, PREFIX, Policy, Surroundings};
-pub(crate) use policy::{days_from_epoch, hex, unhex, url};
+pub(crate) use policy::{days_from_epoch, hex, is_same, unhex, url};
 pub(crate) use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use remembered::Remembered;

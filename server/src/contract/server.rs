@@ -27,6 +27,9 @@ pub(super) fn chapter() -> Chapter {
         get("/readyz", "readyz", "Could something be made durable right now?")
             .answer::<Health>(200, "It could.")
             .answer::<Failure>(503, "It could not."),
+        get("/leaderz", "leaderz", "Does this server lead those that share its store?")
+            .answer::<Health>(200, "It does, or shares its store with nobody.")
+            .answer::<Failure>(503, "It does not."),
         get("/metrics", "metrics", "What was counted")
             .answer_text(200, crate::metrics::CONTENT_TYPE, "In the OpenMetrics text format.")
             .guarded::<Failure>(),

@@ -99,11 +99,13 @@ impl Arrival {
         is_private: bool,
         caller: Caller,
         request: &Request<B>,
+        received: Option<Instant>,
     ) -> Self {
         let (peer, link) = (visitor.peer, visitor.link.clone());
         let given = request.headers().get(X_REQUEST_ID).cloned();
         let request_id = given.map_or_else(|| RequestId::Made(ids.next()), RequestId::Given);
-        Self { peer, link, received: app.engine.instant(), caller, is_private, request_id }
+        let received = received.unwrap_or_else(|| app.engine.instant());
+        Self { peer, link, received, caller, is_private, request_id }
     }
 
     /// As the door noted it.

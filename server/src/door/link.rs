@@ -16,6 +16,8 @@ pub struct Link {
     pub is_relayed: bool,
     /// It came by the listener that only answers `/metrics` and health checks.
     pub is_for_metrics: bool,
+    /// It came by the listener for the other servers of a shared store.
+    pub is_for_peers: bool,
 }
 
 /// The subject alternative names of a client's certificate.
@@ -55,6 +57,7 @@ impl Link {
         certificate: None,
         is_relayed: false,
         is_for_metrics: false,
+        is_for_peers: false,
     };
 
     /// Is it a Unix socket of this machine?

@@ -10,6 +10,7 @@ mod area;
 mod arrival;
 mod browser;
 mod cors;
+mod elsewhere;
 mod follow;
 mod form;
 mod link;
@@ -31,8 +32,10 @@ use tracing::Instrument;
 
 use crate::app::{self, App};
 use crate::auth::{Authority, Caller, Denied, Way};
+use crate::clock::Instant;
 use crate::dialect::{self, Dialect, native};
 use crate::http::forwarded;
+use crate::peer::Relay;
 
 pub use answer::Answer;
 use area::Area;
@@ -58,6 +61,8 @@ struct Inner {
     ids: Ids,
     /// Whoever shows no credential. Each door has its own, so that no two threads count the same references.
     anonymous: Caller,
+    /// Has requests answered by another server while that one leads; `None`: there is no other.
+    relay: Option<Arc<Relay>>,
 }
 
 impl Door {
@@ -68,7 +73,8 @@ impl Door {
         let recorder = Recorder::new(&app.metrics);
         let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
-        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids: Ids::new(), anonymous }))
+        let (ids, relay) = (Ids::new(), app.relay.clone());
+        Self(Arc::new(Inner { app, router, speaks_native, recorder, ids, anonymous, relay }))
     }
 
     /// What is behind it.
@@ -78,6 +84,22 @@ impl Door {
 
     /// The answer to one request.
     pub async fn answer<B>(&self, visitor: Visitor, request: Request<B>) -> Answer
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        match &self.0.relay {
+            None => self.attend(visitor, request, None).await,
+            Some(relay) => Box::pin(self.answer_somewhere(relay, visitor, request)).await,
+        }
+    }
+
+    /// Answers a request here, that came then or just now.
+    pub(crate) async fn attend<B>(
+        &self,
+        visitor: Visitor,
+        request: Request<B>,
+        received: Option<Instant>,
+    ) -> Answer
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
@@ -92,7 +114,7 @@ impl Door {
             Ok(caller) => caller.clone(),
             Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
         };
-        let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request);
+        let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span());
         let call = recorder.begin(&arrival, request.method());

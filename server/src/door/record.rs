@@ -50,6 +50,8 @@ pub(super) struct Recorder {
     direct: [[Counter; 2]; Verb::ALL.len()],
 }
 
+/// The route of what another server has answered.
+const PASSED_ON: &str = "(passed on)";
 const USUAL: [StatusCode; 2] = [StatusCode::OK, StatusCode::CONFLICT];
 
 impl Recorder {
@@ -60,6 +62,13 @@ impl Recorder {
         };
         let direct = Verb::ALL.map(|verb| USUAL.map(|status| counter(verb, status)));
         Self { answers, direct }
+    }
+
+    /// Another server has answered, and written down who asked.
+    pub(super) fn passed_on(&self, method: &'static str, status: StatusCode) {
+        let label = AnswerLabel::new(method, PASSED_ON, status.as_u16());
+        self.answers.get_or_create(&label).inc();
+        tracing::debug!(method, status = status.as_u16(), "passed on");
     }
 
     pub(super) fn begin(&self, arrival: &Arrival, method: &Method) -> Call {

@@ -9,7 +9,9 @@ pub(super) fn is_vital(method: &Method, uri: &Uri) -> bool {
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     match method.as_str() {
         "GET" | "HEAD" => {
-            matches!(path, "/healthz" | "/livez" | "/readyz" | "/health") || is_of_held_file(uri)
+            let is_health =
+                matches!(path, "/healthz" | "/livez" | "/readyz" | "/leaderz" | "/health");
+            is_health || is_of_held_file(uri)
         }
         // In the sticky dialect, asking again is renewing.
         "POST" if path == "/lock" => true,

@@ -1,6 +1,7 @@
 //! A batch becomes durable, and everybody is told. Or it is not simply durable: that may become known later, or
 //! never, or somebody else may have taken over.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
@@ -52,7 +53,7 @@ impl Writer {
         if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
             return match self.store.confirm(permit) {
                 Ok(()) => {
-                    self.confirmed_at = moment.lock_time;
+                    self.note_confirmed(moment.lock_time);
                     self.publish(batch, moment);
                     Ok(())
                 }
@@ -70,9 +71,17 @@ impl Writer {
         }
         self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
         self.written_at = moment.lock_time;
-        self.confirmed_at = moment.lock_time;
+        self.note_confirmed(moment.lock_time);
         self.publish(batch, moment);
         Ok(())
+    }
+
+    /// The store said, after this time, that nobody has taken over.
+    fn note_confirmed(&mut self, at: Timestamp) {
+        self.confirmed_at = at;
+        if self.is_remote {
+            self.shared.confirmed_at.store(at.as_nanos(), Relaxed);
+        }
     }
 
     /// Something is over by now, and nothing may be written of it: the time itself has to be, or else whoever takes
@@ -145,7 +154,7 @@ impl Writer {
                 self.publish(batch, moment);
                 // Whoever was to have it does not know, and may never ask again.
                 forsaken.into_iter().for_each(|lease| drop(self.undelivered(lease)));
-                self.confirmed_at = self.clock.now();
+                self.note_confirmed(self.clock.now());
                 // Much time may have passed, and the next start should know.
                 self.written_at = Timestamp::ZERO;
                 Ok(())

@@ -6,23 +6,27 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use leasehold_core::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use leasehold_core::{LeaseNumber, Span, Timestamp};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ask::Ask;
 use super::event::{Bell, Cursor, Event, EventId, EventLog, Interest, Reader};
 use super::mailbox::{Answered, Desk, Mailbox, ReplyTo, Told};
 use super::message::{self, Error, Ticket};
 use super::rounds::{Bell as RoundsBell, Lead, Refused};
-use super::shared::{Gone, Shared};
+use super::shared::{Gone, Shared, Whereabouts};
 use super::writer::Writer;
 use crate::auth::Permitted;
 use crate::clock::{self, LockClock};
 use crate::metrics::{Metrics, Op};
 use crate::store::Health;
 use crate::store::history::Asked;
+use crate::sync::lock;
+
+/// How long somebody waits for a server that follows to read what they have seen elsewhere.
+const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 
 /// Cheap to clone; hides how the engine is reached.
 #[derive(Clone)]
@@ -167,6 +171,15 @@ impl EngineHandle {
         self.0.events.follow(interest.into_inner(), since, self.0.bell.as_ref())
     }
 
+    /// While this server follows: returns once it has read what `cursor` has seen, or after a while. Whoever comes from a
+    /// server that had read more must not be told that it has not happened.
+    pub async fn catch_up_to(&self, cursor: Cursor) {
+        if self.is_following() && cursor.generation == self.generation() {
+            let followed = self.0.events.followed_to(cursor.id.seq);
+            let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
+        }
+    }
+
     /// Wakes those who follow something on the worker's thread when it happens, for ever. To be run on that thread.
     pub fn wake_readers(&self) -> impl Future<Output = ()> + Send + use<> {
         let bell = self.0.bell.clone();
@@ -190,6 +203,44 @@ impl EngineHandle {
     /// Does this server follow another, or nobody, instead of answering by itself?
     pub fn is_following(&self) -> bool {
         self.0.shared.is_following()
+    }
+
+    /// Nobody was told of what was granted in this epoch. If that is over it says nothing: the next one may have told.
+    pub(crate) fn give_back(&self, lease: LeaseNumber, epoch: u64) {
+        self.0.shared.is_gone(Gone::Grant(lease, epoch));
+    }
+
+    /// What is left of a wait that began when its request came.
+    pub fn left_of(&self, wait: Span, received: clock::Instant) -> Span {
+        if wait == Span::ZERO {
+            return wait;
+        }
+        let held = u64::try_from(self.instant().since(received).as_nanos()).unwrap_or(u64::MAX);
+        let left = wait.as_nanos().saturating_sub(held);
+        // Whoever waits is told that the wait is over, not that there was none.
+        Span::from_nanos(left).max(Span::from_millis(1)).min(wait)
+    }
+
+    /// Does this server answer by itself, and will it go on?
+    pub fn is_leading(&self) -> bool {
+        !self.is_following() && !self.is_stopping()
+    }
+
+    /// Where the one is that leads, and whenever that changes.
+    pub fn whereabouts(&self) -> watch::Receiver<Whereabouts> {
+        self.0.shared.whereabouts()
+    }
+
+    /// How long ago the store said that nobody has taken over, on one that others can take over.
+    pub fn unconfirmed_for(&self) -> Duration {
+        let confirmed = Timestamp::from_nanos(self.0.shared.confirmed_at.load(Relaxed));
+        Duration::from_nanos(self.now().since(confirmed).as_nanos())
+    }
+
+    /// While this server follows: how long ago it had read everything; `None`: it never had.
+    pub fn behind_for(&self) -> Option<Duration> {
+        let whole_at = *lock(&self.0.shared.whole_at);
+        whole_at.map(|at| self.instant().since(at))
     }
 
     /// Is the engine stopping, or has it stopped?

@@ -43,6 +43,7 @@ pub use read::{
     Filter, LeasePage, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases, ReadLock,
     ReadSession, Standing,
 };
+pub use shared::Whereabouts;
 #[doc(hidden)]
 pub use stepped::Stepped;
 pub use undelivered::Undelivered;

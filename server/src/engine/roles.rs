@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::event::EventLog;
 use super::rounds::{Habits, Lead};
@@ -16,9 +16,13 @@ use super::{EngineHandle, Options, run};
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
 use crate::store::{self, Followed, Loaded, News, Seat, Taken, Told};
+use crate::sync::lock;
 
 /// Whoever follows looks at least this often whether there is something new, and whether it should stop.
 const FOLLOW_MAX: Duration = Duration::from_millis(250);
+/// For so long a process that led looks for the one that does, before it ends.
+const SEE_OFF_MAX: Duration = Duration::from_secs(1);
+const SEE_OFF_PAUSE: Duration = Duration::from_millis(25);
 /// After something that makes following impossible, it is tried again this often.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -74,6 +78,11 @@ impl Roles {
                 Err(store::Error::Fenced(why)) => {
                     tracing::warn!(%why, "this server leads no longer");
                     drop(self.shared.follow());
+                    self.shared.led_by(self.seat.find_leader());
+                }
+                Ok(()) => {
+                    self.see_off();
+                    break Ok(());
                 }
                 // Nobody is waiting for what it would have been.
                 Err(_) if self.shared.is_stopping() => break Ok(()),
@@ -91,7 +100,12 @@ impl Roles {
         let mut trouble = None;
         while !self.shared.is_stopping() {
             self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
-            match self.step() {
+            let step = self.step();
+            if self.seat.is_whole() {
+                *lock(&self.shared.whole_at) = Some(self.clock.instant());
+            }
+            self.shared.led_by(self.seat.leader());
+            match step {
                 Ok(None) => trouble = None,
                 Ok(Some(taken)) => return Some(taken),
                 Err(error) => {
@@ -106,6 +120,17 @@ impl Roles {
             }
         }
         None
+    }
+
+    /// The seat is given up. Whoever still comes here is to find the one that has it, for a moment.
+    fn see_off(&mut self) {
+        drop(self.shared.follow());
+        let began = Instant::now();
+        let is_reached = self.seat.leader().is_some_and(|own| own.peering.is_some());
+        while is_reached && began.elapsed() < SEE_OFF_MAX {
+            self.shared.led_by(self.seat.find_leader());
+            std::thread::sleep(SEE_OFF_PAUSE);
+        }
     }
 
     fn step(&mut self) -> Result<Option<Taken>, store::Error> {
@@ -144,6 +169,7 @@ impl Roles {
         let mut writer = writer.remote();
         writer.begin()?;
         tracing::info!(epoch, "this server leads");
+        self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
         self.lead.install(writer);
         self.shared.lead();
         run(&self.lead, &self.shared)

@@ -9,6 +9,8 @@ use tokio::sync::watch;
 use super::mailbox::Desks;
 use super::message::{Asked, Ticket};
 use super::rounds::Inbox;
+use crate::clock::Instant;
+use crate::store::Leader;
 use crate::sync::lock;
 
 /// Once so many have asked, they need not wait until the worker has done everything else it has to do.
@@ -24,8 +26,22 @@ pub(super) struct Shared {
     is_following: AtomicBool,
     /// Lock time at which there was last a round.
     pub(super) alive_at: AtomicU64,
+    /// Lock time at which the store last said that nobody has taken over.
+    pub(super) confirmed_at: AtomicU64,
+    /// The instant at which this process was last seen to have read everything, while it follows.
+    pub(super) whole_at: Mutex<Option<Instant>>,
+    whereabouts: watch::Sender<Whereabouts>,
     pub(super) stopped: watch::Sender<bool>,
     desks: Mutex<Desks>,
+}
+
+/// Where the one is that leads.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Whereabouts {
+    /// It is this process.
+    pub is_here: bool,
+    /// It is this one; `None`: this process, or it is not known.
+    pub leader: Option<Arc<Leader>>,
 }
 
 /// Whose connection is gone.
@@ -46,6 +62,9 @@ impl Shared {
             is_stopping: AtomicBool::new(false),
             is_following: AtomicBool::new(false),
             alive_at: AtomicU64::new(0),
+            confirmed_at: AtomicU64::new(0),
+            whole_at: Mutex::default(),
+            whereabouts: watch::Sender::new(Whereabouts { is_here: true, leader: None }),
             stopped: watch::Sender::new(false),
             desks: Mutex::default(),
         }
@@ -85,6 +104,7 @@ impl Shared {
     /// Whoever asks from here on is told that somebody else leads.
     pub(super) fn follow(&self) -> Vec<Asked> {
         self.is_following.store(true, SeqCst);
+        self.whereabouts.send_replace(Whereabouts::default());
         self.inbox.close()
     }
 
@@ -94,6 +114,22 @@ impl Shared {
         drop(self.take_gone());
         self.is_following.store(false, SeqCst);
         self.inbox.open();
+        self.whereabouts.send_replace(Whereabouts { is_here: true, leader: None });
+    }
+
+    /// This is who leads elsewhere, as far as is known.
+    pub(super) fn led_by(&self, leader: Option<Leader>) {
+        self.whereabouts.send_if_modified(|known| {
+            let is_new = known.leader.as_deref() != leader.as_ref();
+            if is_new {
+                known.leader = leader.map(Arc::new);
+            }
+            is_new
+        });
+    }
+
+    pub(super) fn whereabouts(&self) -> watch::Receiver<Whereabouts> {
+        self.whereabouts.subscribe()
     }
 
     pub(super) fn stop(&self) {

@@ -5,7 +5,7 @@ use leasehold_core::Resume;
 use super::commit::SETTLE_PAUSE;
 use super::message::Error;
 use super::writer::{Batch, Writer};
-use crate::store::{self, Kind};
+use crate::store::{self, Draft, Kind};
 
 /// Seeing off one waiter takes no more of a record.
 const RESUMED_BYTES_MAX: usize = 256;
@@ -34,6 +34,15 @@ impl Writer {
         }
     }
 
+    /// Whoever goes on from here is to know what time it was.
+    fn last_tick(&mut self) {
+        let Ok(permit) = self.store.reserve() else { return };
+        let draft = Draft { kind: Kind::Tick, moment: self.clock.moment(), changes: &[] };
+        if let Err(error) = self.store.append(permit, draft) {
+            tracing::debug!(%error, "the last tick is not known to be durable");
+        }
+    }
+
     /// Tells everybody who still waits that the loop has ended, and how.
     pub(super) fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Others go on where we end, and this process follows them.
@@ -54,8 +63,14 @@ impl Writer {
         if is_overtaken {
             return result;
         }
+        if self.is_remote && result.is_ok() {
+            self.last_tick();
+        }
         let result = result.and_then(|()| self.store.finish());
-        self.shared.stopped.send_replace(true);
+        // A process that takes part with others ends later.
+        if !self.is_remote {
+            self.shared.stopped.send_replace(true);
+        }
         result
     }
 }

@@ -28,25 +28,55 @@ enum Told {
 pub(crate) struct Shareable(Arc<Report>);
 
 struct Report {
-    shared: Arc<Shared>,
-    /// The first, if there are several.
-    lease: LeaseNumber,
-    epoch: u64,
+    back: Back,
     is_delivered: AtomicBool,
+}
+
+/// How it is given back.
+enum Back {
+    /// Here.
+    Here {
+        shared: Arc<Shared>,
+        /// The first, if there are several.
+        lease: LeaseNumber,
+        epoch: u64,
+    },
+    /// By whoever granted it. Gone once it was called.
+    Elsewhere(Option<Box<dyn FnOnce() + Send + Sync>>),
 }
 
 impl Undelivered {
     pub(super) fn new(shared: Arc<Shared>, lease: LeaseNumber, epoch: u64) -> Self {
-        Self(Told::Alone(Report { shared, lease, epoch, is_delivered: AtomicBool::new(false) }))
+        Self::by(Back::Here { shared, lease, epoch })
+    }
+
+    /// Another server granted it, and has to be told.
+    pub(crate) fn elsewhere(give_back: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self::by(Back::Elsewhere(Some(Box::new(give_back))))
+    }
+
+    fn by(back: Back) -> Self {
+        Self(Told::Alone(Report { back, is_delivered: AtomicBool::new(false) }))
+    }
+
+    /// What was granted here, and in which epoch.
+    pub(crate) fn grant(&self) -> Option<(u64, LeaseNumber)> {
+        match &self.report().back {
+            Back::Here { lease, epoch, .. } => Some((*epoch, *lease)),
+            Back::Elsewhere(_) => None,
+        }
+    }
+
+    fn report(&self) -> &Report {
+        match &self.0 {
+            Told::Alone(report) => report,
+            Told::Together(Shareable(report)) => report,
+        }
     }
 
     /// The client may know of it from here on.
     pub fn delivered(self) {
-        let report = match &self.0 {
-            Told::Alone(report) => report,
-            Told::Together(Shareable(report)) => report,
-        };
-        report.is_delivered.store(true, Relaxed);
+        self.report().is_delivered.store(true, Relaxed);
     }
 
     /// One guard more for the same grant: only if none of them is delivered is it given back.
@@ -78,7 +108,12 @@ impl Drop for Report {
     fn drop(&mut self) {
         let is_kept = *self.is_delivered.get_mut() && !mutant!(DeliveredIsGivenBack);
         if !is_kept && !mutant!(UndeliveredIsKept) {
-            self.shared.is_gone(Gone::Grant(self.lease, self.epoch));
+            match &mut self.back {
+                Back::Here { shared, lease, epoch } => shared.is_gone(Gone::Grant(*lease, *epoch)),
+                Back::Elsewhere(give_back) => {
+                    give_back.take().into_iter().for_each(|give_back| give_back());
+                }
+            }
         }
     }
 }

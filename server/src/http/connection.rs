@@ -19,12 +19,14 @@ use tokio::time::Instant;
 use super::Options;
 use super::activity::{Activity, Doing, Grant, Tracked};
 use super::aside::Aside;
+use super::conversation::FOREVER;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::places::{Place, Places};
 use super::tls::Demand;
 use super::wire::Wire;
 use crate::door::{Answer, Door, Visitor};
+use crate::peer::PING_EVERY;
 
 /// How long a client that has closed its side is still answered. It may read what it asked for; but it does not wait.
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
@@ -74,8 +76,9 @@ async fn talk(
     options: &Options,
     mut stop: watch::Receiver<bool>,
 ) -> Ended {
-    let Opened { line, visitor, demand } = opened;
+    let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
+    let is_for_peers = visitor.link.is_for_peers;
     let connection = Arc::new(Connection {
         door,
         activity: place.activity.clone(),
@@ -84,11 +87,14 @@ async fn talk(
         visitor,
     });
     let service = service_fn(move |request| answer(connection.clone(), request));
-    let builder = builder(options);
+    let builder = builder(options, is_for_peers);
     let serving = builder.serve_connection(TokioIo::new(line), service);
     tokio::pin!(serving);
     let trust = demand.clone().filter(|_| is_certified);
-    let mut ending = Aside::new(ending(wire, place, options, trust));
+    // Another server says itself when it has enough.
+    let idle_timeout = if is_for_peers { FOREVER } else { options.idle_timeout };
+    let options = Options { idle_timeout, ..options.clone() };
+    let mut ending = Aside::new(ending(wire, place, &options, trust));
     let mut stopping = Aside::new(async move {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
@@ -144,20 +150,24 @@ pub(super) async fn unwelcome(demand: Option<watch::Receiver<Demand>>, is_certif
     std::future::pending().await
 }
 
-fn builder(options: &Options) -> auto::Builder<TokioExecutor> {
+fn builder(options: &Options, is_for_peers: bool) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     // We look after silent connections ourselves: one timer for each, not one for each request. We look after those
     // that
     // were closed by the client, too. And our answers are so short that copying head and body together takes less than
     // telling the system of two pieces.
     builder.http1().header_read_timeout(None).half_close(true).writev(false);
-    let half = options.keepalive_timeout / 2;
+    // Another server has many clients, and all of them come by one connection.
+    let (half, n_streams) = match is_for_peers {
+        true => (PING_EVERY, u32::try_from(options.streams_max).unwrap_or(u32::MAX)),
+        false => (options.keepalive_timeout / 2, STREAMS_PER_CONNECTION),
+    };
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(half)
         .keep_alive_timeout(half)
-        .max_concurrent_streams(STREAMS_PER_CONNECTION);
+        .max_concurrent_streams(n_streams);
     builder
 }
 

@@ -21,11 +21,12 @@ use crate::app::App;
 use crate::dialect::Listener;
 use crate::door::Visitor;
 use crate::engine::Undelivered;
+use crate::peer::{Passage, Tunnelled};
 
 /// Read at once, at least.
 const PIECE_BYTES: usize = 16 * 1024;
 /// How long a connection may be silent for which nothing is set: longer than any client.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+pub(super) const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A connection, as the dialect sees it that is spoken there.
 pub struct Conversation {
@@ -71,15 +72,58 @@ impl Conversation {
     }
 }
 
-/// Serves a connection until the dialect has enough of it, or it has to end.
+/// Serves a connection that another server passes on, as if its client had come here; or closes it, if this one does not
+/// lead either.
+pub(super) async fn serve_for_peer(
+    opened: Opened,
+    place: Place,
+    app: App,
+    stop: watch::Receiver<bool>,
+) {
+    let line = opened.first_line.as_deref().unwrap_or_default();
+    let tunnelled = app.relay.as_ref().and_then(|relay| relay.tunnelled(line));
+    let Some(Tunnelled { visitor, dialect }) = tunnelled.filter(|_| app.engine.is_leading()) else {
+        return;
+    };
+    let places = place.places().clone();
+    drop(place);
+    let Ok(place) = places.enter(visitor.peer) else { return };
+    let is_restricted = visitor.is_restricted || place.is_restricted();
+    let visitor = Visitor { is_restricted, remembered: Some(Arc::default()), ..visitor };
+    converse(Opened { visitor, ..opened }, place, app, dialect, stop).await;
+}
+
+/// Serves a connection until the dialect has enough of it, or it has to end. If another server leads, that one answers.
 pub(super) async fn serve(
+    mut opened: Opened,
+    place: Place,
+    app: App,
+    dialect: Listener,
+    stop: watch::Receiver<bool>,
+) {
+    if let Some(relay) = app.relay.clone() {
+        let in_progress = place.activity.begin_whole();
+        let (visitor, line) = (&opened.visitor, &mut opened.line);
+        let passage = tokio::select! {
+            () = place.activity.until_shed() => return,
+            passage = relay.carry(&app.engine, dialect.dialect, visitor, line) => passage,
+        };
+        drop(in_progress);
+        if matches!(passage, Passage::Over) {
+            return;
+        }
+    }
+    converse(opened, place, app, dialect, stop).await;
+}
+
+async fn converse(
     opened: Opened,
     place: Place,
     app: App,
     dialect: Listener,
     stop: watch::Receiver<bool>,
 ) {
-    let Opened { line, visitor, demand } = opened;
+    let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let (wire, outgoing) = (line.wire().clone(), line.outgoing().clone());
     let idle_timeout = (dialect.idle_timeout)(&app.dialect).unwrap_or(FOREVER);

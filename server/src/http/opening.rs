@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::Options;
 use super::forwarded::is_in;
@@ -17,6 +18,7 @@ use super::tls::{self, Demand, Tls};
 use super::wire::Wire;
 use crate::dialect;
 use crate::door::{Link, Peer, Visitor};
+use crate::peer::{OPENING, OPENING_BYTES_MAX};
 
 /// A listener, as its connections know it.
 pub(crate) struct Port {
@@ -26,6 +28,8 @@ pub(crate) struct Port {
     pub(crate) unix_path: Option<Arc<Path>>,
     /// It only answers `/metrics` and health checks.
     pub(crate) is_for_metrics: bool,
+    /// It only answers the other servers of a shared store.
+    pub(crate) is_for_peers: bool,
     /// Those under way, of all listeners.
     pub(crate) handshakes: Arc<Handshakes>,
     /// The dialect that is spoken there; `None`: HTTP.
@@ -36,6 +40,8 @@ pub(crate) struct Port {
 pub(super) struct Opened {
     pub(super) line: Line,
     pub(super) visitor: Visitor,
+    /// It was another server's client's, which passes it on.
+    pub(super) first_line: Option<Vec<u8>>,
     /// Rings when what is said of the certificates of clients is another; `None`: nobody could show one.
     pub(super) demand: Option<watch::Receiver<Demand>>,
 }
@@ -49,6 +55,8 @@ pub(super) enum Unopened {
     Shed,
     /// Its PROXY header is missing or wrong.
     ProxyHeader(io::Error),
+    /// Another server did not say whose it is.
+    Peer(io::Error),
     /// TLS did not come about.
     Tls(io::Error),
 }
@@ -60,6 +68,7 @@ impl Unopened {
             Unopened::Timeout => "timeout",
             Unopened::Shed => "shed",
             Unopened::ProxyHeader(_) => "proxy_header",
+            Unopened::Peer(_) => "peer",
             Unopened::Tls(_) => "tls",
         }
     }
@@ -71,6 +80,7 @@ impl fmt::Display for Unopened {
             Unopened::Timeout => f.write_str("the handshake took too long (handshake-timeout)"),
             Unopened::Shed => f.write_str("others needed its place (handshakes-max)"),
             Unopened::ProxyHeader(error) => write!(f, "PROXY protocol: {error}"),
+            Unopened::Peer(error) => write!(f, "another server: {error}"),
             Unopened::Tls(error) => write!(f, "TLS: {error}"),
         }
     }
@@ -93,7 +103,15 @@ impl Port {
             certificate: None,
             is_relayed: has_header,
             is_for_metrics: self.is_for_metrics,
+            is_for_peers: self.is_for_peers,
         };
+        if self.is_for_peers {
+            let reading = timeout(options.handshake_timeout, first_line(&wire));
+            let first_line = reading.await.map_err(|_| Unopened::Timeout)?;
+            let first_line = first_line.map_err(Unopened::Peer)?;
+            let (opened, place) = opened(Line::clear(wire), peer, place, link, None);
+            return Ok((Opened { first_line, ..opened }, place));
+        }
         if self.tls.is_none() && !has_header {
             return Ok(opened(Line::clear(wire), peer, place, link, None));
         }
@@ -108,7 +126,7 @@ impl Port {
             biased;
             () = handshake.until_shed() => Err(Unopened::Shed),
             () = activity.until_shed() => Err(Unopened::Shed),
-            opened = tokio::time::timeout(options.handshake_timeout, opening) => {
+            opened = timeout(options.handshake_timeout, opening) => {
                 opened.map_err(|_| Unopened::Timeout)?
             }
         }
@@ -154,7 +172,18 @@ fn opened(
 ) -> (Opened, Place) {
     let is_restricted = place.is_restricted();
     let visitor = Visitor { peer, link, is_restricted, remembered: Some(Arc::default()) };
-    (Opened { line, visitor, demand }, place)
+    (Opened { line, visitor, first_line: None, demand }, place)
+}
+
+/// What a connection of another server begins with, if it passes on one that is not HTTP.
+async fn first_line(wire: &Wire) -> io::Result<Option<Vec<u8>>> {
+    let Some(stream) = wire.socket().tcp() else { return Ok(None) };
+    let mut first = [0];
+    let is_passed_on = stream.peek(&mut first).await? == 1 && OPENING.starts_with(&first);
+    if !is_passed_on {
+        return Ok(None);
+    }
+    proxy_header::line(stream, OPENING_BYTES_MAX).await.map(Some)
 }
 
 /// Whom a load balancer speaks for, with a place of its own.

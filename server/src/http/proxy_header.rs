@@ -25,7 +25,7 @@ pub(super) async fn read(stream: &TcpStream) -> io::Result<Option<IpAddr>> {
         return Err(ErrorKind::UnexpectedEof.into());
     }
     let header = match first[0] {
-        b'P' => text(stream).await?,
+        b'P' => line(stream, TEXT_BYTES_MAX).await?,
         b'\r' => binary(stream).await?,
         _ => return Err(invalid("the connection does not begin with a PROXY header")),
     };
@@ -53,12 +53,12 @@ fn source(header: &[u8]) -> io::Result<Option<IpAddr>> {
     }
 }
 
-/// A line.
-async fn text(stream: &TcpStream) -> io::Result<Vec<u8>> {
+/// A line, and nothing beyond it.
+pub(super) async fn line(stream: &TcpStream, n_max: usize) -> io::Result<Vec<u8>> {
     let mut header = Vec::with_capacity(TEXT_BYTES_MAX);
-    while header.len() < TEXT_BYTES_MAX {
-        let mut ahead = [0; TEXT_BYTES_MAX];
-        let room = TEXT_BYTES_MAX - header.len();
+    let mut ahead = [0; TEXT_BYTES_MAX];
+    while header.len() < n_max {
+        let room = ahead.len().min(n_max - header.len());
         let n = stream.peek(&mut ahead[..room]).await?;
         let end = ahead[..n].iter().position(|byte| *byte == b'\n').map(|at| at + 1);
         read_exact(stream, &mut header, end.unwrap_or(n)).await?;
@@ -69,7 +69,7 @@ async fn text(stream: &TcpStream) -> io::Result<Vec<u8>> {
             return Err(ErrorKind::UnexpectedEof.into());
         }
     }
-    Err(invalid("the PROXY header has more than 107 bytes"))
+    Err(invalid(&format!("the first line has more than {n_max} bytes")))
 }
 
 async fn binary(stream: &TcpStream) -> io::Result<Vec<u8>> {

@@ -136,11 +136,14 @@ async fn serve_one(
                 metrics.count_malformed_names(n_malformed);
                 tracing::warn!(%peer, n_malformed, "a client certificate has names that are none");
             }
-            match port.dialect {
-                None => connection::serve(opened, place, door, options, stop).await,
-                Some(dialect) => {
+            match (port.dialect, opened.first_line.is_some()) {
+                (Some(dialect), _) => {
                     conversation::serve(opened, place, door.app().clone(), dialect, stop).await;
                 }
+                (None, true) => {
+                    conversation::serve_for_peer(opened, place, door.app().clone(), stop).await;
+                }
+                (None, false) => connection::serve(opened, place, door, options, stop).await,
             }
         }
         Err(why) => {

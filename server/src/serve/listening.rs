@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Error, Settings};
 use crate::auth::Gate;
+use crate::cluster::Reached;
 use crate::dialect::{self, Dialect};
 use crate::http::Listen;
 use crate::http::accept::Listener;
@@ -27,6 +28,8 @@ pub(super) enum Use {
     Http,
     /// `/metrics` and health checks.
     Metrics,
+    /// The other servers of a shared store.
+    Peers,
     /// One dialect, which is not HTTP.
     Dialect(Dialect),
 }
@@ -41,6 +44,7 @@ impl Listening {
                 tls: tls.clone().filter(|_| listen.is_tls()),
                 unix_path: listen.unix_path().map(Into::into),
                 is_for_metrics: what == Use::Metrics,
+                is_for_peers: what == Use::Peers,
                 handshakes: handshakes.clone(),
                 dialect,
             };
@@ -54,6 +58,14 @@ impl Listening {
             }
         }
         Ok(bound)
+    }
+
+    /// How the other servers of a shared store reach this one, and clients, if it shares one.
+    pub(super) fn reached(&self, settings: &Settings) -> Result<Option<Reached>, Error> {
+        let Some(cluster) = &settings.cluster else { return Ok(None) };
+        let peers = self.beside(Use::Peers).and_then(Listen::address);
+        let peers = peers.unwrap_or_else(|| cluster.peers(&self.http));
+        cluster.reached(&self.http, peers).map(Some).map_err(Error::Cluster)
     }
 
     /// Where it listens for this beside HTTP.
@@ -75,6 +87,7 @@ pub(super) fn certificate(
             let flag = match what {
                 Use::Http => format!("--listen {listen}"),
                 Use::Metrics => format!("--metrics-listen {listen}"),
+                Use::Peers => format!("--peer-listen {listen}"),
                 Use::Dialect(dialect) => format!("--{dialect}-tls"),
             };
             Err(Error::Tls(format!(
@@ -94,5 +107,8 @@ fn wanted(settings: &Settings) -> impl Iterator<Item = (Use, Listen, Option<dial
         let listen = (listener.address)(&settings.dialect)?;
         Some((Use::Dialect(*dialect), listen, Some(listener)))
     });
-    http.chain(metrics).chain(dialects)
+    let peers = settings.cluster.iter();
+    let peers =
+        peers.map(|cluster| (Use::Peers, Listen::Http(cluster.peers(&settings.listen)), None));
+    http.chain(metrics).chain(dialects).chain(peers)
 }

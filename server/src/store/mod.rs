@@ -32,7 +32,7 @@ pub use hash::Hash;
 pub use health::Health;
 pub use record::{Draft, Head, Kind, Record};
 pub(crate) use seat::Embedded;
-pub use seat::{Followed, Leader, News, Seat, Taken, Told};
+pub use seat::{Followed, Leader, News, Peering, Seat, Taken, Told};
 
 use crate::clock::Moment;
 use crate::engine::Event;

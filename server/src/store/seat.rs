@@ -4,6 +4,7 @@
 //! does not have the seat follows: it reads what the one who has it writes, so that it can go on at once when the seat
 //! becomes vacant.
 
+use std::fmt;
 use std::time::Duration;
 
 use leasehold_core::{Fact, Limits};
@@ -25,6 +26,12 @@ pub trait Seat: Send {
     /// Who has it, as far as is known.
     fn leader(&self) -> Option<Leader>;
 
+    /// Asks who has it now, and nothing else.
+    fn find_leader(&mut self) -> Option<Leader>;
+
+    /// Had this process read everything that was written, when it last looked?
+    fn is_whole(&self) -> bool;
+
     /// Takes part no more.
     fn leave(&mut self);
 
@@ -42,6 +49,24 @@ pub struct Leader {
     pub node: Box<str>,
     /// Where clients reach it.
     pub address: Box<str>,
+    /// Where the other servers reach it; `None`: they cannot.
+    pub peering: Option<Peering>,
+}
+
+/// Where the other servers reach one of them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Peering {
+    /// HOST:PORT.
+    pub address: Box<str>,
+    /// What they have to show there; `None`: what all of them have been given in a file.
+    pub key: Option<Box<str>>,
+}
+
+/// Without the key, which is a secret.
+impl fmt::Debug for Peering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peering").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// What a follower learns.
@@ -111,6 +136,14 @@ impl Seat for Embedded {
 
     fn leader(&self) -> Option<Leader> {
         None
+    }
+
+    fn find_leader(&mut self) -> Option<Leader> {
+        None
+    }
+
+    fn is_whole(&self) -> bool {
+        true
     }
 
     fn leave(&mut self) {}

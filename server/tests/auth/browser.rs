@@ -129,7 +129,7 @@ async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
     local.stop().await;
 }
 
-/// It is public for when there are leaders, and no file.
+/// They are public, and no files.
 #[tokio::test]
 async fn no_file_can_be_where_health_is_asked_for() {
     let scene = Scene::new().await;

@@ -43,6 +43,7 @@ fn few() -> Vec<Line> {
         ("get /healthz", Nothing, Value::Null),
         ("get /livez", Nothing, Value::Null),
         ("get /readyz", Nothing, Value::Null),
+        ("get /leaderz", Nothing, Value::Null),
         ("get /health", Nothing, Value::Null),
         ("get /docs", Somebody, Value::Null),
         ("get /docs/docs.css", Somebody, Value::Null),

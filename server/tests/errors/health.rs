@@ -10,7 +10,7 @@ use crate::raw::Raw;
 #[tokio::test]
 async fn a_server_that_is_well_says_so() {
     let scene = Scene::new().await;
-    for path in ["/healthz", "/livez", "/readyz"] {
+    for path in ["/healthz", "/livez", "/readyz", "/leaderz"] {
         let response = scene.local.client.get(path).await;
         assert_eq!((response.status, response.body), (200, json!({"status": "ok"})), "{path}");
     }

@@ -20,6 +20,7 @@ async fn it_answers_metrics_and_health_to_everybody_and_nothing_else() {
         ("/healthz", 200, 200),
         ("/livez", 200, 200),
         ("/readyz", 200, 200),
+        ("/leaderz", 200, 200),
         ("/v1/locks", 404, 401),
         ("/openapi.json", 404, 401),
         ("/lock/page", 404, 401),

@@ -62,6 +62,9 @@ pub(super) async fn watch(
     let watcher = caller.clone();
     let interest = caller.permit(interest)?;
     let sending = app.answers.stream()?;
+    if let Some(since) = since {
+        app.engine.catch_up_to(since).await;
+    }
     let reader = app.engine.follow(interest, since);
     let generation = app.engine.generation();
     let engine = app.engine.clone();

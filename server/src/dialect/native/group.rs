@@ -51,7 +51,11 @@ pub(super) async fn acquire(
         (1..request.locks.len()).try_for_each(|n| app.limits.check_key(&key(n)))?;
     }
     let waiting = Waiting::by(&acquire.first);
-    let patience = caller.patience(wait, &app.engine);
+    // What is too long stays so.
+    let patience = match wait <= app.limits.wait_max {
+        true => caller.patience(app.engine.left_of(wait, now), &app.engine),
+        false => wait,
+    };
     let call = app.engine.ask(caller.permit(WaitForAll { acquire, wait: patience })?);
     let may = |now: &Caller| {
         (0..request.locks.len()).try_for_each(|n| now.check(Right::Acquire, &key(n)))

@@ -71,6 +71,9 @@ async fn answer(
             "cursor: issued before this server was restored from a backup; begin without one",
         ));
     }
+    if let Some(cursor) = cursor {
+        app.engine.catch_up_to(cursor).await;
+    }
     let asked = Asked {
         namespace: Some(namespace),
         lock,

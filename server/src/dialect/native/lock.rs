@@ -53,8 +53,10 @@ pub(super) async fn acquire(
     let is_watched = caller.is_asked() && wait > Span::ZERO;
     let waiting = is_watched.then(|| Waiting::by(&acquire));
     // What is too long stays so.
-    let is_bounded = is_watched && wait <= app.limits.wait_max;
-    let patience = if is_bounded { caller.patience(wait, &app.engine) } else { wait };
+    let patience = match wait <= app.limits.wait_max {
+        true => caller.patience(app.engine.left_of(wait, now), &app.engine),
+        false => wait,
+    };
     let call = app.engine.ask(caller.permit(WaitFor { acquire, wait: patience })?);
     let answer = match waiting {
         Some(waiting) => {

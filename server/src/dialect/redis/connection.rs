@@ -39,7 +39,9 @@ pub(super) async fn converse(app: App, mut conversation: Conversation) {
             Reply::Error(wrong.to_string()).write(party.protocol, &mut said.text);
         }
         let is_heard = conversation.say(said.text.as_bytes(), said.grants).await;
-        if !is_heard || is_wrong || party.is_over {
+        // Whoever comes again is passed on to the one that leads.
+        let is_led = party.app.relay.is_some() && !party.app.engine.is_leading();
+        if !is_heard || is_wrong || party.is_over || is_led {
             return;
         }
     }

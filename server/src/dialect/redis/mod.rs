@@ -22,7 +22,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::Listener;
+use super::{Dialect, Listener};
 use crate::app::App;
 use crate::auth::Denied;
 use crate::http::Listen;
@@ -30,6 +30,7 @@ use crate::http::Listen;
 /// It has no paths.
 pub(super) const WORDS: &[&str] = &[];
 pub(super) const LISTENER: Option<Listener> = Some(Listener {
+    dialect: Dialect::Redis,
     address: |options| options.redis.address(),
     idle_timeout: |options| options.redis.idle_timeout,
     serve: |app, conversation| Box::pin(connection::converse(app, conversation)),

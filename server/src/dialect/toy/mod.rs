@@ -13,14 +13,15 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use bytes::BytesMut;
 
-use super::Listener;
 use super::listener::Serving;
+use super::{Dialect, Listener};
 use crate::app::App;
 use crate::http::{Conversation, Listen};
 
 pub(super) const WORDS: &[&str] = &["toy"];
 
 pub(super) const LISTENER: Option<Listener> = Some(Listener {
+    dialect: Dialect::Toy,
     address: |options| options.toy.listen.map(Listen::Http),
     idle_timeout: |_| None,
     serve: converse,

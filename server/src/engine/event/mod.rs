@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bytes::Bytes;
 use leasehold_core::{Fact, LockKey, What};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub(super) use bell::Bell;
 use bell::Bells;
@@ -118,6 +118,8 @@ pub struct EventLog {
     bells: Bells,
     /// Who is told of notes, whatever they are about.
     notes: OnceLock<mpsc::Sender<Arc<Event>>>,
+    /// The last record that was read of what another server wrote.
+    followed: watch::Sender<u64>,
     /// Notes that nobody was told of because too many were waiting.
     n_notes_dropped: AtomicU64,
 }
@@ -158,6 +160,7 @@ impl EventLog {
             latest: Mutex::new(latest),
             bells: Bells::default(),
             notes: OnceLock::new(),
+            followed: watch::Sender::new(seq),
             n_notes_dropped: AtomicU64::new(0),
         }
     }
@@ -239,6 +242,7 @@ impl EventLog {
     pub(super) fn overhear(&self, seq: u64, facts: Vec<Fact>, at_ms: i64) {
         let journal = JournalSize { seq, folded_through: seq, ..JournalSize::default() };
         self.tell(journal, facts.into_iter(), at_ms, false);
+        self.followed.send_replace(seq);
     }
 
     fn tell(
@@ -280,6 +284,15 @@ impl EventLog {
         latest.seq = latest.seq.max(seq);
         drop(latest);
         self.bells.ring();
+        self.followed.send_replace(seq);
+    }
+
+    /// Returns when this record was read, or has been told already.
+    pub(super) async fn followed_to(&self, seq: u64) {
+        let mut followed = self.followed.subscribe();
+        let known = self.latest().seq;
+        // An error means that nothing will ever follow.
+        let _ = followed.wait_for(|at| seq <= known.max(*at)).await;
     }
 
     /// A reader is gone.

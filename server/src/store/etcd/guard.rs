@@ -3,7 +3,7 @@
 use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
 
 use super::keys::Keys;
-use super::value::{self, HeadValue};
+use super::value::{self, HeadValue, LeaderValue};
 use crate::store::Place;
 
 /// The seat while we have it: the revision in which the key came to be, and its value, which has a nonce. etcd's
@@ -76,7 +76,10 @@ impl Guard {
         let leader = answer.found(LEADER);
         if !leader.is_some_and(|leader| self.tenure.is(leader)) {
             return Verdict::Lost(match leader {
-                Some(leader) => format!("{} leads", String::from_utf8_lossy(&leader.value)),
+                Some(leader) => match value::decode::<LeaderValue>(&leader.key, &leader.value) {
+                    Ok(LeaderValue { node, address, .. }) => format!("{node} leads, at {address}"),
+                    Err(why) => why,
+                },
                 None => "nobody leads; the seat was lost".into(),
             });
         }

@@ -31,6 +31,11 @@ impl Keys {
         self.of("leader")
     }
 
+    /// One of the servers, as long as it is there.
+    pub(super) fn node(&self, name: &str) -> Vec<u8> {
+        self.of(&format!("node/{name}"))
+    }
+
     /// How far the journal goes.
     pub(super) fn head(&self) -> Vec<u8> {
         self.of("head")
@@ -128,6 +133,7 @@ mod tests {
             keys.chunk("1-a", 0),
             keys.id(),
             keys.leader(),
+            keys.node("n1"),
             keys.head(),
             keys.slot(3),
             keys.rewound(),

@@ -15,6 +15,7 @@ mod init;
 mod keeper;
 mod keys;
 mod memory;
+mod presence;
 mod scribe;
 mod seat;
 mod snapshot;

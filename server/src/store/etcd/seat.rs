@@ -14,11 +14,12 @@ use super::follower::{Follower, events};
 use super::keeper::Keeper;
 use super::keys::Keys;
 use super::memory::{Memory, receipt};
+use super::presence::{Described, Presence};
 use super::scribe::Snapshots;
 use super::snapshot;
-use super::value::{self, FORMAT, HeadValue, Id, LeaderValue};
+use super::value::{self, FORMAT, HeadValue, Id, leader_in};
 use crate::clock::Clock;
-use crate::store::{Error, Followed, Leader, News, NodeFolder, Place, Seat, Taken, Told};
+use crate::store::{Error, Followed, Leader, News, NodeFolder, Peering, Place, Seat, Taken, Told};
 
 /// How long etcd keeps the seat of a leader that is gone, in seconds.
 const SEAT_TTL: i64 = 2;
@@ -41,6 +42,8 @@ pub struct Options {
     pub node: Box<str>,
     /// Where clients reach it.
     pub address: Box<str>,
+    /// Where the other servers reach it; `None`: they cannot, and it is not listed among them.
+    pub peering: Option<Peering>,
     /// What the machine allows.
     pub limits: Limits,
     /// When snapshots are taken.
@@ -63,6 +66,12 @@ pub struct EtcdSeat {
     follower: Option<Follower>,
     id: Option<Id>,
     leader: Option<Leader>,
+    /// Drawn once for the folder.
+    instance: String,
+    /// Its own key, once it has read the store.
+    presence: Option<Presence>,
+    /// It had read everything when it last looked.
+    is_whole: bool,
     /// It knows that what is in etcd is what was there last, and not an earlier state that was put back.
     may_lead: bool,
     /// Since when the same leader was seen, and in which revision it took the seat.
@@ -91,6 +100,7 @@ impl Options {
         Self {
             node: node.into(),
             address: address.into(),
+            peering: None,
             limits,
             snapshots: Snapshots::default(),
             compact_every: compaction::EVERY,
@@ -109,6 +119,7 @@ impl EtcdSeat {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let memory = Memory::open(folder.path())?;
+        let instance = folder.instance()?;
         Ok(Self {
             cluster,
             keys: Keys::new(prefix),
@@ -119,6 +130,9 @@ impl EtcdSeat {
             follower: None,
             id: None,
             leader: None,
+            instance,
+            presence: None,
+            is_whole: false,
             may_lead: false,
             leader_since: None,
             rest_until: None,
@@ -192,9 +206,22 @@ impl EtcdSeat {
         let (generation, seq) = (id.generation, place.seq);
         self.id = Some(id);
         self.follower = Some(follower);
+        self.is_whole = true;
+        self.be_present(seq)?;
         self.note(place);
         let told = events(told).collect();
         Ok(News::State(Followed { generation, seq, last, told_after, told }))
+    }
+
+    /// Has the others see it, once it knows that this is its store.
+    fn be_present(&mut self, seq: u64) -> Result<(), Error> {
+        let Options { node, address, peering, .. } = &self.options;
+        if let (Some(peering), None) = (peering, &self.presence) {
+            let described = Described { node, instance: &self.instance, address, peering, seq };
+            let presence = Presence::begin(self.cluster.clone(), &self.keys, described)?;
+            self.presence = Some(presence);
+        }
+        Ok(())
     }
 
     /// What is in the snapshot, if there is one.
@@ -273,13 +300,11 @@ impl EtcdSeat {
             (_, at) => at.map(|at| (at, Instant::now())),
         };
         self.may_lead |= self.leader_since.is_some_and(|(_, at)| at.elapsed() >= LIVE_AFTER);
-        let value =
-            found.and_then(|found| value::decode::<LeaderValue>(&found.key, &found.value).ok());
-        self.leader =
-            value.map(|value| Leader { node: value.node.into(), address: value.address.into() });
+        self.leader = found.and_then(leader_in);
     }
 
     fn note(&mut self, place: Place) {
+        self.presence.iter().for_each(|presence| presence.came_to(place.seq));
         let Some(id) = &self.id else { return };
         self.memory.note((&id.store, id.generation), place, receipt(&*self.clock));
     }
@@ -316,8 +341,13 @@ impl Look {
 
 impl Seat for EtcdSeat {
     fn follow(&mut self, patience: Duration) -> Result<News, Error> {
+        self.is_whole = false;
         let Some(mut follower) = self.follower.take() else { return self.load() };
         self.cluster.wait(patience);
+        if let Some(why) = self.presence.as_ref().and_then(Presence::lost) {
+            self.follower = Some(follower);
+            return Ok(self.troubled(why));
+        }
         let known = follower.place();
         let look = match self.look(known.seq + 1) {
             Ok(look) => look,
@@ -346,6 +376,7 @@ impl Seat for EtcdSeat {
             Err(why) => return Err(self.put_back(why)),
         };
         let is_whole = follower.place() == head;
+        self.is_whole = is_whole;
         self.follower = Some(follower);
         if !told.is_empty() {
             self.may_lead = true;
@@ -387,7 +418,19 @@ impl Seat for EtcdSeat {
         self.leader.clone()
     }
 
+    fn find_leader(&mut self) -> Option<Leader> {
+        let txn = Txn::default().then(Op::Get(self.keys.leader())).request();
+        let answer = self.cluster.txn(txn).ok()?;
+        self.leader = answer.found(0).and_then(leader_in);
+        self.leader.clone()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     fn leave(&mut self) {
+        self.presence = None;
         // Whoever had the seat last has written down more than we know.
         if self.follower.is_some() {
             self.memory.flush();

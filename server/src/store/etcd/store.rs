@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::guard::{Guard, Verdict};
 use super::keeper::Keeper;
 use super::keys::Keys;
+use super::presence::Progress;
 use super::scribe::Scribe;
 use super::value::{self, HeadValue};
 use crate::store::{Chain, Draft, Error, Hash, JournalSize, Loaded, Permit, Place, Store};
@@ -32,6 +33,8 @@ pub(super) struct EtcdStore {
     /// Records up to this one are gone.
     pub(super) trimmed_through: u64,
     pub(super) n_bytes_written: u64,
+    /// Where the others see how far it has come.
+    pub(super) progress: Option<Progress>,
     /// A record that was sent, and of which it is not known whether it is durable.
     pub(super) sent: Option<Sent>,
 }
@@ -96,7 +99,9 @@ impl EtcdStore {
                 self.n_bytes_written += sent.bytes.len() as u64;
                 self.trimmed_through = sent.trims_through;
                 self.keeper.settled(self.chain.place());
-                self.scribe.appended(self.chain.place().seq, sent.bytes.len());
+                let seq = self.chain.place().seq;
+                self.progress.iter().for_each(|progress| progress.came_to(seq));
+                self.scribe.appended(seq, sent.bytes.len());
                 Ok(())
             }
             verdict => Err(Self::fenced(verdict)),

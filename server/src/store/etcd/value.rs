@@ -1,9 +1,10 @@
 //! What stands under the small keys: JSON, so that an operator can read it with `etcdctl`.
 
+use leasehold_etcd::KeyValue;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Hash, Place};
+use crate::store::{Hash, Leader, Peering, Place};
 
 /// The format of keys and values. A store of a newer one is refused.
 pub(super) const FORMAT: u32 = 1;
@@ -26,10 +27,67 @@ pub(super) struct LeaderValue {
     pub(super) nonce: String,
     /// The name of the node.
     pub(super) node: String,
+    /// Which of those that may be called so: drawn once for each data folder.
+    #[serde(default)]
+    pub(super) instance: String,
     /// Where clients reach it.
     pub(super) address: String,
+    /// Where the other servers reach it, and what they have to show there.
+    #[serde(flatten)]
+    pub(super) peer: PeerValue,
+    /// The format of what it writes.
+    #[serde(default)]
+    pub(super) format: u32,
     /// What it runs.
     pub(super) version: String,
+}
+
+/// Where the other servers reach a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct PeerValue {
+    /// HOST:PORT; empty: nowhere.
+    #[serde(default, rename = "peer", skip_serializing_if = "String::is_empty")]
+    pub(super) address: String,
+    /// What they have to show there, unless all of them have been given that in a file.
+    #[serde(default, rename = "peer_key", skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+}
+
+impl PeerValue {
+    pub(super) fn of(peering: Option<&Peering>) -> Self {
+        let Some(Peering { address, key }) = peering else { return Self::default() };
+        Self { address: address.to_string(), key: key.as_deref().map(Into::into) }
+    }
+
+    pub(super) fn peering(self) -> Option<Peering> {
+        let Self { address, key } = self;
+        (!address.is_empty()).then(|| Peering { address: address.into(), key: key.map(Into::into) })
+    }
+}
+
+/// Who leads, as the key says.
+pub(super) fn leader_in(found: &KeyValue) -> Option<Leader> {
+    let LeaderValue { node, address, peer, .. } = decode(&found.key, &found.value).ok()?;
+    Some(Leader { node: node.into(), address: address.into(), peering: peer.peering() })
+}
+
+/// One of the servers, as it describes itself under its own key.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct NodeValue {
+    /// Drawn once for each data folder: two servers of one name differ by it.
+    pub(super) instance: String,
+    /// Drawn by each process.
+    pub(super) process: String,
+    /// Where clients reach it.
+    pub(super) address: String,
+    /// Where the other servers reach it.
+    pub(super) peer: String,
+    /// What it runs.
+    pub(super) version: String,
+    /// The formats it can read.
+    pub(super) formats: Vec<u32>,
+    /// The last record it has read or written.
+    pub(super) seq: u64,
 }
 
 /// How far the journal goes.

@@ -21,10 +21,11 @@ const N_SEEDS: u64 = 24;
 const N_STEPS: usize = 120;
 
 /// Calls that say nothing of anybody: whether the server is well, and its contract.
-const PUBLIC: [&str; 8] = [
+const PUBLIC: [&str; 9] = [
     "/healthz",
     "/livez",
     "/readyz",
+    "/leaderz",
     "/health",
     "/openapi.json",
     "/docs",

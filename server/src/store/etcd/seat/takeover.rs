@@ -2,13 +2,14 @@
 
 use leasehold_etcd::{Op, RangeRequest, Txn, When};
 
-use super::{EtcdSeat, HEAD, LEADER, SEAT_TTL};
+use super::{EtcdSeat, HEAD, LEADER, Options, SEAT_TTL};
 use crate::store::etcd::follower::{Follower, events};
 use crate::store::etcd::guard::{Guard, Tenure};
 use crate::store::etcd::keeper::{Keeper, Lease};
+use crate::store::etcd::presence::Presence;
 use crate::store::etcd::scribe::{Desk, Scribe};
 use crate::store::etcd::store::EtcdStore;
-use crate::store::etcd::value::{self, LeaderValue, hex};
+use crate::store::etcd::value::{self, FORMAT, LeaderValue, PeerValue, hex};
 use crate::store::{Error, Leader, Loaded, Taken, Told};
 
 /// Everything that was written before the seat was ours.
@@ -44,7 +45,10 @@ impl EtcdSeat {
         let value = value::encode(&LeaderValue {
             nonce: hex(&nonce),
             node: self.options.node.clone().into(),
+            instance: self.instance.clone(),
             address: self.options.address.clone().into(),
+            peer: PeerValue::of(self.options.peering.as_ref()),
+            format: FORMAT,
             version: env!("CARGO_PKG_VERSION").into(),
         });
         let key = self.keys.leader();
@@ -146,8 +150,8 @@ impl EtcdSeat {
             seq,
             told: events(told).collect(),
         };
-        let (node, address) = (self.options.node.clone(), self.options.address.clone());
-        self.leader = Some(Leader { node: node.clone(), address });
+        let Options { node, address, peering, .. } = self.options.clone();
+        self.leader = Some(Leader { node: node.clone(), address, peering });
         let store = EtcdStore {
             cluster: self.cluster.clone(),
             guard: Guard { keys: self.keys.clone(), tenure, head_at },
@@ -158,6 +162,7 @@ impl EtcdSeat {
             scribe,
             trimmed_through,
             n_bytes_written: 0,
+            progress: self.presence.as_ref().map(Presence::progress),
             sent: None,
         };
         Ok(Some((Box::new(store), loaded)))

@@ -1,0 +1,124 @@
+//! What is answered here although another server leads, and what is not.
+
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::{Method, Request};
+
+use super::area::Area;
+use super::record::known;
+use super::{Answer, Door, Visitor, form, no_place, refused, vital};
+use crate::peer::{DIRECT, Relay, not_leader};
+
+impl Door {
+    /// Answers here if this server leads, or need not; otherwise has another one answer.
+    pub(super) async fn answer_somewhere<B>(
+        &self,
+        relay: &Relay,
+        visitor: Visitor,
+        request: Request<B>,
+    ) -> Answer
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        if visitor.link.is_for_peers {
+            return relay.attend(self, request).await;
+        }
+        if self.0.app.engine.is_leading() || is_answered_here(&visitor, &request) {
+            return self.attend(visitor, request, None).await;
+        }
+        let method = known(request.method());
+        let answer = self.answer_elsewhere(relay, visitor, request).await;
+        self.0.recorder.passed_on(method, answer.response.status());
+        answer
+    }
+
+    async fn answer_elsewhere<B>(
+        &self,
+        relay: &Relay,
+        visitor: Visitor,
+        mut request: Request<B>,
+    ) -> Answer
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let app = &self.0.app;
+        form::drop_extra_slashes(request.uri_mut());
+        if let Err(why) = form::check(&request, visitor.link.is_unix()) {
+            return refused(&why).into();
+        }
+        if visitor.is_restricted && !vital::is_vital(request.method(), request.uri()) {
+            return no_place(app).into();
+        }
+        if request.headers().get(DIRECT).is_some_and(|direct| direct == "1") {
+            let leader = app.engine.whereabouts().borrow().leader.clone();
+            return not_leader(leader.as_deref()).into();
+        }
+        relay.pass_on(self, visitor, request.map(Body::new)).await
+    }
+}
+
+/// Each server knows by itself whether it is well, and what happened: it reads the same journal as the others.
+fn is_answered_here<B>(visitor: &Visitor, request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    match Area::of(path) {
+        Area::Health | Area::Metrics | Area::Docs => true,
+        Area::Console => false,
+        Area::Rest => {
+            visitor.link.is_for_metrics || request.method() == Method::GET && is_of_past(path)
+        }
+    }
+}
+
+/// Is it what happened that is asked for?
+fn is_of_past(path: &str) -> bool {
+    let words: Vec<_> = path.trim_start_matches('/').split('/').collect();
+    matches!(
+        words.as_slice(),
+        ["v1", "events" | "history"]
+            | ["v1", "namespaces", _, "events" | "history"]
+            | ["v1", "locks", _, "history"]
+            | ["v1", "namespaces", _, "locks", _, "history"]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_is_told_by_every_server_and_what_is_by_the_one_that_leads() {
+        let is_here = |line: &str| {
+            let (method, target) = line.split_once(' ').expect("a method and a target");
+            let request = Request::builder().method(method).uri(target).body(());
+            is_answered_here(&Visitor::LOCAL, &request.expect("a request"))
+        };
+        for line in [
+            "GET /readyz",
+            "GET /leaderz",
+            "GET /metrics",
+            "GET /openapi.json",
+            "GET /docs/docs.css",
+            "GET /v1/events?since=1",
+            "GET //v1/events",
+            "GET /v1/namespaces/a/events",
+            "GET /v1/locks/a/history",
+            "GET /v1/namespaces/a/locks/b/history",
+            "GET /v1/namespaces/a/history",
+        ] {
+            assert!(is_here(line), "{line}");
+        }
+        for line in [
+            "GET /v1/locks",
+            "GET /v1/locks/history",
+            "GET /v1/locks/events",
+            "GET /v1/namespaces/a/locks/history",
+            "POST /v1/events",
+            "POST /v1/locks/a/acquire",
+            "GET /console",
+            "GET /",
+            "GET /lock",
+        ] {
+            assert!(!is_here(line), "{line}");
+        }
+    }
+}

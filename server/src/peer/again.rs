@@ -1,0 +1,153 @@
+//! A request's body that can be sent from its beginning again: the one it was first sent to may say that it has not
+//! looked at it.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::{BoxError, Error};
+use hyper::body::{Frame, SizeHint};
+
+use crate::sync::lock;
+
+/// Of what is larger, the beginning is not kept. Nothing that a shared store is asked is larger.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Where it comes from.
+pub(super) struct Source(Arc<Mutex<Kept>>);
+
+struct Kept {
+    body: Body,
+    /// What has come.
+    pieces: Vec<Bytes>,
+    n_bytes: usize,
+    /// All that has come is in the pieces.
+    is_whole: bool,
+    is_over: bool,
+    /// How often it was begun. Only the last one reads on.
+    n_begun: usize,
+}
+
+/// It, from the beginning.
+struct Again {
+    source: Arc<Mutex<Kept>>,
+    /// Which one.
+    n: usize,
+    /// The next piece.
+    at: usize,
+}
+
+impl Source {
+    pub(super) fn new(body: Body) -> Self {
+        let is_over = body.is_end_stream();
+        let (pieces, n_bytes) = (Vec::new(), 0);
+        let kept = Kept { body, pieces, n_bytes, is_whole: true, is_over, n_begun: 0 };
+        Self(Arc::new(Mutex::new(kept)))
+    }
+
+    /// From the beginning; `None`: that is not there any more.
+    pub(super) fn begin(&self) -> Option<Body> {
+        let mut kept = lock(&self.0);
+        if !kept.is_whole {
+            return None;
+        }
+        kept.n_begun += 1;
+        let again = Again { source: self.0.clone(), n: kept.n_begun, at: 0 };
+        drop(kept);
+        Some(Body::new(again))
+    }
+}
+
+impl HttpBody for Again {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let source = self.source.clone();
+        let mut kept = lock(&source);
+        if kept.n_begun != self.n {
+            return Poll::Ready(Some(Err(Error::new(BoxError::from("sent elsewhere")))));
+        }
+        if let Some(piece) = kept.pieces.get(self.at).filter(|_| kept.is_whole) {
+            let piece = piece.clone();
+            self.at += 1;
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        loop {
+            if kept.is_over {
+                return Poll::Ready(None);
+            }
+            let frame = ready!(Pin::new(&mut kept.body).poll_frame(context));
+            kept.is_over = kept.body.is_end_stream() || !matches!(frame, Some(Ok(_)));
+            let Some(frame) = frame else { return Poll::Ready(None) };
+            // What follows a body is nobody's.
+            let Ok(piece) = frame?.into_data() else { continue };
+            kept.keep(&piece);
+            self.at += 1;
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let kept = lock(&self.source);
+        kept.is_over && (!kept.is_whole || self.at >= kept.pieces.len())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, piece: &Bytes) {
+        self.n_bytes += piece.len();
+        if self.n_bytes > KEPT_BYTES_MAX {
+            self.is_whole = false;
+            self.pieces.clear();
+        }
+        if self.is_whole {
+            self.pieces.push(piece.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    fn in_pieces(n_pieces: usize, n_bytes: usize) -> Source {
+        let piece = Bytes::from(vec![7; n_bytes]);
+        let pieces = (0..n_pieces).map(move |_| Ok::<_, std::convert::Infallible>(piece.clone()));
+        Source::new(Body::from_stream(tokio_stream::iter(pieces)))
+    }
+
+    async fn read(body: Body) -> usize {
+        body.collect().await.expect("a body").to_bytes().len()
+    }
+
+    #[tokio::test]
+    async fn it_begins_again_wherever_it_was() {
+        let source = in_pieces(3, 10);
+        let mut first = source.begin().expect("a beginning");
+        assert!(first.frame().await.is_some_and(|frame| frame.is_ok()));
+        let second = source.begin().expect("a beginning");
+        assert!(first.frame().await.is_some_and(|frame| frame.is_err()), "it is sent elsewhere");
+        assert_eq!(read(second).await, 30);
+        assert_eq!(read(source.begin().expect("a beginning")).await, 30);
+        let nothing = Source::new(Body::empty());
+        assert!(nothing.begin().expect("a beginning").is_end_stream());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_sent_once() {
+        let source = in_pieces(3, KEPT_BYTES_MAX / 2);
+        assert_eq!(read(source.begin().expect("a beginning")).await, KEPT_BYTES_MAX / 2 * 3);
+        assert!(source.begin().is_none());
+    }
+}

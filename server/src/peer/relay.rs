@@ -1,0 +1,367 @@
+//! Passing requests on, and answering those that were passed on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::BoxError;
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::http::header::{
+    CONNECTION, EXPECT, HOST, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use axum::http::request::Parts;
+use axum::http::uri::{Authority, Scheme};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use leasehold_api::Code;
+use leasehold_core::LeaseNumber;
+use tokio::time::{Instant, sleep};
+
+use super::again::Source;
+use super::hop::Hop;
+use super::under_way::UnderWay;
+use super::uplink::{Sent, Uplink, grant_of};
+use super::{GRANT, HELD_MS, HOP, ID, KEY, LEADER, NOT_LEADING, OURS, Peers};
+use crate::app::failure;
+use crate::clock;
+use crate::door::{Answer, Door, Visitor};
+use crate::engine::{EngineHandle, Undelivered};
+use crate::store::{Leader, Peering};
+
+/// How long a request waits for somebody to lead.
+pub(super) const HOLD_MAX: Duration = Duration::from_secs(5);
+/// How long to wait before asking one again that could not be reached, or does not lead yet.
+pub(super) const PAUSE: Duration = Duration::from_millis(25);
+/// How long requests that were passed on may take when this server stops.
+const SEE_OFF_MAX: Duration = Duration::from_secs(1);
+/// What grants something is short.
+const GRANT_BYTES_MAX: usize = 1 << 20;
+
+/// Of one thread that serves clients.
+pub(crate) struct Relay {
+    peers: Arc<Peers>,
+    uplink: Uplink,
+    under_way: UnderWay,
+}
+
+/// A request that is to be answered elsewhere.
+struct Passed {
+    visitor: Visitor,
+    head: Parts,
+    body: Source,
+    /// When it came.
+    received: clock::Instant,
+    until: Instant,
+}
+
+impl Relay {
+    pub(crate) fn new(peers: Arc<Peers>) -> Self {
+        let uplink = Uplink::new(peers.clone());
+        Self { peers, uplink, under_way: UnderWay::default() }
+    }
+
+    /// The same for another thread.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(self.peers.clone())
+    }
+
+    pub(super) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Can the one that leads be reached?
+    pub(crate) async fn is_led(&self, engine: &EngineHandle) -> bool {
+        let leader = engine.whereabouts().borrow().leader.clone();
+        match leader.as_deref().and_then(|leader| leader.peering.as_ref()) {
+            Some(there) => self.uplink.leads(there).await,
+            None => false,
+        }
+    }
+
+    /// Has the one that leads answer, or answers here once it is us.
+    pub(crate) async fn pass_on(
+        &self,
+        door: &Door,
+        visitor: Visitor,
+        request: Request<Body>,
+    ) -> Answer {
+        let engine = &door.app().engine;
+        let (head, body) = request.into_parts();
+        let (received, until) = (engine.instant(), Instant::now() + HOLD_MAX);
+        let passed = Passed { visitor, head, body: Source::new(body), received, until };
+        let is_safe = passed.head.method.is_safe();
+        let stopped = async {
+            engine.stopped().await;
+            sleep(SEE_OFF_MAX).await;
+        };
+        tokio::select! {
+            biased;
+            answer = self.find_answer(door, passed) => answer,
+            () = stopped => lost(is_safe).into(),
+        }
+    }
+
+    async fn find_answer(&self, door: &Door, mut passed: Passed) -> Answer {
+        let engine = &door.app().engine;
+        let mut whereabouts = engine.whereabouts();
+        loop {
+            let now = whereabouts.borrow_and_update().clone();
+            if now.is_here && engine.is_leading() {
+                return passed.answer_here(door).await;
+            }
+            if let Some(leader) = now.leader.as_deref()
+                && let Some(there) = &leader.peering
+            {
+                if passed.visitor.link.certificate.is_some() && !is_near(there) {
+                    return uncertified(leader).into();
+                }
+                if let Some(answer) = self.ask(engine, there, &mut passed).await {
+                    return answer;
+                }
+            }
+            if Instant::now() >= passed.until {
+                return nobody_leads().into();
+            }
+            let pause = if now.leader.is_some() { PAUSE } else { HOLD_MAX };
+            tokio::select! {
+                _ = whereabouts.changed() => {}
+                () = sleep(pause.min(passed.until - Instant::now())) => {}
+            }
+        }
+    }
+
+    /// What the one there answers; `None`: it does not lead, or cannot be reached, and has not looked at it.
+    async fn ask(
+        &self,
+        engine: &EngineHandle,
+        there: &Peering,
+        passed: &mut Passed,
+    ) -> Option<Answer> {
+        let Some(request) = passed.to_send(engine) else {
+            return Some(nobody_leads().into());
+        };
+        match self.uplink.send(there, request).await {
+            Sent::Unsent => None,
+            Sent::Lost => Some(lost(passed.head.method.is_safe()).into()),
+            Sent::Answered(response) if response.headers().contains_key(NOT_LEADING) => {
+                if response.status() == StatusCode::FORBIDDEN {
+                    tracing::warn!(there = %there.address, "has another peer secret (peer-secret-file)");
+                }
+                None
+            }
+            Sent::Answered(response) => Some(self.deliver(there, response).await),
+        }
+    }
+
+    /// The answer on its way to the client. What it grants is given back if it does not get there.
+    async fn deliver(&self, there: &Peering, response: Response<Incoming>) -> Answer {
+        let Some(grant) = grant_of(&response) else { return response.map(Body::new).into() };
+        let (uplink, there) = (self.uplink.clone(), there.clone());
+        let undelivered = Undelivered::elsewhere(move || uplink.give_back(there, grant));
+        let (mut head, body) = response.into_parts();
+        head.headers.remove(GRANT);
+        match to_bytes(Body::new(body), GRANT_BYTES_MAX).await {
+            Ok(body) => {
+                Answer::new(Response::from_parts(head, Body::from(body)), Some(undelivered))
+            }
+            // Dropping the guard gives it back.
+            Err(_) => lost(false).into(),
+        }
+    }
+
+    /// Answers another server, if it is one.
+    pub(crate) async fn attend<B>(&self, door: &Door, mut request: Request<B>) -> Answer
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        if !self.peers.is_shown(request.headers()) {
+            return stranger().into();
+        }
+        let engine = &door.app().engine;
+        request.headers_mut().remove(KEY);
+        let Some(hop) = request.headers_mut().remove(HOP) else {
+            return self.obey(engine, &request).into();
+        };
+        let number = |name: &HeaderName, headers: &mut HeaderMap| -> Option<u64> {
+            headers.remove(name)?.to_str().ok()?.parse().ok()
+        };
+        let held_ms = number(&HELD_MS, request.headers_mut()).unwrap_or(0);
+        let id = number(&ID, request.headers_mut());
+        let (Some(hop), Some(id)) = (Hop::decode(hop.as_bytes()), id) else {
+            let why = "the other server speaks another version";
+            return failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why).into();
+        };
+        if !engine.is_leading() {
+            return not_leading().into();
+        }
+        let received = engine.instant().before(Duration::from_millis(held_ms));
+        let under_way = self.under_way.begin(id);
+        let mut answer = tokio::select! {
+            biased;
+            () = under_way.gone() => return StatusCode::NO_CONTENT.into_response().into(),
+            answer = door.attend(hop.visitor(), request, Some(received)) => answer,
+        };
+        if let Some((epoch, LeaseNumber(lease))) =
+            answer.undelivered.as_ref().and_then(Undelivered::grant)
+            && let Ok(grant) = HeaderValue::from_str(&format!("{epoch}-{lease}"))
+        {
+            answer.response.headers_mut().insert(GRANT, grant);
+        }
+        answer
+    }
+
+    /// What a server says for itself.
+    fn obey<B>(&self, engine: &EngineHandle, request: &Request<B>) -> Response {
+        let words: Vec<_> = request.uri().path().split('/').skip(1).collect();
+        let number = |text: &str| text.parse::<u64>().ok();
+        match (request.method(), words.as_slice()) {
+            (&Method::GET, ["leads"]) if engine.is_leading() => {}
+            (&Method::GET, ["leads"]) => return not_leading(),
+            (&Method::POST, ["gone", id]) => {
+                number(id).into_iter().for_each(|id| self.under_way.give_up(id));
+            }
+            (&Method::POST, ["leave", epoch, lease]) => {
+                if let Some((epoch, lease)) = number(epoch).zip(number(lease)) {
+                    engine.give_back(LeaseNumber(lease), epoch);
+                }
+            }
+            _ => return failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path"),
+        }
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+impl Passed {
+    /// This server leads by now.
+    async fn answer_here(self, door: &Door) -> Answer {
+        let Self { visitor, head, body, received, .. } = self;
+        match body.begin() {
+            Some(body) => {
+                door.attend(visitor, Request::from_parts(head, body), Some(received)).await
+            }
+            None => nobody_leads().into(),
+        }
+    }
+
+    /// As it goes to the one that leads; `None`: its beginning is not there any more.
+    fn to_send(&self, engine: &EngineHandle) -> Option<Request<Body>> {
+        let mut request = Request::new(self.body.begin()?);
+        *request.method_mut() = self.head.method.clone();
+        *request.uri_mut() = whole_uri(&self.head)?;
+        *request.headers_mut() = self.head.headers.clone();
+        let headers = request.headers_mut();
+        // Of one connection, and not of the next.
+        let own =
+            self.head.headers.get_all(CONNECTION).iter().filter_map(|names| names.to_str().ok());
+        let own: Vec<_> = own.flat_map(|names| names.split(',')).map(str::trim).collect();
+        own.into_iter().for_each(|name| drop(headers.remove(name)));
+        for name in [CONNECTION, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE] {
+            headers.remove(name);
+        }
+        for name in ["keep-alive", "proxy-connection"] {
+            headers.remove(name);
+        }
+        OURS.iter().for_each(|name| drop(headers.remove(name)));
+        headers.insert(HOP, Hop::of(&self.visitor).encode());
+        // Rounded down: nobody is told that they have a lease for longer than they have.
+        let held_ms = engine.instant().since(self.received).as_millis() as u64;
+        headers.insert(HELD_MS, held_ms.into());
+        Some(request)
+    }
+}
+
+/// Whom it was for, where HTTP/2 says it.
+fn whole_uri(head: &Parts) -> Option<Uri> {
+    let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let authority = named.and_then(|host| host.parse::<Authority>().ok());
+    let mut parts = head.uri.clone().into_parts();
+    parts.authority = authority.or(parts.authority).or_else(|| "localhost".parse().ok());
+    parts.scheme = Some(Scheme::HTTP);
+    Uri::from_parts(parts).ok()
+}
+
+/// Is it on this machine? What goes there nobody can read on the way.
+pub(super) fn is_near(there: &Peering) -> bool {
+    there.address.parse::<SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
+}
+
+/// For clients that would rather ask the one that leads.
+pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
+    let why = match leader {
+        Some(leader) => {
+            format!("this server does not lead; {} does, at {}", leader.node, leader.address)
+        }
+        None => "this server does not lead, and nobody is known to".into(),
+    };
+    told_who_leads(leader, &why)
+}
+
+fn uncertified(leader: &Leader) -> Response {
+    let address = &leader.address;
+    told_who_leads(
+        Some(leader),
+        &format!(
+            "client certificates count only where they are shown, because the servers speak to each other without \
+             TLS: ask {address}"
+        ),
+    )
+}
+
+fn told_who_leads(leader: Option<&Leader>, why: &str) -> Response {
+    let mut response = failure(StatusCode::MISDIRECTED_REQUEST, Code::NotLeader, why);
+    tell_who_leads(leader, &mut response);
+    response
+}
+
+/// Says where the one is that leads, if that is known.
+pub(crate) fn tell_who_leads(leader: Option<&Leader>, response: &mut Response) {
+    let address = leader.and_then(|leader| HeaderValue::from_str(&leader.address).ok());
+    if let Some(address) = address {
+        response.headers_mut().insert(LEADER, address);
+    }
+}
+
+fn not_leading() -> Response {
+    let mut response = not_leader(None);
+    response.headers_mut().insert(NOT_LEADING, HeaderValue::from_static("1"));
+    response
+}
+
+fn stranger() -> Response {
+    let why = "this address answers only the other servers of the same store (peer-listen, peer-secret-file)";
+    let mut response = failure(StatusCode::FORBIDDEN, Code::Forbidden, why);
+    response.headers_mut().insert(NOT_LEADING, HeaderValue::from_static("1"));
+    response
+}
+
+fn nobody_leads() -> Response {
+    let seconds = HOLD_MAX.as_secs();
+    unavailable(
+        Code::Busy,
+        &format!(
+            "no server could be found that leads within {seconds} s; the request had no effect"
+        ),
+    )
+}
+
+/// The answer did not come. What only looks may be asked again by whoever wants to know.
+fn lost(is_safe: bool) -> Response {
+    match is_safe {
+        true => unavailable(
+            Code::Busy,
+            "the connection to the server that leads was lost; the request had no effect",
+        ),
+        false => unavailable(
+            Code::Unknown,
+            "the connection to the server that leads was lost; it is not known whether the request took effect: \
+             repeat it with the same request_id",
+        ),
+    }
+}
+
+fn unavailable(code: Code, why: &str) -> Response {
+    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, code, why);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}

@@ -1,0 +1,219 @@
+//! The connection to the one that leads, one for each thread that serves clients.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use leasehold_core::LeaseNumber;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::{GRANT, ID, KEY, Peers};
+use crate::store::Peering;
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+/// Where nobody answered is not tried again before this.
+const FAILED_PAUSE: Duration = Duration::from_millis(50);
+/// The other end is asked so often whether it is still there, and has as long to say so.
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);
+/// Bytes of one answer that are on their way at once: whoever reads slowly holds up nobody else.
+const STREAM_WINDOW: u32 = 64 * 1024;
+/// Of all of them: as many as HTTP/2 allows.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
+/// What is to be told is tried so often, with a connection that may be new.
+const TELL_TRIES: usize = 3;
+/// How long telling something may take.
+const TELL_MAX: Duration = Duration::from_secs(5);
+
+/// The connection, or none yet. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Uplink(Arc<Inner>);
+
+struct Inner {
+    peers: Arc<Peers>,
+    state: Mutex<State>,
+    next_id: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    connected: Option<(Peering, SendRequest<Body>)>,
+    /// Where nobody answered, and when.
+    failed: Option<(Peering, Instant)>,
+}
+
+type Sending =
+    Pin<Box<dyn Future<Output = Result<Response<Incoming>, TrySendError<Request<Body>>>> + Send>>;
+
+/// What became of a request.
+pub(super) enum Sent {
+    /// It was answered.
+    Answered(Response<Incoming>),
+    /// Not a byte of it was sent.
+    Unsent,
+    /// It was sent, and nobody knows whether it was looked at.
+    Lost,
+}
+
+impl Uplink {
+    pub(super) fn new(peers: Arc<Peers>) -> Self {
+        let next_id = AtomicU64::new(u64::from_le_bytes(crate::random::bytes()));
+        Self(Arc::new(Inner { peers, state: Mutex::default(), next_id }))
+    }
+
+    /// Sends a request there. Dropping the answer to come has it given up there at once.
+    pub(super) async fn send(&self, there: &Peering, mut request: Request<Body>) -> Sent {
+        let Ok(mut sender) = self.connect(there).await else { return Sent::Unsent };
+        let id = self.0.next_id.fetch_add(1, Relaxed);
+        request.headers_mut().insert(ID, id.into());
+        self.show_key(there, &mut request);
+        let sending: Sending = Box::pin(sender.try_send_request(request));
+        let mut asked =
+            Asked { sending: Some(sending), uplink: self.clone(), there: there.clone(), id };
+        let Some(sending) = &mut asked.sending else { return Sent::Unsent };
+        let answer = sending.await;
+        asked.sending = None;
+        match answer {
+            Ok(response) => Sent::Answered(response),
+            Err(mut error) => {
+                if error.take_message().is_some() {
+                    return Sent::Unsent;
+                }
+                tracing::debug!(error = %error.into_error(), "an answer of the leader was lost");
+                Sent::Lost
+            }
+        }
+    }
+
+    /// Is it there, and does it lead?
+    pub(super) async fn leads(&self, there: &Peering) -> bool {
+        let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads"));
+        matches!(asked.await, Ok(Some(StatusCode::NO_CONTENT)))
+    }
+
+    /// Nobody was told of what was granted there.
+    pub(super) fn give_back(&self, there: Peering, (epoch, lease): (u64, LeaseNumber)) {
+        let (uplink, LeaseNumber(lease)) = (self.clone(), lease);
+        spawn(async move { uplink.tell(&there, &format!("/leave/{epoch}/{lease}")).await });
+    }
+
+    async fn tell(&self, there: &Peering, path: &str) {
+        for _ in 0..TELL_TRIES {
+            let told = timeout(TELL_MAX, self.ask(there, Method::POST, path)).await;
+            if matches!(told, Ok(Some(_))) {
+                return;
+            }
+        }
+        tracing::debug!("the leader could not be told that a client is gone");
+    }
+
+    async fn ask(&self, there: &Peering, method: Method, path: &str) -> Option<StatusCode> {
+        let mut sender = self.connect(there).await.ok()?;
+        let uri = format!("http://{}{path}", there.address);
+        let mut request = Request::builder().method(method).uri(uri).body(Body::empty()).ok()?;
+        self.show_key(there, &mut request);
+        sender.send_request(request).await.ok().map(|answer| answer.status())
+    }
+
+    fn show_key(&self, there: &Peering, request: &mut Request<Body>) {
+        if let Ok(mut key) = HeaderValue::from_str(self.0.peers.key_of(there)) {
+            key.set_sensitive(true);
+            request.headers_mut().insert(KEY, key);
+        }
+    }
+
+    async fn connect(&self, there: &Peering) -> io::Result<SendRequest<Body>> {
+        let mut state = self.0.state.lock().await;
+        if let Some((to, sender)) = &state.connected
+            && to == there
+            && !sender.is_closed()
+        {
+            return Ok(sender.clone());
+        }
+        // Everybody who waits here would try it in turn.
+        if let Some((to, at)) = &state.failed
+            && to == there
+            && at.elapsed() < FAILED_PAUSE
+        {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let begun = timeout(CONNECT_MAX, begin(&there.address)).await;
+        let begun = begun.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        match &begun {
+            Ok(sender) => state.connected = Some((there.clone(), sender.clone())),
+            Err(_) => state.failed = Some((there.clone(), Instant::now())),
+        }
+        begun
+    }
+}
+
+async fn begin(address: &str) -> io::Result<SendRequest<Body>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_EVERY)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    let (sender, connection) =
+        builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "the connection to the leader ended");
+        }
+    });
+    Ok(sender)
+}
+
+/// What an answer grants, as it says to the server it goes through.
+pub(super) fn grant_of<B>(response: &Response<B>) -> Option<(u64, LeaseNumber)> {
+    let text = response.headers().get(GRANT)?.to_str().ok()?;
+    let (epoch, lease) = text.split_once('-')?;
+    Some((epoch.parse().ok()?, LeaseNumber(lease.parse().ok()?)))
+}
+
+/// A request that was sent. Dropped before it is answered, its client is gone: the leader is told so, which gives it up
+/// there; and if it was granted something meanwhile, that is given back. Resetting the stream alone would not do: the
+/// answer may be on its way.
+struct Asked {
+    sending: Option<Sending>,
+    uplink: Uplink,
+    there: Peering,
+    id: u64,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let Some(sending) = self.sending.take() else { return };
+        let (uplink, there, id) = (self.uplink.clone(), self.there.clone(), self.id);
+        spawn(async move {
+            let gone = format!("/gone/{id}");
+            let telling = uplink.tell(&there, &gone);
+            let (answer, ()) = tokio::join!(sending, telling);
+            if let Some(grant) = answer.ok().as_ref().and_then(grant_of) {
+                uplink.give_back(there, grant);
+            }
+        });
+    }
+}
+
+/// On the thread's runtime, unless that is ending: then its connections are, too.
+fn spawn(task: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn(task);
+    }
+}

@@ -1,0 +1,106 @@
+//! What happened is told by every server, without a gap when another leads.
+
+use std::time::Duration;
+
+use leasehold_testkit::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::world::{Node, World};
+
+/// A stream of events.
+struct Stream {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Stream {
+    async fn of(node: &Node, query: &str) -> Self {
+        let mut stream = TcpStream::connect(node.address).await.expect("a connection");
+        let request = format!("GET /v1/events{query} HTTP/1.1\r\nhost: x\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("written");
+        let mut events = Self { stream, text: String::new() };
+        events.until("text/event-stream").await;
+        events
+    }
+
+    /// Reads until this was told.
+    async fn until(&mut self, words: &str) {
+        let reading = async {
+            let mut bytes = [0; 4096];
+            while !self.text.contains(words) {
+                let n = self.stream.read(&mut bytes).await.expect("a stream");
+                assert!(n > 0, "it ended: {}", self.text);
+                self.text += &String::from_utf8_lossy(&bytes[..n]);
+            }
+        };
+        let read = tokio::time::timeout(Duration::from_secs(20), reading).await;
+        assert!(read.is_ok(), "no {words:?} in {}", self.text);
+    }
+
+    /// The names of the locks that were granted.
+    fn granted(&self) -> Vec<String> {
+        let granted = self.text.lines().filter(|line| line.contains("\"granted\""));
+        let name =
+            |line: &str| Some(line.split("\"lock_name\":\"").nth(1)?.split('"').next()?.to_owned());
+        granted.filter_map(name).collect()
+    }
+
+    /// The id of the last event.
+    fn last_id(&self) -> String {
+        let id = self.text.lines().filter_map(|line| line.strip_prefix("id: ")).next_back();
+        id.expect("an id").trim().into()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_tells_what_happens_and_goes_on_when_it_leads() {
+    let world = World::new().await;
+    let (leader, follower) = world.pair().await;
+    let (mut there, mut here) = (Stream::of(&leader, "").await, Stream::of(&follower, "").await);
+    for lock in ["a", "b"] {
+        assert_eq!(follower.client.acquire(lock, "x", 60_000, json!({})).await.status, 200);
+    }
+    for stream in [&mut there, &mut here] {
+        stream.until("\"lock_name\":\"b\"").await;
+        assert_eq!(stream.granted(), ["a", "b"]);
+    }
+    // An event has one name, whoever tells of it.
+    assert_eq!(there.last_id(), here.last_id());
+    let seen = there.last_id();
+    leader.server.stop().await.expect("a good end");
+    follower.until("/leaderz", 200).await;
+    assert_eq!(follower.client.acquire("c", "x", 60_000, json!({})).await.status, 200);
+    here.until("\"lock_name\":\"c\"").await;
+    assert_eq!(here.granted(), ["a", "b", "c"]);
+    assert!(!here.text.contains("event: gap"), "{}", here.text);
+    // Whoever saw it there goes on here.
+    let mut after = Stream::of(&follower, &format!("?since={seen}")).await;
+    after.until("\"lock_name\":\"c\"").await;
+    assert_eq!(after.granted(), ["c"]);
+    assert!(!after.text.contains("event: gap"), "{}", after.text);
+    let past = follower.client.get("/v1/history").await;
+    let n_past = past.get("events").as_array().map(Vec::len);
+    assert_eq!(n_past, Some(3), "{past:?}");
+}
+
+/// A server that has read less must not say that what another one told has not happened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_that_is_ahead_of_a_follower_is_waited_for() {
+    let world = World::new().await;
+    let (leader, follower) = world.pair().await;
+    let mut there = Stream::of(&leader, "").await;
+    for n in 0..30 {
+        let lock = format!("l{n}");
+        assert_eq!(leader.client.acquire(&lock, "x", 60_000, json!({})).await.status, 200);
+        there.until(&format!("\"lock_name\":\"{lock}\"")).await;
+        // At once: the follower has hardly read it.
+        let since = format!("?since={}", there.last_id());
+        let mut here = Stream::of(&follower, &since).await;
+        let next = format!("next{n}");
+        assert_eq!(leader.client.acquire(&next, "x", 60_000, json!({})).await.status, 200);
+        here.until(&format!("\"lock_name\":\"{next}\"")).await;
+        assert!(!here.text.contains("event: gap"), "{n}: {}", here.text);
+        assert_eq!(here.granted(), [next]);
+    }
+}
