@@ -11,6 +11,7 @@ use crate::door::is_host;
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
+use crate::store::history::Bounds;
 use crate::store::{Error, Peering};
 
 /// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
@@ -285,7 +286,7 @@ pub use built::init;
 /// Starts an engine that takes part with the others.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
-    data: Option<&Path>,
+    (data, history): (Option<&Path>, Bounds),
     engine: engine::Options,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
@@ -294,7 +295,9 @@ pub(crate) async fn start(
     let data = data.ok_or_else(missing)?.to_owned();
     let begin = move || {
         let seat = built::seat(options, &reached, &data, engine.limits.clone(), clock.clone())?;
-        Engine::take_part(engine, seat, clock, metrics)
+        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics)?;
+        let engine = engine.with_history(&handle, &data, history)?;
+        Ok((engine, handle))
     };
     let begun = tokio::task::spawn_blocking(begin).await;
     begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))

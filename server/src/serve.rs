@@ -153,6 +153,8 @@ impl Server {
         let dialects: Vec<_> = settings.dialects.iter().filter(is_spoken).copied().collect();
         let keeps_content = dialects.iter().any(|dialect| dialect.keeps_content());
         let data = settings.data.clone().filter(|_| !is_shared);
+        // What happened is told by each server from a folder of its own.
+        let told = settings.data.clone();
         let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
         let backups = data.clone().zip(settings.backup).map(|(data, options)| {
             let every = options.every;
@@ -167,6 +169,7 @@ impl Server {
         let engine = match settings.cluster.zip(reached) {
             Some(cluster) => {
                 let folder = settings.data.as_deref();
+                let folder = (folder, settings.history);
                 cluster::start(cluster, folder, engine_options, known, counted).await
             }
             None => {
@@ -188,7 +191,7 @@ impl Server {
         .with_audit(audit.clone())
         .with_peers(peers)
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
-        let app = with_data(app, data.as_deref(), keeps_content.then_some(files.as_deref()))?;
+        let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
             let (app, mailbox) = app.for_thread();

@@ -135,6 +135,13 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
         (["serve", &flag, "--node-name=a b"], "--node-name"),
         (["serve", "--store=http://a", "--log=info"], "must be etcd://HOST:PORT"),
         (["serve", &flag, "--etcd-user=a"], "--etcd-password-file"),
+        (["serve", &flag, "--advertise=n1:8080"], "must be http://HOST:PORT"),
+        (
+            ["serve", &flag, "--listen=0.0.0.0:0"],
+            "--advertise: is required with --listen http://0.0.0.0:0",
+        ),
+        (["serve", &flag, "--peer-listen=0.0.0.0:0"], "--peer-secret-file: is required"),
+        (["serve", "--peer-listen=127.0.0.1:0", "--log=info"], "--store"),
     ] {
         let (is_started, why) = leasehold(&flags);
         assert!(!is_started && why.contains(words), "{flags:?}: {why}");

@@ -21,7 +21,7 @@ impl Door {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         if visitor.link.is_for_peers {
-            return relay.attend(self, request).await;
+            return relay.attend(self, visitor, request).await;
         }
         if self.0.app.engine.is_leading() || is_answered_here(&visitor, &request) {
             return self.attend(visitor, request, None).await;

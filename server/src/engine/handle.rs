@@ -146,6 +146,21 @@ impl EngineHandle {
         self.0.events.generation()
     }
 
+    pub(super) fn events(&self) -> Arc<EventLog> {
+        self.0.events.clone()
+    }
+
+    /// The last record of which is known what happened in it.
+    pub(crate) fn told_through(&self) -> u64 {
+        self.0.events.after(u64::MAX).1
+    }
+
+    /// Returns once this server has read this record, or after a while.
+    pub(crate) async fn follow_to(&self, seq: u64) {
+        let followed = self.0.events.followed_to(seq);
+        let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
+    }
+
     /// The latest events that are asked for and older than `before`: see [`EventLog::recent`].
     pub(crate) fn recent(
         &self,
@@ -175,8 +190,7 @@ impl EngineHandle {
     /// server that had read more must not be told that it has not happened.
     pub async fn catch_up_to(&self, cursor: Cursor) {
         if self.is_following() && cursor.generation == self.generation() {
-            let followed = self.0.events.followed_to(cursor.id.seq);
-            let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
+            self.follow_to(cursor.id.seq).await;
         }
     }
 

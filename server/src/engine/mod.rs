@@ -5,6 +5,7 @@
 //! is durable it stops, and a restart finds out.
 
 mod ask;
+mod chronicle;
 mod commit;
 mod event;
 mod expiry;
@@ -24,7 +25,7 @@ mod waiters;
 mod watch;
 mod writer;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
@@ -53,6 +54,7 @@ use crate::audit::Audit;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
 use crate::store::{self, Embedded, Seat, Store};
+use chronicle::Chronicle;
 use roles::Roles;
 use rounds::{Habits, Lead};
 use shared::Shared;
@@ -101,6 +103,8 @@ impl Default for Options {
 /// The thread, to be waited for.
 pub struct Engine {
     thread: JoinHandle<Result<(), store::Error>>,
+    /// Of one that shares its store.
+    chronicle: Option<Chronicle>,
 }
 
 impl Engine {
@@ -117,7 +121,7 @@ impl Engine {
         let life = leasehold_core::mutant::inherited(life);
         let thread = std::thread::Builder::new().name("engine".into()).spawn(life);
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
-        Ok((Self { thread }, handle))
+        Ok((Self { thread, chronicle: None }, handle))
     }
 
     /// Takes part in a seat: follows whoever has it, and writes from it whenever this process has it. Returns once
@@ -131,14 +135,25 @@ impl Engine {
         let (roles, handle) = Roles::start(options, seat, clock, metrics)?;
         let thread = std::thread::Builder::new().name("engine".into()).spawn(|| roles.live());
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
-        Ok((Self { thread }, handle))
+        Ok((Self { thread, chronicle: None }, handle))
+    }
+
+    /// Has what happens written down in this folder, and read from there: for an engine whose store does not.
+    pub(crate) fn with_history(
+        self,
+        handle: &EngineHandle,
+        data: &Path,
+        bounds: store::history::Bounds,
+    ) -> Result<Self, store::Error> {
+        let chronicle = Chronicle::begin(handle.events(), data, bounds)?;
+        Ok(Self { chronicle: Some(chronicle), ..self })
     }
 
     /// Waits for the thread to end, after [`EngineHandle::stop`] or because it could not go on.
     pub fn join(self) -> Result<(), store::Error> {
-        self.thread
-            .join()
-            .unwrap_or_else(|_| Err(store::Error::Unknown("the engine thread panicked".into())))
+        let ended = self.thread.join();
+        self.chronicle.into_iter().for_each(Chronicle::end);
+        ended.unwrap_or_else(|_| Err(store::Error::Unknown("the engine thread panicked".into())))
     }
 }
 

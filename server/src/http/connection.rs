@@ -32,6 +32,8 @@ use crate::peer::PING_EVERY;
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
 /// How long those who showed a certificate of a CA that is not trusted any more have to be told so.
 const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
+/// Another server adds to what a client says.
+const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// Most requests at once on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
 
@@ -168,6 +170,9 @@ fn builder(options: &Options, is_for_peers: bool) -> auto::Builder<TokioExecutor
         .keep_alive_interval(half)
         .keep_alive_timeout(half)
         .max_concurrent_streams(n_streams);
+    if is_for_peers {
+        builder.http2().max_header_list_size(PEER_HEADERS_BYTES_MAX);
+    }
     builder
 }
 

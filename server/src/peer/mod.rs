@@ -36,6 +36,8 @@ const HOP: HeaderName = HeaderName::from_static("leasehold-hop");
 const ID: HeaderName = HeaderName::from_static("leasehold-hop-id");
 /// An answer that grants something says to the server it goes through: what, and in which epoch.
 const GRANT: HeaderName = HeaderName::from_static("leasehold-grant");
+/// The last record of the one that leads.
+const SEQ: HeaderName = HeaderName::from_static("leasehold-seq");
 /// The server that was asked does not lead, or does not know who asks. It has not looked at the request.
 const NOT_LEADING: HeaderName = HeaderName::from_static("leasehold-not-leading");
 

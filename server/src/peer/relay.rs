@@ -22,11 +22,11 @@ use super::again::Source;
 use super::hop::Hop;
 use super::under_way::UnderWay;
 use super::uplink::{Sent, Uplink, grant_of};
-use super::{GRANT, HELD_MS, HOP, ID, KEY, LEADER, NOT_LEADING, OURS, Peers};
+use super::{GRANT, HELD_MS, HOP, ID, KEY, LEADER, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
 use crate::clock;
 use crate::door::{Answer, Door, Visitor};
-use crate::engine::{EngineHandle, Undelivered};
+use crate::engine::{EngineHandle, Undelivered, Whereabouts};
 use crate::store::{Leader, Peering};
 
 /// How long a request waits for somebody to lead.
@@ -72,11 +72,21 @@ impl Relay {
 
     /// Can the one that leads be reached?
     pub(crate) async fn is_led(&self, engine: &EngineHandle) -> bool {
-        let leader = engine.whereabouts().borrow().leader.clone();
-        match leader.as_deref().and_then(|leader| leader.peering.as_ref()) {
-            Some(there) => self.uplink.leads(there).await,
-            None => false,
+        self.last_record(engine).await.is_some()
+    }
+
+    /// Returns once this server has read everything there is now, or it cannot know what that is.
+    pub(crate) async fn catch_up(&self, engine: &EngineHandle) {
+        if engine.is_following()
+            && let Some(seq) = self.last_record(engine).await
+        {
+            engine.follow_to(seq).await;
         }
+    }
+
+    async fn last_record(&self, engine: &EngineHandle) -> Option<u64> {
+        let leader = engine.whereabouts().borrow().leader.clone();
+        self.uplink.last_of(leader.as_deref()?.peering.as_ref()?).await
     }
 
     /// Has the one that leads answer, or answers here once it is us.
@@ -141,7 +151,13 @@ impl Relay {
         let Some(request) = passed.to_send(engine) else {
             return Some(nobody_leads().into());
         };
-        match self.uplink.send(there, request).await {
+        let sent = tokio::select! {
+            biased;
+            sent = self.uplink.send(there, request) => sent,
+            // What it has not answered by now it hardly will.
+            () = another_leads(engine, there) => Sent::Lost,
+        };
+        match sent {
             Sent::Unsent => None,
             Sent::Lost => Some(lost(passed.head.method.is_safe()).into()),
             Sent::Answered(response) if response.headers().contains_key(NOT_LEADING) => {
@@ -171,7 +187,12 @@ impl Relay {
     }
 
     /// Answers another server, if it is one.
-    pub(crate) async fn attend<B>(&self, door: &Door, mut request: Request<B>) -> Answer
+    pub(crate) async fn attend<B>(
+        &self,
+        door: &Door,
+        Visitor { is_restricted, .. }: Visitor,
+        mut request: Request<B>,
+    ) -> Answer
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
@@ -196,11 +217,13 @@ impl Relay {
             return not_leading().into();
         }
         let received = engine.instant().before(Duration::from_millis(held_ms));
+        let mut visitor = hop.visitor();
+        visitor.is_restricted |= is_restricted;
         let under_way = self.under_way.begin(id);
         let mut answer = tokio::select! {
             biased;
             () = under_way.gone() => return StatusCode::NO_CONTENT.into_response().into(),
-            answer = door.attend(hop.visitor(), request, Some(received)) => answer,
+            answer = door.attend(visitor, request, Some(received)) => answer,
         };
         if let Some((epoch, LeaseNumber(lease))) =
             answer.undelivered.as_ref().and_then(Undelivered::grant)
@@ -216,7 +239,10 @@ impl Relay {
         let words: Vec<_> = request.uri().path().split('/').skip(1).collect();
         let number = |text: &str| text.parse::<u64>().ok();
         match (request.method(), words.as_slice()) {
-            (&Method::GET, ["leads"]) if engine.is_leading() => {}
+            (&Method::GET, ["leads"]) if engine.is_leading() => {
+                let seq = HeaderValue::from(engine.told_through());
+                return (StatusCode::NO_CONTENT, [(SEQ, seq)]).into_response();
+            }
             (&Method::GET, ["leads"]) => return not_leading(),
             (&Method::POST, ["gone", id]) => {
                 number(id).into_iter().for_each(|id| self.under_way.give_up(id));
@@ -269,6 +295,19 @@ impl Passed {
         headers.insert(HELD_MS, held_ms.into());
         Some(request)
     }
+}
+
+/// Returns a moment after another one than this leads.
+async fn another_leads(engine: &EngineHandle, than: &Peering) {
+    let is_another = |now: &Whereabouts| {
+        let theirs = now.leader.as_ref().and_then(|leader| leader.peering.as_ref());
+        now.is_here || theirs.is_some_and(|theirs| theirs != than)
+    };
+    let mut whereabouts = engine.whereabouts();
+    if whereabouts.wait_for(is_another).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    sleep(SEE_OFF_MAX).await;
 }
 
 /// Whom it was for, where HTTP/2 says it.

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::{GRANT, ID, KEY, Peers};
+use super::{GRANT, ID, KEY, Peers, SEQ};
 use crate::store::Peering;
 
 /// How long connecting may take.
@@ -96,10 +96,11 @@ impl Uplink {
         }
     }
 
-    /// Is it there, and does it lead?
-    pub(super) async fn leads(&self, there: &Peering) -> bool {
-        let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads"));
-        matches!(asked.await, Ok(Some(StatusCode::NO_CONTENT)))
+    /// The last record of the one there, if it leads.
+    pub(super) async fn last_of(&self, there: &Peering) -> Option<u64> {
+        let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await.ok()??;
+        let seq = asked.headers().get(SEQ).filter(|_| asked.status() == StatusCode::NO_CONTENT);
+        seq?.to_str().ok()?.parse().ok()
     }
 
     /// Nobody was told of what was granted there.
@@ -118,12 +119,12 @@ impl Uplink {
         tracing::debug!("the leader could not be told that a client is gone");
     }
 
-    async fn ask(&self, there: &Peering, method: Method, path: &str) -> Option<StatusCode> {
+    async fn ask(&self, there: &Peering, method: Method, path: &str) -> Option<Response<Incoming>> {
         let mut sender = self.connect(there).await.ok()?;
         let uri = format!("http://{}{path}", there.address);
         let mut request = Request::builder().method(method).uri(uri).body(Body::empty()).ok()?;
         self.show_key(there, &mut request);
-        sender.send_request(request).await.ok().map(|answer| answer.status())
+        sender.send_request(request).await.ok()
     }
 
     fn show_key(&self, there: &Peering, request: &mut Request<Body>) {

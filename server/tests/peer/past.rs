@@ -104,3 +104,36 @@ async fn a_cursor_that_is_ahead_of_a_follower_is_waited_for() {
         assert_eq!(here.granted(), [next]);
     }
 }
+
+/// Each has it on disk, whoever leads, and tells of everything that has happened when it is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_server_keeps_the_history_of_all() {
+    let world = World::new().await;
+    let forgetful = |name: &str| {
+        let mut settings = world.settings(name, name);
+        settings.engine.events_max = 1;
+        settings
+    };
+    let leader = world.start(forgetful("n1")).await.expect("a start");
+    leader.until("/leaderz", 200).await;
+    let follower = world.start(forgetful("n2")).await.expect("a start");
+    follower.until("/readyz", 200).await;
+    for n in 0..5 {
+        let taken = leader.client.acquire(&format!("l{n}"), "x", 60_000, json!({})).await;
+        assert_eq!(taken.status, 200);
+        // At once: it is known there what has happened here.
+        let past = follower.client.get("/v1/history").await;
+        assert_eq!(past.get("events").as_array().map(Vec::len), Some(n + 1), "{past:?}");
+    }
+    let of_leader = leader.client.get("/v1/history").await;
+    assert_eq!(of_leader.text, follower.client.get("/v1/history").await.text);
+    let page = follower.client.get("/v1/history?limit=2").await;
+    let next = format!("/v1/history?cursor={}", page.text_of("next_cursor"));
+    let rest = follower.client.get(&next).await;
+    assert_eq!(rest.get("events").as_array().map(Vec::len), Some(3), "{rest:?}");
+    // They are on disk by then, and stay there.
+    follower.server.stop().await.expect("a good end");
+    let again = world.start(forgetful("n2")).await.expect("a start");
+    again.until("/readyz", 200).await;
+    assert_eq!(again.client.get("/v1/history").await.text, of_leader.text);
+}

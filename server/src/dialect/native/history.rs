@@ -73,6 +73,8 @@ async fn answer(
     }
     if let Some(cursor) = cursor {
         app.engine.catch_up_to(cursor).await;
+    } else if let Some(relay) = &app.relay {
+        relay.catch_up(&app.engine).await;
     }
     let asked = Asked {
         namespace: Some(namespace),

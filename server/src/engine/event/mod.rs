@@ -118,6 +118,8 @@ pub struct EventLog {
     bells: Bells,
     /// Who is told of notes, whatever they are about.
     notes: OnceLock<mpsc::Sender<Arc<Event>>>,
+    /// The last record that the history of this server has, if it writes one for itself.
+    recorded: AtomicU64,
     /// The last record that was read of what another server wrote.
     followed: watch::Sender<u64>,
     /// Notes that nobody was told of because too many were waiting.
@@ -160,6 +162,7 @@ impl EventLog {
             latest: Mutex::new(latest),
             bells: Bells::default(),
             notes: OnceLock::new(),
+            recorded: AtomicU64::new(u64::MAX),
             followed: watch::Sender::new(seq),
             n_notes_dropped: AtomicU64::new(0),
         }
@@ -253,6 +256,7 @@ impl EventLog {
         passes_on: bool,
     ) {
         let JournalSize { seq, folded_through, .. } = journal;
+        let folded_through = folded_through.min(self.recorded.load(Relaxed));
         let mut latest = self.latest();
         latest.seq = seq;
         for (index, fact) in facts.enumerate() {
@@ -279,12 +283,24 @@ impl EventLog {
         for event in told.into_iter().filter(|event| event.id.seq > known) {
             let event = Arc::new(event);
             latest.publish(&event, &self.bells);
-            latest.keep(event, self.n_max, seq);
+            latest.keep(event, self.n_max, seq.min(self.recorded.load(Relaxed)));
         }
         latest.seq = latest.seq.max(seq);
         drop(latest);
         self.bells.ring();
         self.followed.send_replace(seq);
+    }
+
+    /// What happened after this record, and the last record of all.
+    pub(super) fn after(&self, seq: u64) -> (Vec<Arc<Event>>, u64) {
+        let latest = self.latest();
+        let from = latest.events.partition_point(|event| event.id.seq <= seq);
+        (latest.events.range(from..).cloned().collect(), latest.seq)
+    }
+
+    /// History has everything up to this record.
+    pub(super) fn is_recorded(&self, seq: u64) {
+        self.recorded.store(seq, Relaxed);
     }
 
     /// Returns when this record was read, or has been told already.

@@ -27,7 +27,7 @@ pub(super) struct Packed {
 }
 
 /// Events on their way into a block, in their order. They are written as they come, so that nobody has to keep them.
-pub(in crate::store) struct Block {
+pub(crate) struct Block {
     names: Names,
     entries: Vec<Trait>,
     body: Writer,
@@ -45,7 +45,7 @@ impl Block {
     }
 
     /// Adds an event, unless an earlier block has it.
-    pub(in crate::store) fn add(&mut self, event: &Event) {
+    pub(crate) fn add(&mut self, event: &Event) {
         if event.id.seq <= self.after {
             return;
         }

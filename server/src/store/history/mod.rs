@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
-pub(super) use block::Block;
+pub(crate) use block::Block;
 pub use query::{Asked, Page};
 
 use super::{Error, sqlite};
@@ -45,7 +45,7 @@ impl Default for Bounds {
 }
 
 /// The file that events are added to. There is one, and the fold has it.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     db: Connection,
     bounds: Bounds,
     n_bytes: u64,
@@ -59,7 +59,7 @@ pub fn path(data: &Path) -> PathBuf {
 
 impl Writer {
     /// Opens or makes the history of the store with this id and generation.
-    pub(super) fn open(data: &Path, store: &str, bounds: Bounds) -> Result<Self, Error> {
+    pub(crate) fn open(data: &Path, store: &str, bounds: Bounds) -> Result<Self, Error> {
         let path = path(data);
         match Self::try_open(&path, store, bounds, PATIENCE) {
             Ok(writer) => Ok(writer),
@@ -97,13 +97,18 @@ impl Writer {
         Ok(Self { db, bounds, n_bytes: n_bytes as u64, last_seq: last_seq as u64 })
     }
 
+    /// The last record whose events are there.
+    pub(crate) fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
     /// A block for what happens next. Events that are there already are left out of it.
-    pub(super) fn begin(&self) -> Block {
+    pub(crate) fn begin(&self) -> Block {
         Block::after(self.last_seq)
     }
 
     /// Adds what happened in the records up to `through`.
-    pub(super) fn add(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
+    pub(crate) fn add(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
         if let Some([(first_seq, first_ms), (last_seq, last_ms)]) = block.span {
             let block::Packed { bytes, filter } = block.pack();
             let tx = self.db.unchecked_transaction()?;
