@@ -7,6 +7,7 @@
 
 mod again;
 mod hop;
+mod refusal;
 mod relay;
 mod tunnel;
 mod under_way;
@@ -18,7 +19,8 @@ use crate::auth::is_same;
 use crate::cluster::Reached;
 use crate::store::Peering;
 
-pub(crate) use relay::{Relay, not_leader, tell_who_leads};
+pub(crate) use refusal::{not_leader, tell_who_leads};
+pub(crate) use relay::Relay;
 pub(crate) use tunnel::{OPENING, OPENING_BYTES_MAX, Passage, Tunnelled};
 pub(crate) use uplink::PING_EVERY;
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
-use axum::http::header::{
-    CONNECTION, EXPECT, HOST, RETRY_AFTER, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use axum::http::header::{CONNECTION, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
 use axum::http::request::Parts;
 use axum::http::uri::{Authority, Scheme};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
@@ -20,14 +18,15 @@ use tokio::time::{Instant, sleep};
 
 use super::again::Source;
 use super::hop::Hop;
+use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
 use super::under_way::UnderWay;
 use super::uplink::{Sent, Uplink, grant_of};
-use super::{GRANT, HELD_MS, HOP, ID, KEY, LEADER, NOT_LEADING, OURS, Peers, SEQ};
+use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
 use crate::clock;
 use crate::door::{Answer, Door, Visitor};
 use crate::engine::{EngineHandle, Undelivered, Whereabouts};
-use crate::store::{Leader, Peering};
+use crate::store::Peering;
 
 /// How long a request waits for somebody to lead.
 pub(super) const HOLD_MAX: Duration = Duration::from_secs(5);
@@ -323,84 +322,4 @@ fn whole_uri(head: &Parts) -> Option<Uri> {
 /// Is it on this machine? What goes there nobody can read on the way.
 pub(super) fn is_near(there: &Peering) -> bool {
     there.address.parse::<SocketAddr>().is_ok_and(|at| at.ip().to_canonical().is_loopback())
-}
-
-/// For clients that would rather ask the one that leads.
-pub(crate) fn not_leader(leader: Option<&Leader>) -> Response {
-    let why = match leader {
-        Some(leader) => {
-            format!("this server does not lead; {} does, at {}", leader.node, leader.address)
-        }
-        None => "this server does not lead, and nobody is known to".into(),
-    };
-    told_who_leads(leader, &why)
-}
-
-fn uncertified(leader: &Leader) -> Response {
-    let address = &leader.address;
-    told_who_leads(
-        Some(leader),
-        &format!(
-            "client certificates count only where they are shown, because the servers speak to each other without \
-             TLS: ask {address}"
-        ),
-    )
-}
-
-fn told_who_leads(leader: Option<&Leader>, why: &str) -> Response {
-    let mut response = failure(StatusCode::MISDIRECTED_REQUEST, Code::NotLeader, why);
-    tell_who_leads(leader, &mut response);
-    response
-}
-
-/// Says where the one is that leads, if that is known.
-pub(crate) fn tell_who_leads(leader: Option<&Leader>, response: &mut Response) {
-    let address = leader.and_then(|leader| HeaderValue::from_str(&leader.address).ok());
-    if let Some(address) = address {
-        response.headers_mut().insert(LEADER, address);
-    }
-}
-
-fn not_leading() -> Response {
-    let mut response = not_leader(None);
-    response.headers_mut().insert(NOT_LEADING, HeaderValue::from_static("1"));
-    response
-}
-
-fn stranger() -> Response {
-    let why = "this address answers only the other servers of the same store (peer-listen, peer-secret-file)";
-    let mut response = failure(StatusCode::FORBIDDEN, Code::Forbidden, why);
-    response.headers_mut().insert(NOT_LEADING, HeaderValue::from_static("1"));
-    response
-}
-
-fn nobody_leads() -> Response {
-    let seconds = HOLD_MAX.as_secs();
-    unavailable(
-        Code::Busy,
-        &format!(
-            "no server could be found that leads within {seconds} s; the request had no effect"
-        ),
-    )
-}
-
-/// The answer did not come. What only looks may be asked again by whoever wants to know.
-fn lost(is_safe: bool) -> Response {
-    match is_safe {
-        true => unavailable(
-            Code::Busy,
-            "the connection to the server that leads was lost; the request had no effect",
-        ),
-        false => unavailable(
-            Code::Unknown,
-            "the connection to the server that leads was lost; it is not known whether the request took effect: \
-             repeat it with the same request_id",
-        ),
-    }
-}
-
-fn unavailable(code: Code, why: &str) -> Response {
-    let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, code, why);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    response
 }
