@@ -134,7 +134,7 @@ async fn a_request_that_was_held_waits_so_much_less_and_came_so_much_earlier() {
     assert_eq!(leader.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
     let began = Instant::now();
     let (head, said) = peer.pass("/v1/locks/db/acquire", "9500", acquire("b", 10_000)).await;
-    assert_eq!((head.status().as_u16(), &said["reason"]), (409, &json!("wait_timeout")), "{said}");
+    assert_eq!((head.status().as_u16(), &said["reason"]), (409, &json!("WAIT_TIMEOUT")), "{said}");
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(400) && took < Duration::from_secs(8), "{took:?}");
     // Counted from when the client sent it, the lease lasts longer by what it was held.

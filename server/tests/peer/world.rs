@@ -95,7 +95,8 @@ impl Node {
 
     /// How many wait for a lock.
     pub(crate) async fn n_waiting(&self, lock: &str) -> u64 {
-        self.client.get(&format!("/v1/locks/{lock}")).await.number("n_waiting")
+        let seen = self.client.get(&format!("/v1/locks/{lock}")).await;
+        seen.get("n_waiting").as_u64().unwrap_or(0)
     }
 
     pub(crate) async fn until_waiting(&self, lock: &str, n: u64) {
