@@ -11,7 +11,7 @@ export type AcquiredAll = Schemas["locks.AcquiredAll"];
 export type CancelRequest = Schemas["locks.CancelRequest"];
 export type Cancelled = Schemas["locks.Cancelled"];
 /** The code of a failure. A server that does not lead says `NOT_LEADER`. A newer server may have others. */
-export type Code = Schemas["locks.Code"] | "NOT_LEADER";
+export type Code = Schemas["locks.Code"];
 export type Failure = Omit<Schemas["locks.Failure"], "code"> & { code: Code };
 export type FenceVerdict = Schemas["locks.FenceVerdict"];
 export type GrantedLease = Schemas["locks.GrantedLease"];

@@ -237,6 +237,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/leaderz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Does this server lead those that share its store? */
+        get: operations["leaderz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/leases/{lease}/release": {
         parameters: {
             query?: never;
@@ -1796,7 +1813,7 @@ export interface components {
             request_id: string;
         };
         /** @description What kind of error it is. */
-        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "locks.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "NOT_LEADER" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description One event of `GET /v1/events`. Its id is the SSE id. */
         "locks.Event": {
             /**
@@ -2312,7 +2329,7 @@ export interface components {
             owner_id: string;
         };
         /** @description What kind of error it is. */
-        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "server.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "NOT_LEADER" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description The body of every error answer that has no shape of its own. */
         "server.Failure": {
             /** @description The kind of error, for programs. */
@@ -2330,7 +2347,7 @@ export interface components {
             status: string;
         };
         /** @description What kind of error it is. */
-        "terraform.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
+        "terraform.Code": "INVALID_REQUEST" | "INVALID_JSON" | "UNSUPPORTED_MEDIA_TYPE" | "BODY_TOO_LARGE" | "UNAUTHENTICATED" | "FORBIDDEN" | "HOST_NOT_ALLOWED" | "NOT_LEADER" | "ORIGIN_NOT_ALLOWED" | "NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NO_SUCH_SESSION" | "REQUEST_ID_CONFLICT" | "REQUEST_ID_SPENT" | "LIMIT_DIFFERS" | "LIMIT_REACHED" | "BUSY" | "OVERLOADED" | "JOURNAL_FULL" | "AUDIT_FAILED" | "BACKUPS_OFF" | "BACKUP_FAILED" | "SHUTTING_DOWN" | "MAINTENANCE" | "LEASE_NOT_HELD" | "TIMEOUT" | "INTERNAL" | "UNKNOWN";
         /** @description The body of every error answer that has no shape of its own. */
         "terraform.Failure": {
             /** @description The kind of error, for programs. */
@@ -5029,6 +5046,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["server.Health"];
+                };
+            };
+        };
+    };
+    leaderz: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It does, or shares its store with nobody. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Health"];
+                };
+            };
+            /** @description It does not. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["server.Failure"];
                 };
             };
         };
