@@ -30,7 +30,7 @@ struct Kept {
 }
 
 /// It, from the beginning.
-struct Again {
+pub(super) struct Again {
     source: Arc<Mutex<Kept>>,
     /// Which one.
     n: usize,
@@ -47,15 +47,13 @@ impl Source {
     }
 
     /// From the beginning; `None`: that is not there any more.
-    pub(super) fn begin(&self) -> Option<Body> {
+    pub(super) fn begin(&self) -> Option<Again> {
         let mut kept = lock(&self.0);
         if !kept.is_whole {
             return None;
         }
         kept.n_begun += 1;
-        let again = Again { source: self.0.clone(), n: kept.n_begun, at: 0 };
-        drop(kept);
-        Some(Body::new(again))
+        Some(Again { source: self.0.clone(), n: kept.n_begun, at: 0 })
     }
 }
 
@@ -127,7 +125,7 @@ mod tests {
         Source::new(Body::from_stream(tokio_stream::iter(pieces)))
     }
 
-    async fn read(body: Body) -> usize {
+    async fn read(body: Again) -> usize {
         body.collect().await.expect("a body").to_bytes().len()
     }
 

@@ -271,7 +271,7 @@ impl Passed {
 
     /// As it goes to the one that leads; `None`: its beginning is not there any more.
     fn to_send(&self, engine: &EngineHandle) -> Option<Request<Body>> {
-        let mut request = Request::new(self.body.begin()?);
+        let mut request = Request::new(Body::new(self.body.begin()?));
         *request.method_mut() = self.head.method.clone();
         *request.uri_mut() = whole_uri(&self.head)?;
         *request.headers_mut() = self.head.headers.clone();
