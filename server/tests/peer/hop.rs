@@ -138,10 +138,10 @@ async fn a_request_that_was_held_waits_so_much_less_and_came_so_much_earlier() {
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(400) && took < Duration::from_secs(8), "{took:?}");
     // Counted from when the client sent it, the lease lasts longer by what it was held.
-    let (_, taken) = peer.pass("/v1/locks/other/acquire", "3000", acquire("b", 0)).await;
+    let (_, taken) = peer.pass("/v1/locks/other/acquire", "500", acquire("b", 0)).await;
     let (left, after) = (taken["expires_in_ms"].as_u64(), taken["expires_after_send_ms"].as_u64());
     let held = after.zip(left).map(|(after, left)| after - left);
-    assert!(held.is_some_and(|held| (2_900..=4_500).contains(&held)), "{taken}");
+    assert!(held.is_some_and(|held| (400..=1_500).contains(&held)), "{taken}");
 }
 
 /// Somebody who takes requests and hangs up.

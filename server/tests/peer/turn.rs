@@ -65,7 +65,9 @@ async fn what_comes_while_nobody_leads_is_held_until_somebody_does() {
         let lock = format!("l{n}");
         for node in [&leader, &follower] {
             let taken = node.client.acquire(&lock, "a", 60_000, json!({"request_id": lock})).await;
-            let is_told = taken.status == 503 && taken.text_of("code") == "BUSY";
+            // What was under way when it happened.
+            let is_told =
+                taken.status == 503 && ["BUSY", "UNKNOWN"].contains(&&*taken.text_of("code"));
             assert!(taken.status == 200 || n < 3 && is_told, "{n}: {taken:?}");
         }
     }
