@@ -148,18 +148,13 @@ impl Server {
         let reached = at.reached(&settings)?;
         let http = settings.http;
         let is_shared = settings.cluster.is_some();
-        // Content would be on one server only.
-        let is_spoken = |dialect: &&Dialect| !is_shared || !dialect.keeps_content();
-        let dialects: Vec<_> = settings.dialects.iter().filter(is_spoken).copied().collect();
+        let dialects = spoken(&settings.dialects, is_shared);
         let keeps_content = dialects.iter().any(|dialect| dialect.keeps_content());
         let data = settings.data.clone().filter(|_| !is_shared);
         // What happened is told by each server from a folder of its own.
         let told = settings.data.clone();
         let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
-        let backups = data.clone().zip(settings.backup).map(|(data, options)| {
-            let every = options.every;
-            (Arc::new(Backups::new(data, options, clock.clone())), every)
-        });
+        let backups = backed_up(data.clone().zip(settings.backup), &clock);
         let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
         let engine_options = audited(settings.engine, &audit, &data);
         let metrics = Arc::new(Metrics::new());
@@ -168,8 +163,7 @@ impl Server {
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let engine = match settings.cluster.zip(reached) {
             Some(cluster) => {
-                let folder = settings.data.as_deref();
-                let folder = (folder, settings.history);
+                let folder = (settings.data.as_deref(), settings.history);
                 cluster::start(cluster, folder, engine_options, known, counted).await
             }
             None => {
@@ -299,6 +293,22 @@ impl Server {
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
     }
+}
+
+/// The protocols that are spoken. Content would be on one server only, of several that share a store.
+fn spoken(wanted: &[Dialect], is_shared: bool) -> Vec<Dialect> {
+    let is_spoken = |dialect: &&Dialect| !is_shared || !dialect.keeps_content();
+    wanted.iter().filter(is_spoken).copied().collect()
+}
+
+/// Where backups go, and how often.
+fn backed_up(
+    wanted: Option<(PathBuf, backup::Options)>,
+    clock: &Arc<dyn Clock>,
+) -> Option<(Arc<Backups>, Option<Duration>)> {
+    let (data, options) = wanted?;
+    let every = options.every;
+    Some((Arc::new(Backups::new(data, options, clock.clone())), every))
 }
 
 /// Has notes sent elsewhere, if they are to be.

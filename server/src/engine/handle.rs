@@ -186,8 +186,8 @@ impl EngineHandle {
         self.0.events.follow(interest.into_inner(), since, self.0.bell.as_ref())
     }
 
-    /// While this server follows: returns once it has read what `cursor` has seen, or after a while. Whoever comes from a
-    /// server that had read more must not be told that it has not happened.
+    /// While this server follows: returns once it has read what `cursor` has seen, or after a while. Whoever comes from
+    /// a server that had read more must not be told that it has not happened.
     pub async fn catch_up_to(&self, cursor: Cursor) {
         if self.is_following() && cursor.generation == self.generation() {
             self.follow_to(cursor.id.seq).await;

@@ -72,8 +72,8 @@ impl Conversation {
     }
 }
 
-/// Serves a connection that another server passes on, as if its client had come here; or closes it, if this one does not
-/// lead either.
+/// Serves a connection that another server passes on, as if its client had come here; or closes it, if this one does
+/// not lead either.
 pub(super) async fn serve_for_peer(
     opened: Opened,
     place: Place,

@@ -1,5 +1,7 @@
 //! Servers that share a store: whoever does not lead passes on what it is asked.
 
+#![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
+
 mod hop;
 mod past;
 mod redis;

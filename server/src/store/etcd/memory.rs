@@ -14,6 +14,8 @@ use crate::store::{Error, Hash, Place};
 
 /// The file.
 const FILE: &str = "node.json";
+/// The file that tells two nodes of one name apart.
+const INSTANCE: &str = "instance";
 /// It is not written more often.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -130,6 +132,23 @@ impl Memory {
         file.sync_all()?;
         fs::rename(unfinished, path)
     }
+}
+
+/// Drawn when it is first asked for, and the same in this folder from then on: two nodes of one name differ by it.
+pub(super) fn instance(folder: &Path) -> Result<String, Error> {
+    let path = folder.join(INSTANCE);
+    let wrong = |why: &dyn std::fmt::Display| Error::Refused(format!("{}: {why}", path.display()));
+    match fs::read_to_string(&path) {
+        Ok(text) if unhex(text.trim()).is_some() => return Ok(text.trim().into()),
+        Ok(_) => return Err(wrong(&"is not what a server writes there; delete it")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(wrong(&error)),
+    }
+    let instance = hex(&crate::random::bytes::<16>());
+    let unfinished = folder.join("instance.new");
+    let written = fs::write(&unfinished, format!("{instance}\n"));
+    written.and_then(|()| fs::rename(&unfinished, &path)).map_err(|error| wrong(&error))?;
+    Ok(instance)
 }
 
 /// Now, by the clock of this boot.

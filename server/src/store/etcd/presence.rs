@@ -123,8 +123,8 @@ enum Claim {
 }
 
 impl Card {
-    /// Puts the key with a new lease, where nobody's is or one of an earlier process of the same folder. While a process
-    /// runs, none other can have its folder; whoever finds another one there has a copy of it.
+    /// Puts the key with a new lease, where nobody's is or one of an earlier process of the same folder. While a
+    /// process runs, none other can have its folder; whoever finds another one there has a copy of it.
     fn claim(&mut self, cluster: &dyn Cluster, may_succeed: bool) -> Result<(), Claim> {
         let unknown = |error: leasehold_etcd::Error| Claim::Unknown(error.to_string());
         let lease = cluster.lease_grant(NODE_TTL).map_err(unknown)?.id;

@@ -13,7 +13,7 @@ use super::compaction::{self, Compaction};
 use super::follower::{Follower, events};
 use super::keeper::Keeper;
 use super::keys::Keys;
-use super::memory::{Memory, receipt};
+use super::memory::{Memory, instance, receipt};
 use super::presence::{Described, Presence};
 use super::scribe::Snapshots;
 use super::snapshot;
@@ -119,7 +119,7 @@ impl EtcdSeat {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         let memory = Memory::open(folder.path())?;
-        let instance = folder.instance()?;
+        let instance = instance(folder.path())?;
         Ok(Self {
             cluster,
             keys: Keys::new(prefix),

@@ -1,14 +1,10 @@
 //! The folder of a server whose store is elsewhere: what it remembers by itself.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{LockFile, is_store_file, make_private, refused, trouble};
 use crate::store::Error;
-
-/// The file that tells two servers of one name apart.
-const INSTANCE: &str = "instance";
 
 /// A folder that this process, and no other, uses as long as this lives.
 pub struct NodeFolder {
@@ -32,30 +28,6 @@ impl NodeFolder {
             }
         }
         Ok(Self { path: path.into(), _lock: lock })
-    }
-
-    /// Drawn when it is first asked for, and the same from then on: two servers that are called the same differ by it.
-    pub(crate) fn instance(&self) -> Result<String, Error> {
-        let path = self.path.join(INSTANCE);
-        match fs::read_to_string(&path) {
-            Ok(text) if text.trim().len() == 32 => return Ok(text.trim().into()),
-            Ok(_) => {
-                let name = path.display();
-                return Err(refused(format!(
-                    "{name}: is not what a server writes there; delete it"
-                )));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(trouble(&path, &error)),
-        }
-        let drawn = u128::from_le_bytes(crate::random::bytes());
-        let instance = format!("{drawn:032x}");
-        let unfinished = self.path.join("instance.new");
-        let written = fs::write(&unfinished, format!("{instance}\n"));
-        written
-            .and_then(|()| fs::rename(&unfinished, &path))
-            .map_err(|error| trouble(&path, &error))?;
-        Ok(instance)
     }
 
     /// Where it is.
