@@ -63,14 +63,29 @@ impl<T> Arena<T> {
         value
     }
 
+    /// How many slots there are, occupied or not.
+    pub(crate) fn n_slots(&self) -> usize {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK_LEN;
+        full + self.chunks.last().map_or(0, Vec::len)
+    }
+
     /// Every occupied slot, in slot order, starting with the `from`th.
     pub(crate) fn iter_from(&self, from: usize) -> impl Iterator<Item = (Slot<T>, &T)> {
+        self.iter_among(from, usize::MAX)
+    }
+
+    /// Those of `n_max` slots that are occupied, starting with the `from`th: however many are not, it is soon over.
+    pub(crate) fn iter_among(
+        &self,
+        from: usize,
+        n_max: usize,
+    ) -> impl Iterator<Item = (Slot<T>, &T)> {
         let (first, skip) = (from / CHUNK_LEN, from % CHUNK_LEN);
         let chunks = self.chunks.iter().enumerate().skip(first);
         let entries = chunks.flat_map(|(c, chunk)| {
             chunk.iter().enumerate().map(move |(i, entry)| (c * CHUNK_LEN + i, entry))
         });
-        entries.skip(skip).filter_map(|(at, entry)| match entry {
+        entries.skip(skip).take(n_max).filter_map(|(at, entry)| match entry {
             Entry::Occupied(value) => Some((Slot::at(at), value)),
             Entry::Vacant { .. } => None,
         })
@@ -164,6 +179,9 @@ mod tests {
         assert_eq!((arena[slots[0]], arena[slots[1500]], arena[slots[2999]]), (0, 9, 2999));
         assert_eq!(arena.iter_from(2998).map(|(_, n)| *n).collect::<Vec<_>>(), [2998, 2999]);
         assert_eq!(arena.len(), 3000);
+        arena.remove(slots[1000]);
+        let among: Vec<_> = arena.iter_among(999, 3).map(|(_, n)| *n).collect();
+        assert_eq!((among.as_slice(), arena.n_slots()), ([999, 1001].as_slice(), 3000));
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod deadline;
 mod deadlock;
 mod fact;
 mod footprint;
+mod glance;
 mod group;
 mod holdings;
 mod idle;
@@ -80,6 +81,7 @@ pub use command::{
 };
 pub use fact::{Fact, What};
 pub use footprint::Footprint;
+pub use glance::Glance;
 pub use group::Group;
 pub use holdings::Whose;
 pub use lease::{Ending, LeaseId, LeaseNumber, LeaseRecord, Mode, Phase, Secret};

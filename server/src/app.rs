@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
@@ -17,7 +17,7 @@ use leasehold_core::{Limits, RetryHint};
 use crate::audit::{Act, Audit};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
-use crate::console;
+use crate::console::{self, Samples};
 use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::files;
@@ -70,6 +70,8 @@ pub struct Parts {
     pub(crate) content: Option<content::Store>,
     /// The other servers of a shared store, if there are any.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// What there was to do lately.
+    pub(crate) samples: Arc<Samples>,
 }
 
 impl App {
@@ -98,6 +100,7 @@ impl App {
             audit: None,
             content: None,
             relay: None,
+            samples: Arc::default(),
         }))
     }
 
@@ -179,15 +182,26 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
-    let router = match rest {
-        Some(rest) => router.fallback_service(rest),
-        None => router.fallback(nothing_here),
-    };
+    let rest = rest.unwrap_or_else(|| any(nothing_here));
+    let router = router.route("/", front(app.clone(), rest.clone())).fallback_service(rest);
     router
         .method_not_allowed_fallback(async || {
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, door::NOT_ALLOWED)
         })
         .with_state(app)
+}
+
+/// What is at `/`: the console for browsers, and whatever else is there for everybody else.
+fn front(app: App, rest: MethodRouter) -> MethodRouter<App> {
+    any(async move |request: Request| {
+        let (method, headers) = (request.method(), request.headers());
+        if console::is_visit(method, request.uri().path(), headers) {
+            return console::front(app.clone(), request).await;
+        }
+        let Ok(mut response) = tower::ServiceExt::oneshot(rest.clone(), request).await;
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
+        response
+    })
 }
 
 /// For paths that are nobody's.

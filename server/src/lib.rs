@@ -14,6 +14,8 @@ pub mod door;
 pub mod engine;
 pub mod http;
 pub mod metrics;
+mod page;
+mod past;
 mod peer;
 pub mod random;
 pub mod serve;

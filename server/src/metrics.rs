@@ -114,6 +114,17 @@ struct Results {
     db_busy: Counter,
 }
 
+/// What there is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Active leases.
+    pub(crate) n_held: i64,
+    /// Waiting leases.
+    pub(crate) n_waiting: i64,
+    /// Leases that were granted since the start.
+    pub(crate) n_granted: u64,
+}
+
 /// Everything that is counted.
 pub struct Metrics {
     registry: Registry,
@@ -289,6 +300,12 @@ impl Metrics {
         let answers = self.answers.clone();
         r.register("leasehold_http_requests", "Requests answered, by route and status", answers);
         self
+    }
+
+    /// What there is to do, for charts.
+    pub(crate) fn load(&self) -> Load {
+        let granted = self.of(Some(Op::Acquire)).map_or(0, |acquire| acquire.success.get());
+        Load { n_held: self.locks_held.get(), n_waiting: self.n_waiting.get(), n_granted: granted }
     }
 
     /// As `/metrics` shows it.

@@ -128,6 +128,8 @@ pub struct Server {
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
     /// Sends notes.
     webhook: Option<JoinHandle<()>>,
+    /// Samples what there is to do.
+    samples: JoinHandle<()>,
     /// Looks at the auth file again, and again when told to.
     reloading: Option<(JoinHandle<()>, Arc<Notify>)>,
     /// Where it is written who did what, and the task that tries again.
@@ -185,6 +187,7 @@ impl Server {
         .with_audit(audit.clone())
         .with_peers(peers)
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
+        let samples = tokio::spawn(app.samples.clone().keep_up(metrics.clone()));
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
@@ -207,7 +210,18 @@ impl Server {
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics, audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
-        Ok(Self { at, engine, handle, accepting, stop, backups, webhook, reloading, audit })
+        Ok(Self {
+            at,
+            engine,
+            handle,
+            accepting,
+            stop,
+            backups,
+            webhook,
+            samples,
+            reloading,
+            audit,
+        })
     }
 
     /// Where it listens, in the order of the settings.
@@ -280,6 +294,7 @@ impl Server {
         let _ = self.accepting.await;
         drop(self.handle);
         self.webhook.inspect(JoinHandle::abort);
+        self.samples.abort();
         let backups = self.backups.map(|(backups, keeping)| {
             keeping.inspect(JoinHandle::abort);
             backups

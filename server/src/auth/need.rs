@@ -13,7 +13,8 @@ use crate::backup::TakeBackup;
 use crate::content::{ToRead, ToWrite};
 use crate::engine::{
     Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe, ReadLease,
-    ReadLeases, ReadLock, ReadMaintenance, ReadSession, Take, WaitFor, WaitForAll, WatchLease,
+    ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take, WaitFor, WaitForAll,
+    WatchLease,
 };
 use crate::store::history::Asked;
 
@@ -67,6 +68,12 @@ governed! {
     Interest: |asked, caller| match asked {
         Interest::Namespace(namespace) => caller.check_somewhere(Right::Read, Some(namespace)),
         Interest::Lock(lock) => caller.check(Right::Read, lock),
+        // Of which its reader is told only what they may read.
+        Interest::All => caller.check_somewhere(Right::Read, None),
+    };
+    Survey: |asked, caller| {
+        asked.view = caller.view(Right::Read);
+        caller.check_somewhere(Right::Read, None)
     };
     Asked: |asked, caller| history(asked, caller);
     ListLeases: |asked, caller| {

@@ -27,6 +27,11 @@ impl View {
         Self(Some(Arc::new(Seen { standing, right, with_own: true })))
     }
 
+    /// Is everything in it?
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Is this lock in it?
     pub(crate) fn shows(&self, lock: &LockKey) -> bool {
         self.0.as_ref().is_none_or(|seen| seen.standing.rule(seen.right, lock).is_some())

@@ -1,340 +1,72 @@
-//! Signing in with a browser: with an issuer of tokens, or with an API key.
+//! The console: who holds what, who waits behind, and how to free it, on pages for people.
 //!
-//! What a person may then do is what their principal may: the cookie is a credential like others, and every request
-//! with it is looked at like any other from a browser.
+//! It asks the engine the same questions as everybody, on its reader's word: [`Visit`] knows who that is, and nothing
+//! is shown that they could not ask for themselves. There are no rules here, and nothing is remembered but a few
+//! [`samples`](sample).
 
-mod page;
-
-use std::sync::Arc;
+mod chart;
+mod cluster;
+mod cursor;
+mod files;
+mod form;
+mod live;
+mod lock;
+mod locks;
+mod revoke;
+pub(crate) mod sample;
+mod sessions;
+mod sign_in;
+mod snippet;
+mod take;
+mod timeline;
+mod visit;
 
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, header};
+use axum::response::Response;
 use axum::routing::{get, post};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::app::App;
-use crate::auth::issuer::{Code, Issuer};
-use crate::auth::sign_in::attempt::{Attempts, LASTS_SECONDS};
-use crate::auth::sign_in::{self, SignIns, cookie};
-use crate::auth::{Authority, Denied, Principal};
-use crate::door::Arrival;
-use crate::http::html::escape;
-use crate::http::{body, forwarded};
-use page::Page;
-
-/// Where people go who want to go nowhere else.
-const HOME: &str = "/console";
-/// Longest form.
-const FORM_BYTES_MAX: usize = 8 * 1024;
-/// Longest path that is remembered while somebody signs in.
-const TO_BYTES_MAX: usize = 512;
-/// How long somebody who shows an API key stays signed in.
-const KEY_SESSION_MS: i64 = 12 * 3600 * 1000;
-
-/// An answer that ends it here.
-type Refused = Box<Response>;
+use crate::page;
+pub(crate) use sample::Samples;
+use visit::Visit;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
-        .route("/console", get(home))
-        .route("/console/sign-in", get(sign_in).post(sign_in_by_key))
-        .route("/console/callback", get(callback))
-        .route("/console/sign-out", post(sign_out))
+        .route("/console", get(locks::show))
+        .route("/console/lock", get(lock::show))
+        .route("/console/lock/revoke", post(revoke::revoke))
+        .route("/console/sessions", get(sessions::show))
+        .route("/console/sessions/end", post(sessions::end))
+        .route("/console/files", get(files::show))
+        .route("/console/cluster", get(cluster::show))
+        .route("/console/take", get(take::show))
+        .route("/console/live", get(live::follow))
+        .merge(sign_in::routes())
+        .merge(page::routes())
 }
 
-#[derive(Deserialize)]
-struct Asked {
-    /// The name of an issuer.
-    with: Option<String>,
-    to: Option<String>,
+/// Is this a browser that came to look at the server, and not a program that asks for something?
+pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    path == "/" && (method == Method::GET || method == Method::HEAD) && wants_page(headers)
 }
 
-#[derive(Deserialize)]
-struct Shown {
-    key: String,
-    to: Option<String>,
+/// Does it name HTML among what it takes?
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|kind| {
+        let mut parts = kind.split(';').map(str::trim);
+        let is_html = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"));
+        let weight = parts.find_map(|part| part.strip_prefix("q="));
+        is_html && weight.is_none_or(|weight| weight.trim_matches(['0', '.']) != "")
+    })
 }
 
-#[derive(Deserialize)]
-struct CameBack {
-    code: Option<String>,
-    state: Option<String>,
-    iss: Option<String>,
-    error: Option<String>,
-}
-
-/// What every handler here needs, if anybody is asked who they are.
-struct Desk<'a> {
-    authority: Arc<Authority>,
-    sign_ins: &'a SignIns,
-    wall_ms: i64,
-    is_private: bool,
-}
-
-impl<'a> Desk<'a> {
-    fn of(app: &'a App, parts: &Parts) -> Result<Self, Refused> {
-        let both = app.auth.authority().zip(app.auth.sign_ins());
-        let Some((authority, sign_ins)) = both else {
-            let text = "Authentication is off: nobody is asked who they are.";
-            return Err(Page::new("Sign in").text(text).answer(StatusCode::OK).into());
-        };
-        let is_private = Arrival::of(parts).is_private;
-        Ok(Self { authority, sign_ins, wall_ms: app.engine.wall_ms(), is_private })
-    }
-
-    /// Cookies are for connections nobody listens to.
-    fn check_private(&self) -> Result<(), Refused> {
-        if self.is_private {
-            return Ok(());
-        }
-        let text = "Signing in needs TLS: https, or a proxy of --trusted-proxies that says so (X-Forwarded-Proto).";
-        Err(Page::new("Sign in").text(text).answer(StatusCode::BAD_REQUEST).into())
-    }
-}
-
-async fn home(State(app): State<App>, parts: Parts) -> Response {
-    if let Err(answer) = Desk::of(&app, &parts) {
-        return *answer;
-    }
-    let caller = &Arrival::of(&parts).caller;
-    if caller.principal().is_anonymous() {
-        return see_other("/console/sign-in", &[]);
-    }
-    let groups: Vec<_> = caller.principal().groups().iter().map(|group| &**group).collect();
-    let mut page =
-        Page::new("Leasehold").text(&format!("Signed in as {}.", caller.principal().name()));
-    if !groups.is_empty() {
-        page = page.text(&format!("Groups: {}.", groups.join(", ")));
-    }
-    page.html("<form method=\"post\" action=\"/console/sign-out\"><button>Sign out</button></form>")
-        .answer(StatusCode::OK)
-}
-
-/// The page, or the way to an issuer.
-async fn sign_in(State(app): State<App>, parts: Parts) -> Response {
-    entrance(&app, &parts).await.unwrap_or_else(|answer| *answer)
-}
-
-async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
-    let desk = Desk::of(app, parts)?;
-    desk.check_private()?;
-    let asked: Asked = query(&parts.uri)?;
-    let to = local(asked.to.as_deref());
-    let Some(with) = asked.with else { return Ok(choice(&desk, to, None, StatusCode::OK)) };
-    let found = desk.authority.issuers().iter().find(|issuer| *issuer.config().name == *with);
-    let login = found.and_then(|issuer| Some((issuer, issuer.config().login.as_ref()?)));
-    let Some((issuer, login)) = login else {
-        return Err(failed(StatusCode::NOT_FOUND, "Nobody can sign in with this."));
-    };
-    let arrival = Arrival::of(parts);
-    let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
-    // Where people sign in may have to be asked for.
-    crate::auth::may_look_up(&desk.authority, from, app.engine.at(arrival.received)).map_err(
-        |doubt| {
-            let denied = Denied::from(doubt);
-            failed(denied.status(), &denied.to_string())
-        },
-    )?;
-    let before = cookie::only(&parts.headers, cookie::SESSION).ok().flatten();
-    let before = before.map(|secret| crate::auth::hex(&sign_in::digest(secret)));
-    let attempt = Attempts::begin(&with, to, before, desk.wall_ms);
-    let sign_in::attempt::Attempt { state, nonce, verifier, .. } = &attempt;
-    let away = issuer.entrance(login, state, nonce, verifier).await.map_err(|why| {
-        tracing::warn!(issuer = issuer.config().issuer, why, "nobody can sign in");
-        failed(StatusCode::SERVICE_UNAVAILABLE, "The issuer does not answer now. Try again later.")
-    })?;
-    let sealed = desk.sign_ins.attempts().seal(&attempt);
-    Ok(see_other(&away, &[cookie::attempt(&sealed, LASTS_SECONDS)]))
-}
-
-/// Everything one can sign in with.
-fn choice(desk: &Desk<'_>, to: &str, wrong: Option<&str>, status: StatusCode) -> Response {
-    let mut page = Page::new("Sign in");
-    if let Some(wrong) = wrong {
-        page = page.text(wrong);
-    }
-    let with_login = desk.authority.issuers().iter().filter(|it| it.config().login.is_some());
-    for issuer in with_login {
-        let name = &issuer.config().name;
-        let query = crate::auth::issuer::encode(&[("with", name), ("to", to)]);
-        let (href, name) = (escape(&format!("/console/sign-in?{query}")), escape(name));
-        page = page.html(&format!("<p><a href=\"{href}\">Sign in with {name}</a></p>"));
-    }
-    let form = format!(
-        "<form method=\"post\" action=\"/console/sign-in\" autocomplete=\"off\">\
-         <input type=\"hidden\" name=\"to\" value=\"{}\">\
-         <label>API key <input type=\"password\" name=\"key\" required></label> <button>Sign in</button></form>",
-        escape(to)
-    );
-    page.html(&form).answer(status)
-}
-
-async fn sign_in_by_key(State(app): State<App>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    by_key(&app, &parts, body).await.unwrap_or_else(|answer| *answer)
-}
-
-/// With when to come back, rounded up.
-fn too_often(denied: Denied) -> Refused {
-    let mut refused = failed(denied.status(), &denied.to_string());
-    if let Denied::TooOften(_, wait) = denied {
-        let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;
-        refused.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-    }
-    refused
-}
-
-async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refused> {
-    let desk = Desk::of(app, parts)?;
-    desk.check_private()?;
-    let Shown { key, to } = form(app, body).await?;
-    let to = local(to.as_deref());
-    let arrival = Arrival::of(parts);
-    let Some(principal) = desk.authority.by_key(key.trim(), desk.wall_ms) else {
-        let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
-        return Err(match app.auth.take_failure(from, app.engine.at(arrival.received)) {
-            Ok(()) => {
-                choice(&desk, to, Some("This API key is not known."), StatusCode::UNAUTHORIZED)
-                    .into()
-            }
-            Err(denied) => too_often(denied),
-        });
-    };
-    let ends_ms = desk.wall_ms.saturating_add(KEY_SESSION_MS);
-    let expires_ms = desk.authority.key_expiry(principal.credential()).unwrap_or(i64::MAX);
-    // Whoever was signed in with this browser is not any more.
-    if let Ok(Some(before)) = cookie::only(&parts.headers, cookie::SESSION) {
-        desk.sign_ins.end(before);
-    }
-    let session = begin(&desk, principal, ends_ms.min(expires_ms))?;
-    Ok(see_other(to, &[session]))
-}
-
-/// The cookie of somebody who is signed in from now on.
-fn begin(desk: &Desk<'_>, principal: Principal, ends_ms: i64) -> Result<String, Refused> {
-    let secret = desk.sign_ins.begin(principal, ends_ms, desk.wall_ms).ok_or_else(|| {
-        let why = "Too many people are signed in (auth-sign-ins-max). Try again later.";
-        failed(StatusCode::SERVICE_UNAVAILABLE, why)
-    })?;
-    Ok(cookie::session(&secret, ends_ms.saturating_sub(desk.wall_ms) / 1000))
-}
-
-async fn callback(State(app): State<App>, parts: Parts) -> Response {
-    // Whatever comes of it, what the browser knew of it is used up.
-    let mut answer = come_back(&app, &parts).await.unwrap_or_else(|answer| *answer);
-    if let Ok(over) = HeaderValue::from_str(&cookie::attempt("", 0)) {
-        answer.headers_mut().append(header::SET_COOKIE, over);
-    }
-    answer
-}
-
-async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
-    let desk = Desk::of(app, parts)?;
-    desk.check_private()?;
-    let CameBack { code, state, iss, error } = query(&parts.uri)?;
-    let unexpected = || {
-        let why = "This sign-in was not begun with this browser, is over, or took longer than ten minutes.";
-        failed(StatusCode::BAD_REQUEST, why)
-    };
-    let attempt = cookie::only(&parts.headers, cookie::ATTEMPT).ok().flatten();
-    let (attempt, state) = attempt.zip(state).ok_or_else(unexpected)?;
-    let attempt = desk.sign_ins.attempts().finish(attempt, &state, desk.wall_ms);
-    let attempt = attempt.ok_or_else(unexpected)?;
-    let with = |issuer: &&Arc<Issuer>| *issuer.config().name == *attempt.with;
-    let issuer = desk.authority.issuers().iter().find(with);
-    let login = issuer.and_then(|issuer| Some((issuer, issuer.config().login.as_ref()?)));
-    let (issuer, login) = login.ok_or_else(unexpected)?;
-    if let Some(error) = error {
-        let error: String = error.chars().take(100).collect();
-        let why = format!("The issuer did not sign you in: {error}.");
-        return Err(failed(StatusCode::FORBIDDEN, &why));
-    }
-    let code = code.ok_or_else(unexpected)?;
-    let code = Code {
-        code: &code,
-        issuer: iss.as_deref(),
-        nonce: &attempt.nonce,
-        verifier: &attempt.verifier,
-    };
-    let arrival = Arrival::of(parts);
-    let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
-    let now = (app.engine.at(arrival.received), desk.wall_ms);
-    let admitted = crate::auth::admit(&desk.authority, issuer, login, &code, from, now).await;
-    let principal = admitted.map_err(|denied: Denied| {
-        failed(denied.status(), &format!("You could not be signed in: {denied}."))
-    })?;
-    if let Some(before) = attempt.before.as_deref().and_then(crate::auth::unhex) {
-        desk.sign_ins.end_of(&before);
-    }
-    let ends_ms = desk.wall_ms.saturating_add(login.session.as_millis() as i64);
-    let session = begin(&desk, principal, ends_ms)?;
-    // A redirection would still be the other site's doing, and the cookie is not sent with those.
-    let page = Page::new("Signed in").refresh(&attempt.to);
-    Ok(with_cookies(page.answer(StatusCode::OK), &[session]))
-}
-
-async fn sign_out(State(app): State<App>, parts: Parts) -> Response {
-    let desk = match Desk::of(&app, &parts) {
-        Ok(desk) => desk,
-        Err(answer) => return *answer,
-    };
-    if let Ok(Some(secret)) = cookie::only(&parts.headers, cookie::SESSION) {
-        desk.sign_ins.end(secret);
-        // What they wait for and follow ends as well.
-        app.auth.ring();
-    }
-    see_other("/console/sign-in", &[cookie::session("", 0)])
-}
-
-/// A path of this server, and nothing that a browser would take for another.
-fn local(to: Option<&str>) -> &str {
-    let is_local = |to: &&str| {
-        to.len() <= TO_BYTES_MAX
-            && to.starts_with('/')
-            && !to.starts_with("//")
-            && to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    };
-    to.filter(is_local).unwrap_or(HOME)
-}
-
-fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Refused> {
-    let parsed = axum::extract::Query::try_from_uri(uri);
-    let parsed = parsed.map(|axum::extract::Query(asked)| asked);
-    parsed.map_err(|_| failed(StatusCode::BAD_REQUEST, "The query of this address is not right."))
-}
-
-async fn form<T: DeserializeOwned>(app: &App, body: Body) -> Result<T, Refused> {
-    let wrong = |why: &str| failed(StatusCode::BAD_REQUEST, why);
-    let read = body::read(body, FORM_BYTES_MAX, app.http.body_timeout).await;
-    let read = read.map_err(|why| wrong(&why.to_string()))?;
-    let text = str::from_utf8(&read).ok().and_then(|text| format!("/?{text}").parse::<Uri>().ok());
-    query(&text.ok_or_else(|| wrong("The form is not right."))?)
-}
-
-fn failed(status: StatusCode, why: &str) -> Refused {
-    let again = "<p><a href=\"/console/sign-in\">Sign in</a></p>";
-    Page::new("Sign in").text(why).html(again).answer(status).into()
-}
-
-fn see_other(to: &str, cookies: &[String]) -> Response {
-    let answer = (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response();
-    with_cookies(answer, cookies)
-}
-
-fn with_cookies(mut answer: Response, cookies: &[String]) -> Response {
-    let headers = answer.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    for cookie in cookies {
-        if let Ok(cookie) = HeaderValue::from_str(cookie) {
-            headers.append(header::SET_COOKIE, cookie);
-        }
-    }
-    answer
+/// The first page, for whoever came to `/`.
+pub(crate) async fn front(app: App, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    locks::show(Visit::new(app, &parts)).await
 }
 
 #[cfg(test)]
@@ -342,25 +74,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_sent_elsewhere() {
-        for to in ["/", "/console", "/lock/page?x=1#a", "/a//b"] {
-            assert_eq!(local(Some(to)), to);
-        }
-        let long = format!("/{}", "a".repeat(TO_BYTES_MAX));
-        for to in [
-            "",
-            "//evil.example",
-            "https://evil.example",
-            "/\\evil.example",
-            "\\\\evil.example",
-            "/a\nb",
-            "/ä",
-            " /a",
-            "javascript:alert(1)",
-            &long,
+    fn browsers_are_known_by_what_they_take() {
+        for (accept, expected) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("application/json, TEXT/HTML;q=0.1", true),
+            ("text/html;level=1;q=0.4", true),
+            ("*/*", false),
+            ("application/json", false),
+            ("text/html;q=0", false),
+            ("text/html; q=0.0", false),
+            ("text/htmlx", false),
+            ("", false),
         ] {
-            assert_eq!(local(Some(to)), HOME, "{to}");
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().expect("a value"));
+            assert_eq!(is_visit(&Method::GET, "/", &headers), expected, "{accept}");
+            assert!(!is_visit(&Method::PUT, "/", &headers));
+            assert!(!is_visit(&Method::GET, "/a", &headers));
         }
-        assert_eq!(local(None), HOME);
     }
 }

@@ -54,6 +54,11 @@ impl FilePath {
         Ok(Self { text })
     }
 
+    /// A path that is not encoded.
+    pub(crate) fn plain(text: &str) -> Option<Self> {
+        check(text).ok().map(|()| Self { text: text.into() })
+    }
+
     /// A path in the server's own folder, which no request can name.
     pub(crate) fn own<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut text = format!("/{OWN_FOLDER}");

@@ -13,7 +13,7 @@ mod metadata;
 pub mod native;
 mod owner;
 pub(crate) mod path;
-mod query;
+pub(crate) mod query;
 pub mod redis;
 mod rejection;
 pub mod sticky;
@@ -32,6 +32,7 @@ use crate::auth::Denied;
 use crate::contract::Chapter;
 
 pub use listener::Listener;
+pub(crate) use owner::vouched;
 
 /// The table of the dialects. A dialect is its folder (and the `mod` that names it) and its line here: its variant, its
 /// folder, its name in settings and its number, which is stored with every lease and never changes.
@@ -168,6 +169,16 @@ pub(crate) fn is_reserved(word: &str) -> bool {
         "dav",
     ];
     WORDS.contains(&word) || ALL.iter().any(|dialect| dialect.words().contains(&word))
+}
+
+/// Why something was rejected, for those who have no answer of their own for it.
+pub(crate) fn in_words(rejection: &leasehold_core::Rejection) -> String {
+    match rejection {
+        leasehold_core::Rejection::Limit(exceeded) => match limit::met(*exceeded) {
+            limit::Met::Request(why) | limit::Met::Room(why) => why,
+        },
+        other => rejection::in_words(other).into(),
+    }
 }
 
 impl FromStr for Dialect {

@@ -10,6 +10,6 @@ pub(super) fn of(caller: &Caller, instance: &str) -> Owner {
 }
 
 /// The principal of an owner, if a credential proved it. Two of one name are not one owner if these differ.
-pub(super) fn vouched(owner: &Owner) -> Option<&str> {
+pub(crate) fn vouched(owner: &Owner) -> Option<&str> {
     (*owner.principal != *ANONYMOUS).then_some(&*owner.principal)
 }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::http::mistake;
 
 /// The parameters, percent-decoded; or what is wrong with them, in words.
-pub(super) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
+pub(crate) fn parse<T: DeserializeOwned>(uri: &Uri) -> Result<T, String> {
     if !is_text(uri.query().unwrap_or_default()) {
         return Err("the query: is not percent-encoded UTF-8".into());
     }

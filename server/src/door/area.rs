@@ -1,8 +1,9 @@
 //! The parts of the server, by what has to be known of whoever enters them.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Request, header};
 
 use crate::auth::{Caller, Denied, Right};
+use crate::console;
 use crate::dialect::Dialect;
 
 /// A part of the server.
@@ -21,6 +22,15 @@ pub(super) enum Area {
 }
 
 impl Area {
+    /// Of a request.
+    pub(super) fn asked<B>(request: &Request<B>) -> Self {
+        let path = request.uri().path();
+        match console::is_visit(request.method(), path, request.headers()) {
+            true => Self::Console,
+            false => Self::of(path),
+        }
+    }
+
     pub(super) fn of(path: &str) -> Self {
         match path {
             "/health" | "/healthz" | "/livez" | "/readyz" | "/leaderz" => Self::Health,

@@ -181,7 +181,7 @@ impl Inner {
         // Nobody is asked about what is refused anyway.
         let is_refused = form::check(request, visitor.link.is_unix()).is_err()
             || self.check_browser(visitor, inquiry.authority(), request).is_err();
-        if is_refused || Area::of(request.uri().path()) == Area::Health {
+        if is_refused || Area::asked(request) == Area::Health {
             return Err(Denied::Unauthenticated("unknown credential".into()));
         }
         let now = engine.now();
@@ -196,7 +196,7 @@ impl Inner {
         // Only cookies and those who want one need to know. A page of another origin is to have neither.
         let path = request.uri().path();
         let is_asked =
-            has_cookie || path.ends_with("/auth/session") || Area::of(path) == Area::Console;
+            has_cookie || path.ends_with("/auth/session") || Area::asked(request) == Area::Console;
         if !self.app.auth.is_on() || !is_asked || self.is_of_other_page(request) {
             return false;
         }
@@ -241,7 +241,7 @@ impl Inner {
     ) -> Result<(), Box<Response>> {
         let app = &self.app;
         let path = request.uri().path();
-        let area = Area::of(path);
+        let area = Area::asked(request);
         if area == Area::Health {
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl Inner {
         if let Err(why) = form::check(&request, visitor.link.is_unix()) {
             return (Route::Refused, refused(&why).into());
         }
-        if visitor.link.is_for_metrics && !Area::of(request.uri().path()).is_for_metrics() {
+        if visitor.link.is_for_metrics && !Area::asked(&request).is_for_metrics() {
             return (Route::Refused, only_metrics().into());
         }
         // It comes without a credential, and is answered the same whoever asks.

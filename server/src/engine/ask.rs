@@ -16,6 +16,7 @@ use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
     each_read,
 };
+use super::survey::Survey;
 use super::undelivered::Undelivered;
 use super::waited::queued;
 use super::watch::WatchLease;

@@ -18,6 +18,7 @@ mod roles;
 mod rounds;
 mod shared;
 mod stepped;
+mod survey;
 mod term;
 mod undelivered;
 mod waited;
@@ -47,6 +48,7 @@ pub use read::{
 pub use shared::Whereabouts;
 #[doc(hidden)]
 pub use stepped::Stepped;
+pub use survey::{Order, Place, Stand, Survey, Surveyed, Tally, Wanted};
 pub use undelivered::Undelivered;
 pub use watch::{WatchLease, Watched};
 

@@ -8,6 +8,7 @@ use leasehold_core::{
 };
 
 use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
+use super::survey::Survey;
 use super::watch::WatchLease;
 use super::writer::{Batch, Writer};
 use crate::auth::View;
@@ -72,6 +73,7 @@ macro_rules! each_read {
             ListHoldings,
             ListSessions,
             ReadMaintenance,
+            Survey,
             WatchLease,
             Probe
         );

@@ -2,6 +2,15 @@
 
 /// The text as a browser shows it, whatever is in it. What cannot be seen becomes a sign that there was something.
 pub(crate) fn escape(text: &str) -> String {
+    escape_but(text, |_| false)
+}
+
+/// The same of a text that has lines.
+pub(crate) fn escape_lines(text: &str) -> String {
+    escape_but(text, |c| c == '\n' || c == '\t')
+}
+
+fn escape_but(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -10,9 +19,36 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() => escaped.push('\u{fffd}'),
+            c if is_hidden(c) && !is_kept(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+/// Is it shown as nothing, or does it change how what stands beside it is shown? Two names that look the same must not
+/// be two. What joins letters is part of how some scripts and signs are written.
+pub(crate) fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{feff}'
+        )
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_text_and_what_hides_is_seen() {
+        let text = "<b a='1' c=\"2\">&\u{0}\u{7f}\u{202e}\u{200b}\u{feff}é\u{200d}";
+        let shown = "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}é\u{200d}";
+        assert_eq!(escape(text), shown);
+        assert_eq!(
+            (escape("a\n\tb"), escape_lines("a\n\tb<\u{0}")),
+            ("a\u{fffd}\u{fffd}b".into(), "a\n\tb&lt;\u{fffd}".into())
+        );
+    }
 }

@@ -4,6 +4,7 @@ mod apart;
 mod audit;
 mod browser;
 mod circle;
+mod console;
 mod doubt;
 mod files;
 mod idp;

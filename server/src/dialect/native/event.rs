@@ -157,7 +157,7 @@ fn render(generation: u64, event: &engine::Event, shows: impl Fn(&LockKey) -> bo
 }
 
 /// An event on the wire, for a reader who may see these locks.
-pub(super) fn wire(event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
+pub(crate) fn wire(event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> Event {
     let fact = &event.fact;
     let reason = fact.reason.as_deref();
     let shows = |name: &str| shows(&LockKey::new(fact.lock.namespace.clone(), name));

@@ -12,8 +12,9 @@ use super::error::Refusal;
 use super::event::{parse_id, wire};
 use super::extract::{Lock, Namespace, Params};
 use crate::app::App;
-use crate::auth::{Caller, Permitted};
-use crate::engine::{Cursor, Event, EventId};
+use crate::auth::Caller;
+use crate::engine::{Cursor, EventId};
+use crate::past;
 use crate::store::history::Asked;
 
 const LIMIT_DEFAULT: usize = 100;
@@ -85,35 +86,11 @@ async fn answer(
     };
     let asked = caller.permit(asked)?;
     let view = asked.view.clone();
-    let (events, before) = find(&app, asked, cursor.map(|cursor| cursor.id), limit).await?;
+    let found = past::find(&app, asked, cursor.map(|cursor| cursor.id), limit).await;
+    let (events, before) = found.map_err(Refusal::failed)?;
     let name = |id: EventId| Cursor { generation, id }.to_string();
     let shows = |lock: &LockKey| view.shows(lock);
     let events =
         events.iter().map(|event| PastEvent { id: name(event.id), event: wire(event, shows) });
     Ok(Json(History { events: events.collect(), next_cursor: before.map(name) }).into_response())
-}
-
-type Found = (Vec<std::sync::Arc<Event>>, Option<EventId>);
-
-/// The latest events are in memory; whatever is older than all of those is on disk.
-async fn find(
-    app: &App,
-    asked: Permitted<Asked>,
-    before: Option<EventId>,
-    n_max: usize,
-) -> Result<Found, Refusal> {
-    let (mut events, oldest) = app.engine.recent(&asked, before, n_max);
-    if events.len() == n_max {
-        let last = events.last().map(|event| event.id);
-        return Ok((events, last));
-    }
-    let Some(history) = app.history.clone() else { return Ok((events, None)) };
-    let before = before.map_or(oldest, |before| before.min(oldest));
-    let n_left = n_max - events.len();
-    let find = move || history.find(&asked, Some(before), n_left);
-    let page = tokio::task::spawn_blocking(find).await;
-    let page = page.map_err(|error| error.to_string()).and_then(|page| page);
-    let page = page.map_err(|why| Refusal::failed(format!("history cannot be read: {why}")))?;
-    events.extend(page.events.into_iter().map(Into::into));
-    Ok((events, page.before))
 }

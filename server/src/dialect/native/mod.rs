@@ -29,7 +29,7 @@ use crate::app::App;
 use crate::auth::Denied;
 pub(crate) use direct::{Direct, Verb};
 pub(in crate::dialect) use error::Refusal;
-pub(crate) use event::note;
+pub(crate) use event::{note, wire as told};
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["v1"];

@@ -1,52 +1,54 @@
 //! All locks on one page, for people. It works without a script: the browser asks again every two seconds.
 
 use axum::extract::State;
-use axum::http::{HeaderName, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use leasehold_core::{LockKey, LockView, Timestamp};
+use maud::{Markup, html};
 
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
 use crate::auth::{Caller, View};
 use crate::engine::{Filter, ListLocks, LockPage};
-use crate::http::html::escape;
+use crate::page::{Page, Shape, Text, Viewer, name, state, title};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
-/// More locks than this are not shown: the native dialect lists them in pages.
+/// More locks than this are not shown: the console shows them in pages.
 const SHOWN_MAX: usize = 200;
+/// How often the browser asks again.
+const REFRESH_S: u32 = 2;
 
 pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
     let (mut locks, is_all) = locks(&app, &caller).await?;
     locks.sort_unstable_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let now = app.engine.now();
-    let rows =
-        locks.iter().map(|(key, view)| row(&wire::status(&app, &key.name, view, now), view, now));
-    let rows: String = rows.collect();
-    let note = match (is_all, locks.is_empty()) {
-        (true, true) => "There is no lock yet.",
-        (true, false) => "",
-        (false, _) => "There are more locks than are shown here.",
+    let namespace = &app.dialect.sticky.namespace;
+    let about = html! { "Namespace " (Text(namespace)) ", at " (wire::shown(&app, now)) "." };
+    let body = html! {
+        (title(html! { "Locks" }, about))
+        @if locks.is_empty() {
+            div.card.empty { "There is no lock yet." }
+        } @else {
+            div.table {
+                table {
+                    caption.unseen { "Locks" }
+                    thead {
+                        tr {
+                            th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Holder" }
+                            th scope="col" { "Until" } th scope="col" { "Waiting" }
+                        }
+                    }
+                    tbody {
+                        @for (key, view) in &locks { (row(&wire::status(&app, &key.name, view, now), view, now)) }
+                    }
+                }
+            }
+        }
+        @if !is_all { p.dim { "There are more locks than are shown here." } }
+        p { a href="/console" { "All locks, in the console" } }
     };
-    // The style may only be ours. What is in the rows is put in last, so that nothing in it is replaced.
-    let nonce = format!("{:032x}", u128::from_be_bytes(crate::random::bytes()));
-    let html = include_str!("page.html")
-        .replace("{{nonce}}", &nonce)
-        .replace("{{namespace}}", &escape(&app.dialect.sticky.namespace))
-        .replace("{{now}}", &wire::shown(&app, now))
-        .replace("{{note}}", note)
-        .replace("{{rows}}", &rows);
-    let policy = format!(
-        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; \
-         frame-ancestors 'none'"
-    );
-    let headers: [(HeaderName, String); 4] = [
-        (header::CONTENT_TYPE, HTML.into()),
-        (header::CACHE_CONTROL, "no-store".into()),
-        (header::CONTENT_SECURITY_POLICY, policy),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".into()),
-    ];
-    Ok((headers, html).into_response())
+    let viewer = Viewer { has_files: app.content.is_some(), ..Viewer::default() };
+    Ok(Page::new("Locks", body).refresh(REFRESH_S, "/lock/page").answer(&viewer))
 }
 
 /// The locks of this dialect's namespace, and whether these are all.
@@ -74,9 +76,9 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
     }
 }
 
-fn row(status: &Status<'_>, view: &LockView, now: Timestamp) -> String {
+fn row(status: &Status<'_>, view: &LockView, now: Timestamp) -> Markup {
     let in_grace = view.lapse.as_ref().is_some_and(|lapse| now < lapse.grace_until);
-    let (state, job, holder, until) = match status {
+    let (stand, job, holder, until) = match status {
         Status::Known { job, holder, is_expired: true, grace_until, .. } => {
             (if in_grace { "grace" } else { "expired" }, job, *holder, grace_until.as_deref())
         }
@@ -85,10 +87,18 @@ fn row(status: &Status<'_>, view: &LockView, now: Timestamp) -> String {
         }
         Status::Free { job, .. } => ("free", job, "", None),
     };
-    let (job, holder, until) = (escape(job), escape(holder), until.unwrap_or_default());
-    let n_waiting = view.n_waiting;
-    format!(
-        "<tr class=\"{state}\"><th scope=\"row\">{job}</th><td><span>{state}</span></td><td>{holder}</td>\
-         <td>{until}</td><td>{n_waiting}</td></tr>\n"
-    )
+    let shape = match stand {
+        "held" => Shape::Full,
+        "grace" => Shape::Half,
+        _ => Shape::Ring,
+    };
+    html! {
+        tr class=(stand) {
+            th scope="row" { (name(job)) }
+            td { (state(stand, shape, stand)) }
+            td data-label="held by" { (name(holder)) }
+            td.keep data-label="until" { (until.unwrap_or_default()) }
+            td data-label="waiting" { (view.n_waiting) }
+        }
+    }
 }

@@ -99,6 +99,8 @@ pub enum Interest {
     Namespace(Arc<str>),
     /// One lock.
     Lock(LockKey),
+    /// Every lock there is.
+    All,
 }
 
 impl Interest {
@@ -106,6 +108,7 @@ impl Interest {
         match self {
             Interest::Namespace(namespace) => *namespace == key.namespace,
             Interest::Lock(lock) => lock == key,
+            Interest::All => true,
         }
     }
 }
@@ -133,6 +136,8 @@ struct Latest {
     forgotten: EventId,
     events: VecDeque<Arc<Event>>,
     namespaces: HashMap<Arc<str>, Topics>,
+    /// The topic of everything.
+    all: Option<Arc<Topic>>,
 }
 
 /// The topics of one namespace that anybody follows.
@@ -155,7 +160,7 @@ impl EventLog {
             },
         };
         let events = known.into_iter().skip(n_forgotten).map(Arc::new).collect();
-        let latest = Latest { seq, forgotten, events, namespaces: HashMap::new() };
+        let latest = Latest { seq, forgotten, events, namespaces: HashMap::new(), all: None };
         Self {
             generation,
             n_max,
@@ -327,6 +332,7 @@ impl Latest {
         self.seq = seq;
         self.forgotten = EventId { seq, index: u32::MAX };
         self.events.clear();
+        self.all.iter().for_each(|topic| topic.skip(bells));
         for topics in self.namespaces.values() {
             topics.all.iter().chain(topics.by_lock.values()).for_each(|topic| topic.skip(bells));
         }
@@ -351,6 +357,7 @@ impl Latest {
 
     fn publish(&self, event: &Arc<Event>, bells: &Bells) {
         let key = &event.fact.lock;
+        self.all.iter().for_each(|topic| topic.push(event, bells));
         let Some(topics) = self.namespaces.get(&key.namespace) else { return };
         for topic in topics.all.iter().chain(topics.by_lock.get(&key.name)) {
             topic.push(event, bells);
@@ -381,6 +388,7 @@ impl Latest {
                 let topics = self.namespaces.entry(key.namespace.clone()).or_default();
                 topics.by_lock.entry(key.name.clone()).or_default()
             }
+            Interest::All => self.all.get_or_insert_default(),
         };
         topic.join();
         topic.clone()
@@ -393,10 +401,11 @@ impl Latest {
         let namespace = match interest {
             Interest::Namespace(namespace) => namespace,
             Interest::Lock(key) => &key.namespace,
+            Interest::All => return self.all = None,
         };
         let Some(topics) = self.namespaces.get_mut(namespace) else { return };
         match interest {
-            Interest::Namespace(_) => topics.all = None,
+            Interest::Namespace(_) | Interest::All => topics.all = None,
             Interest::Lock(key) => drop(topics.by_lock.remove(&key.name)),
         }
         if topics.all.is_none() && topics.by_lock.is_empty() {

@@ -1,0 +1,67 @@
+//! Charts, drawn from the server's own samples.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+use super::sample::{KEPT, Sample};
+
+const WIDTH: f64 = 120.0;
+const HEIGHT: f64 = 40.0;
+
+/// A line without words, beside a number that says what it is.
+pub(super) fn spark(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
+    let traced = trace(samples, of);
+    html! {
+        svg viewBox="0 0 120 40" preserveAspectRatio="none" aria-hidden="true" focusable="false" { (traced) }
+    }
+}
+
+/// A chart with its name, what it reaches up to, and what it shows said in words.
+pub(super) fn chart(word: &str, samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
+    let most = samples.iter().map(&of).fold(0.0, f64::max);
+    let latest = samples.last().map_or(0.0, &of);
+    let said = format!("{word}: {latest:.1} now, at most {most:.1} in the last ten minutes");
+    html! {
+        figure {
+            figcaption { span { (word) } span { "at most " (format!("{most:.1}").trim_end_matches(".0")) } }
+            svg.chart viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label=(said) {
+                line.axis x1="0" y1="39.5" x2="120" y2="39.5" {}
+                (trace(samples, of))
+            }
+        }
+    }
+}
+
+/// The newest at the right end; what was not sampled yet is left out.
+fn trace(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
+    let most = samples.iter().map(&of).fold(1.0, f64::max);
+    let step = WIDTH / (KEPT - 1) as f64;
+    let n_missing = KEPT.saturating_sub(samples.len());
+    let mut line = String::new();
+    for (n, sample) in samples.iter().enumerate() {
+        let x = (n_missing + n) as f64 * step;
+        let y = HEIGHT - 1.0 - of(sample) / most * (HEIGHT - 4.0);
+        // Writing to a string cannot fail.
+        let _ = write!(line, "{}{x:.1} {y:.1}", if n == 0 { "M" } else { "L" });
+    }
+    if samples.len() < 2 {
+        return html! {};
+    }
+    let first = n_missing as f64 * step;
+    let area = format!("{line}L{WIDTH:.1} {HEIGHT:.1}L{first:.1} {HEIGHT:.1}Z");
+    html! { path.under d=(area) {} path.trace d=(line) {} }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_at_the_right_end_and_the_most_at_the_top() {
+        let samples = [0, 5, 10].map(|n_held| Sample { n_held, ..Sample::default() });
+        let drawn = spark(&samples, |sample| sample.n_held as f64).into_string();
+        assert!(drawn.contains("d=\"M118.0 39.0L119.0 21.0L120.0 3.0\""), "{drawn}");
+        assert!(!spark(&[], |_| 0.0).into_string().contains("path"));
+    }
+}

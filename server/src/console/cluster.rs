@@ -1,0 +1,72 @@
+//! The servers that share a store: who leads, who follows, how far behind. On one machine it says so.
+
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::chart::chart;
+use super::visit::{Trouble, Visit};
+use crate::page::{Page, Place, Shape, Text, bytes, state, title};
+
+pub(super) async fn show(visit: Visit) -> Response {
+    visit.answer(page(&visit))
+}
+
+fn page(visit: &Visit) -> Result<Page, Trouble> {
+    visit.check_known()?;
+    let body = html! {
+        (title(html! { "Cluster" }, html! { "Which server answers, and how it is." }))
+        section.card data-part="servers" aria-labelledby="servers" {
+            h2 #servers { "Servers" }
+            (servers(visit))
+        }
+        @if visit.sees_all() {
+            section.card data-part="charts" aria-labelledby="lately" {
+                h2 #lately { "The last ten minutes" }
+                (charts(visit))
+            }
+        }
+    };
+    Ok(Page::new("Cluster", body).at(Place::Cluster).live("/console/live"))
+}
+
+fn servers(visit: &Visit) -> Markup {
+    let health = visit.app.engine.health();
+    let trouble = health.trouble();
+    html! {
+        div.stack {
+            p {
+                @if visit.app.engine.is_following() {
+                    (state("waiting", Shape::Ring, "follows")) " another server that leads, or nobody leads at present."
+                } @else {
+                    (state("good", Shape::Full, "leads"))
+                    " This server answers by itself. Several can share a store: "
+                    code { "leasehold serve --store etcd://..." } "."
+                }
+            }
+            dl.facts {
+                dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
+                @if visit.sees_all() {
+                    dt { "Journal not in the tables yet" } dd { (bytes(health.n_bytes())) }
+                    dt { "Well" }
+                    dd {
+                        @match &trouble {
+                            None => (state("good", Shape::Full, "yes")),
+                            Some(why) => { (state("bad", Shape::Cross, "no")) " " (Text(why)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn charts(visit: &Visit) -> Markup {
+    let samples = visit.app.samples.latest();
+    html! {
+        div.charts {
+            (chart("Leases held", &samples, |sample| sample.n_held as f64))
+            (chart("Leases waiting", &samples, |sample| sample.n_waiting as f64))
+            (chart("Granted per second", &samples, |sample| sample.granted_per_s))
+        }
+    }
+}

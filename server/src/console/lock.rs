@@ -1,0 +1,213 @@
+//! One lock: who holds it, who waits, what happened to it, and how to take it away.
+
+use axum::response::Response;
+use leasehold_core::{LeaseView, LockKey, LockView, Mode, Phase, Timestamp};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::locks::{owner, reserved, standing, time_left};
+use super::timeline;
+use super::visit::{Trouble, Visit, address};
+use crate::auth::Right;
+use crate::dialect;
+use crate::engine::ReadLock;
+use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
+
+/// How much of a queue is shown.
+const QUEUE_SHOWN: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    namespace: String,
+    name: String,
+    /// Where the history goes on.
+    #[serde(default)]
+    before: String,
+    /// From how many it was just taken away.
+    revoked: Option<u64>,
+}
+
+pub(super) async fn show(visit: Visit) -> Response {
+    visit.answer(page(&visit).await)
+}
+
+async fn page(visit: &Visit) -> Result<Page, Trouble> {
+    visit.check_known()?;
+    let params: Params = visit.params()?;
+    let key = LockKey::new(params.namespace, params.name);
+    let view = look(visit, &key, QUEUE_SHOWN).await?;
+    let past = timeline::show(visit, &key, &params.before).await?;
+    let now = visit.app.engine.now();
+    let about = html! {
+        "in namespace " (name(&key.namespace)) ", latest fencing token " (view.last_token.get())
+    };
+    let body = html! {
+        p.crumb { a href="/console" { "Locks" } " / " (name(&key.namespace)) }
+        (title(html! { (name(&key.name)) }, about))
+        @if let Some(n) = params.revoked {
+            p.note role="status" { (revoked(n)) }
+        }
+        div.columns {
+            div {
+                section.card data-part="holders" aria-labelledby="holders" { (holders(visit, &view, now)) }
+                section.card data-part="queue" aria-labelledby="queue" { (queue(&view, now)) }
+                (revocation(visit, &key, &view))
+            }
+            section.card data-part="history" aria-labelledby="history" { (past) }
+        }
+    };
+    let live = address("/console/live", &[("namespace", &key.namespace), ("name", &key.name)]);
+    Ok(Page::new(&*key.name, body).at(Place::Locks).live(live))
+}
+
+fn revoked(n: u64) -> &'static str {
+    match n {
+        0 => "Nobody held it any more: nothing was revoked.",
+        1 => "Revoked: its holder has lost it.",
+        _ => "Revoked: its holders have lost it.",
+    }
+}
+
+/// The lock as it is now.
+pub(super) async fn look(
+    visit: &Visit,
+    key: &LockKey,
+    n_queue_max: usize,
+) -> Result<Box<LockView>, Trouble> {
+    visit.app.limits.check_key(key)?;
+    let ask = visit.caller.permit(ReadLock { key: key.clone(), n_queue_max })?;
+    Ok(visit.app.engine.ask(ask).await??)
+}
+
+fn holders(visit: &Visit, view: &LockView, now: Timestamp) -> Markup {
+    let n_hidden = view.n_holders.saturating_sub(view.holders.len());
+    html! {
+        h2 #holders { @if view.n_holders > 1 { (count(view.n_holders)) " holders" } @else { "Holder" } }
+        div.stack {
+            p.big { (standing(view, now)) }
+            @if let Some(lapse) = reserved(view, now) {
+                dl.facts {
+                    dt { "Reserved for" } dd { (owner(&lapse.owner)) }
+                    dt { "Grace left" } dd { (time_left(None, Some(lapse), now)) }
+                    dt { "Expired" } dd { (day(visit.app.engine.wall_ms_of(lapse.expired_at))) " UTC" }
+                }
+            } @else if let Some(lapse) = view.lapse.as_ref().filter(|_| view.holders.is_empty()) {
+                p.dim { "Last held by " (owner(&lapse.owner)) ", who let it expire." }
+            }
+            @for lease in &view.holders { (holder(visit, lease, now)) }
+            @if n_hidden > 0 { p.dim { "and " (count(n_hidden)) " more" } }
+        }
+    }
+}
+
+fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
+    let mode = match lease.mode {
+        Mode::Exclusive => "exclusive".into(),
+        Mode::Shared => "shared".into(),
+        Mode::Counted(limit) => format!("one of up to {limit}"),
+    };
+    let waited = lease.granted_at.since(lease.created_at).as_millis();
+    html! {
+        dl.facts {
+            dt { "Held by" } dd.big { (owner(&lease.owner)) }
+            dt { "Fencing token" } dd { (lease.token.get()) }
+            dt { "Time left" } dd { (time_left(Some(lease), None, now)) }
+            dt { "Held for" }
+            dd {
+                (ago(now.since(lease.granted_at).as_millis()))
+                span.dim { ", since " (day(visit.app.engine.wall_ms_of(lease.granted_at))) " UTC" }
+                @if waited >= 1000 { span.dim { ", after waiting " (crate::page::length(waited)) } }
+            }
+            dt { "Mode" } dd { (mode) }
+            dt { "Protocol" } dd { span.tag { (dialect::name_of(lease.dialect)) } }
+            @if lease.grace.as_millis() > 0 {
+                dt { "Grace" } dd { (crate::page::length(lease.grace.as_millis())) " after it expires" }
+            }
+            @if let Some(metadata) = &lease.metadata {
+                dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&shown(metadata))) } }
+            }
+        }
+    }
+}
+
+/// JSON as people write it, and what is none as text.
+fn shown(metadata: &[u8]) -> String {
+    let parsed = serde_json::from_slice::<serde_json::Value>(metadata);
+    let written = parsed.and_then(|value| serde_json::to_string_pretty(&value));
+    written.unwrap_or_else(|_| String::from_utf8_lossy(metadata).into_owned())
+}
+
+fn queue(view: &LockView, now: Timestamp) -> Markup {
+    let n_hidden = view.n_waiting.saturating_sub(view.queue.len());
+    html! {
+        h2 #queue { "Queue" @if view.n_waiting > 0 { span.dim { " · " (count(view.n_waiting)) " waiting" } } }
+        @if view.queue.is_empty() {
+            p.dim { "Nobody waits for it." }
+        } @else {
+            div.table {
+                table {
+                    caption.unseen { "Who waits, in order" }
+                    thead {
+                        tr {
+                            th scope="col" { "Position" } th scope="col" { "Owner" } th scope="col" { "Waiting for" }
+                            th scope="col" { "Gives up in" } th scope="col" { "Protocol" }
+                        }
+                    }
+                    tbody { @for (n, lease) in view.queue.iter().enumerate() { (waiter(n + 1, lease, now)) } }
+                }
+            }
+            @if n_hidden > 0 { p.dim { "and " (count(n_hidden)) " more" } }
+        }
+    }
+}
+
+fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Markup {
+    html! {
+        tr data-key=(lease.id.number.0) {
+            td data-label="position" { (position) }
+            th scope="row" {
+                (owner(&lease.owner))
+                @if lease.phase == Phase::Parked { " " span.tag { "away" } }
+            }
+            td.keep data-label="waits" { (ago(now.since(lease.created_at).as_millis())) }
+            td.keep data-label="gives up in" {
+                @if let Some(ms) = lease.remaining(now) { (left(ms.as_millis(), None)) } @else { "never" }
+            }
+            td { span.tag { (dialect::name_of(lease.dialect)) } }
+        }
+    }
+}
+
+/// The form by which it is taken away from those who are named in it, and from nobody who comes after them.
+fn revocation(visit: &Visit, key: &LockKey, view: &LockView) -> Markup {
+    let may = visit.caller.check(Right::Revoke, key);
+    let n_max = visit.app.limits.reason_bytes_max;
+    html! {
+        section.card data-part="revoke" aria-labelledby="revoke" {
+            h2 #revoke { "Revoke" }
+            @if view.holders.is_empty() {
+                p.dim { "Nobody holds it." }
+            } @else if let Err(denied) = may {
+                p.dim { (Text(&denied.to_string())) }
+            } @else {
+                form.stack method="post" action="/console/lock/revoke" {
+                    p {
+                        "Takes the lock away from " (owner(&view.holders[0].owner))
+                        @if view.holders.len() > 1 { " and " (count(view.holders.len() - 1)) " more" }
+                        " at once. The next in the queue gets it with a higher fencing token; a resource that checks \
+                         tokens refuses what comes late."
+                    }
+                    input type="hidden" name="namespace" value=(Text(&key.namespace));
+                    input type="hidden" name="name" value=(Text(&key.name));
+                    @for lease in &view.holders { input type="hidden" name="token" value=(lease.token.get()); }
+                    label.field {
+                        "Reason, for history and audit (required)"
+                        input name="reason" required maxlength=(n_max) autocomplete="off";
+                    }
+                    button.bad { "Revoke" }
+                }
+            }
+        }
+    }
+}

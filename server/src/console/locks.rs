@@ -1,0 +1,375 @@
+//! All locks, of all namespaces its reader may read: searched, filtered, put in order and shown a page at a time.
+
+use axum::response::Response;
+use leasehold_core::{LapseRecord, LeaseView, LockKey, LockView, Owner, Span, Timestamp};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::cursor;
+use super::sample::Samples;
+use super::visit::{Trouble, Visit, address, of_lock};
+use crate::auth::View;
+use crate::dialect::{self, Dialect};
+use crate::engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
+use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, title};
+
+/// Locks on one page.
+const PAGE: usize = 50;
+/// Longest text that is searched for.
+const SEARCH_BYTES_MAX: usize = 200;
+
+const STANDS: [(&str, Stand); 4] = [
+    ("held", Stand::Held),
+    ("waiting", Stand::Waiting),
+    ("grace", Stand::Grace),
+    ("free", Stand::Free),
+];
+const ORDERS: [(&str, Order); 5] = [
+    ("name", Order::Name),
+    ("ends", Order::Ends),
+    ("held", Order::Held),
+    ("waiters", Order::Waiters),
+    ("waited", Order::Waited),
+];
+
+/// What the address says. A form sends empty what was not filled in.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct Params {
+    q: String,
+    namespace: String,
+    state: String,
+    protocol: String,
+    sort: String,
+    cursor: String,
+}
+
+pub(super) async fn show(visit: Visit) -> Response {
+    visit.answer(page(&visit).await)
+}
+
+async fn page(visit: &Visit) -> Result<Page, Trouble> {
+    visit.check_known()?;
+    let params: Params = visit.params()?;
+    let wanted = wanted(&params)?;
+    let tally = survey(visit, wanted).await?;
+    let rows = rows(visit, &tally).await?;
+    let now = visit.app.engine.now();
+    let next =
+        (tally.n_before + rows.len() < tally.n_wanted).then(|| tally.places.last()).flatten();
+    let body = html! {
+        (title(html! { "Locks" }, html! { "Who holds what, and who waits behind." }))
+        div data-part="tiles" { (tiles(visit, &tally)) }
+        (find(&params, &tally))
+        div data-part="locks" {
+            @if rows.is_empty() {
+                div.card.empty { (nothing(&params, &tally)) }
+            } @else {
+                div.table {
+                    table {
+                        caption.unseen { "Locks" }
+                        (head(&params))
+                        tbody { @for (key, view) in &rows { (row(key, view, now)) } }
+                    }
+                }
+                div.pages {
+                    span { (range(&tally, rows.len())) }
+                    nav aria-label="Pages of the list" {
+                        @if !params.cursor.is_empty() {
+                            a href=(Text(&params.with("cursor", ""))) { "First page" } " "
+                        }
+                        @if let Some(last) = next {
+                            a rel="next" href=(Text(&params.with("cursor", &cursor::of(last)))) { "Next page" }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    Ok(Page::new("Locks", body).at(Place::Locks).live("/console/live"))
+}
+
+impl Params {
+    /// The same page with one thing changed. What is changed begins at the first page.
+    fn with(&self, name: &str, value: &str) -> String {
+        let all = [
+            ("q", &*self.q),
+            ("namespace", &*self.namespace),
+            ("state", &*self.state),
+            ("protocol", &*self.protocol),
+            ("sort", &*self.sort),
+            ("cursor", ""),
+        ];
+        let changed = all.map(|(own, was)| (own, if own == name { value } else { was }));
+        address("/console", &changed)
+    }
+}
+
+/// One of the words a parameter may have, or why not.
+fn one_of<T: Copy>(what: &str, word: &str, known: &[(&str, T)]) -> Result<Option<T>, Trouble> {
+    if word.is_empty() {
+        return Ok(None);
+    }
+    let found = known.iter().find(|(name, _)| *name == word).map(|(_, found)| *found);
+    let names = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let wrong = || Trouble::Wrong(format!("{what}: must be one of {}", names()));
+    found.map(Some).ok_or_else(wrong)
+}
+
+fn wanted(params: &Params) -> Result<Wanted, Trouble> {
+    if params.q.len() > SEARCH_BYTES_MAX {
+        let (n, max) = (params.q.len(), SEARCH_BYTES_MAX);
+        return Err(Trouble::Wrong(format!("q: at most {max} bytes can be searched for, got {n}")));
+    }
+    let protocols: Vec<_> = dialect::ALL.iter().map(|known| (known.name(), *known)).collect();
+    let namespace = Some(&params.namespace).filter(|namespace| !namespace.is_empty());
+    Ok(Wanted {
+        search: params.q.trim().to_lowercase().into(),
+        namespace: namespace.map(|namespace| namespace.as_str().into()),
+        standing: one_of("state", &params.state, &STANDS)?,
+        dialect: one_of("protocol", &params.protocol, &protocols)?.map(Dialect::number),
+        order: one_of("sort", &params.sort, &ORDERS)?.unwrap_or_default(),
+        after: cursor::parse(&params.cursor)?,
+        n_max: PAGE,
+    })
+}
+
+/// Goes through all locks, a bounded number in each turn of the engine.
+async fn survey(visit: &Visit, wanted: Wanted) -> Result<Tally, Trouble> {
+    // However many look, only so many go through all locks at a time.
+    let _sending = visit.app.answers.long()?;
+    let (mut tally, mut from) = (Box::<Tally>::default(), 0);
+    loop {
+        let ask = Survey { from, wanted: wanted.clone(), tally, view: View::default() };
+        let found = visit.app.engine.ask(visit.caller.permit(ask)?).await?;
+        tally = found.tally;
+        match found.next {
+            Some(next) => from = next,
+            None => return Ok(*tally),
+        }
+    }
+}
+
+/// The locks of this page as they are now.
+async fn rows(visit: &Visit, tally: &Tally) -> Result<Vec<(LockKey, Box<LockView>)>, Trouble> {
+    read(visit, tally.places.iter().map(|place| place.key.clone())).await
+}
+
+/// These locks, read together.
+pub(super) async fn read(
+    visit: &Visit,
+    keys: impl Iterator<Item = LockKey>,
+) -> Result<Vec<(LockKey, Box<LockView>)>, Trouble> {
+    let mut together = visit.app.engine.together();
+    let mut calls = Vec::new();
+    for key in keys {
+        let ask = visit.caller.permit(ReadLock { key: key.clone(), n_queue_max: 1 })?;
+        calls.push((key, together.ask(ask)));
+    }
+    together.send();
+    let mut rows = Vec::with_capacity(calls.len());
+    for (key, call) in calls {
+        rows.push((key, call.await??));
+    }
+    Ok(rows)
+}
+
+/// How many there are of each kind; with what they were lately, for those who may see all of it.
+fn tiles(visit: &Visit, tally: &Tally) -> Markup {
+    let samples = visit.sees_all().then(|| visit.app.samples.latest());
+    let trace = |of: fn(&super::sample::Sample) -> f64| {
+        samples.as_ref().map(|samples| super::chart::spark(samples, of))
+    };
+    let all = [
+        ("Held", tally.n_held, trace(|sample| sample.n_held as f64)),
+        ("Waiting", tally.n_waiters, trace(|sample| sample.n_waiting as f64)),
+        ("In grace", tally.n_grace, None),
+        ("Locks", tally.n_locks, None),
+    ];
+    html! {
+        ul.tiles {
+            @for (what, n, trace) in all {
+                li { span.figure { (count(n)) } span.what { (what) } @if let Some(trace) = trace { (trace) } }
+            }
+            @if let Some(samples) = &samples {
+                li {
+                    span.figure { (Samples::rate(samples)) }
+                    span.what { "Granted per second" }
+                    (super::chart::spark(samples, |sample| sample.granted_per_s))
+                }
+            }
+        }
+    }
+}
+
+/// The form by which locks are searched.
+fn find(params: &Params, tally: &Tally) -> Markup {
+    let namespaces = tally.namespaces.iter().map(|namespace| &**namespace);
+    let other =
+        Some(&*params.namespace).filter(|own| !own.is_empty() && !tally.namespaces.contains(*own));
+    let namespaces: Vec<_> = other.into_iter().chain(namespaces).collect();
+    let protocols: Vec<_> = dialect::ALL.iter().map(|known| known.name()).collect();
+    let states = STANDS.map(|(word, _)| word);
+    html! {
+        form.find method="get" action="/console" role="search" {
+            label.wide {
+                "Search names and owners"
+                input #search type="search" name="q" value=(Text(&params.q)) maxlength=(SEARCH_BYTES_MAX)
+                    placeholder="deploy, vm-7, ..." autocomplete="off" spellcheck="false";
+            }
+            (choice("Namespace", "namespace", &params.namespace, &namespaces))
+            (choice("State", "state", &params.state, &states))
+            (choice("Protocol", "protocol", &params.protocol, &protocols))
+            @if !params.sort.is_empty() { input type="hidden" name="sort" value=(Text(&params.sort)); }
+            button.main { "Search" }
+        }
+    }
+}
+
+fn choice(word: &str, field: &str, chosen: &str, known: &[&str]) -> Markup {
+    html! {
+        label {
+            (word)
+            select name=(field) {
+                option value="" { "All" }
+                @for option in known {
+                    option value=(Text(option)) selected[*option == chosen] { (Text(option)) }
+                }
+            }
+        }
+    }
+}
+
+/// The columns; those that an order goes by lead to it.
+fn head(params: &Params) -> Markup {
+    let column = |word: &str, sort: Option<&str>| {
+        let chosen = if params.sort.is_empty() { "name" } else { &*params.sort };
+        let is_sorted = sort == Some(chosen);
+        html! {
+            th scope="col" aria-sort=[is_sorted.then_some("ascending")] {
+                @match sort {
+                    Some(sort) => a href=(Text(&params.with("sort", sort))) {
+                        (word) @if is_sorted { span aria-hidden="true" { " ↓" } }
+                    },
+                    None => (word),
+                }
+            }
+        }
+    };
+    html! {
+        thead {
+            tr {
+                (column("Lock", Some("name")))
+                (column("State", None))
+                (column("Holder", None))
+                (column("Time left", Some("ends")))
+                (column("Held for", Some("held")))
+                (column("Waiting", Some("waiters")))
+                (column("Longest wait", Some("waited")))
+                (column("Protocol", None))
+            }
+        }
+    }
+}
+
+fn row(key: &LockKey, view: &LockView, now: Timestamp) -> Markup {
+    let latest = view.holders.first();
+    let grace = reserved(view, now);
+    let wait = view.queue.first().map(|first| now.since(first.created_at).as_millis());
+    html! {
+        tr data-key={ (Text(&key.namespace)) "/" (Text(&key.name)) } {
+            th scope="row" {
+                a href=(Text(&of_lock(&key.namespace, &key.name))) { (name(&key.name)) }
+                " " span.tag { (Text(&key.namespace)) }
+            }
+            td { (standing(view, now)) }
+            td data-label=[latest.map(|_| "held by")] {
+                @if let Some(lease) = latest {
+                    (owner(&lease.owner))
+                    @if view.n_holders > 1 { span.dim { " and " (count(view.n_holders - 1)) " more" } }
+                } @else if let Some(lapse) = grace {
+                    span.dim { "for " } (owner(&lapse.owner))
+                }
+            }
+            td.keep { (time_left(latest, grace, now)) }
+            td.keep data-label=[latest.map(|_| "for")] {
+                @if let Some(lease) = latest { (ago(now.since(lease.granted_at).as_millis())) }
+            }
+            td data-label=[(view.n_waiting > 0).then_some("waiting")] {
+                @if view.n_waiting > 0 { (count(view.n_waiting)) }
+            }
+            td.keep data-label=[wait.map(|_| "waits")] { @if let Some(wait) = wait { (ago(wait)) } }
+            td { (protocol(view, now)) }
+        }
+    }
+}
+
+/// Whom a lock is reserved for, if it is.
+pub(super) fn reserved(view: &LockView, now: Timestamp) -> Option<&LapseRecord> {
+    view.lapse.as_ref().filter(|lapse| view.holders.is_empty() && now < lapse.grace_until)
+}
+
+/// How a lock stands, as a shape and a word.
+pub(super) fn standing(view: &LockView, now: Timestamp) -> Markup {
+    match (view.holders.is_empty(), reserved(view, now), view.n_waiting) {
+        (false, _, _) => state("held", Shape::Full, "held"),
+        (true, Some(_), _) => state("grace", Shape::Half, "grace"),
+        (true, None, 0) => state("free", Shape::Ring, "free"),
+        (true, None, _) => state("waiting", Shape::Hourglass, "waited for"),
+    }
+}
+
+/// Whose, and whose for sure.
+pub(super) fn owner(owner: &Owner) -> Markup {
+    html! {
+        (name(&owner.instance))
+        @if let Some(principal) = dialect::vouched(owner) {
+            @if *principal != *owner.instance { " " span.tag { (Text(principal)) } }
+        }
+    }
+}
+
+pub(super) fn time_left(
+    lease: Option<&LeaseView>,
+    grace: Option<&LapseRecord>,
+    now: Timestamp,
+) -> Markup {
+    match (lease, grace) {
+        (Some(lease), _) => match lease.remaining(now) {
+            Some(ms) => left(ms.as_millis(), lease.ttl.map(Span::as_millis)),
+            None => html! { span.dim { "until released" } },
+        },
+        (None, Some(lapse)) => {
+            let whole = lapse.grace_until.since(lapse.expired_at).as_millis();
+            left(lapse.grace_until.since(now).as_millis(), Some(whole))
+        }
+        (None, None) => html! {},
+    }
+}
+
+/// Through which protocol it is held, reserved or waited for.
+fn protocol(view: &LockView, now: Timestamp) -> Markup {
+    let leases = view.holders.first().or(view.queue.first()).map(|lease| lease.dialect);
+    let grace = reserved(view, now).map(|lapse| lapse.dialect);
+    html! {
+        @if let Some(dialect) = grace.or(leases) { span.tag { (dialect::name_of(dialect)) } }
+    }
+}
+
+fn nothing(params: &Params, tally: &Tally) -> Markup {
+    let is_searched = [&params.q, &params.namespace, &params.state, &params.protocol];
+    html! {
+        @if tally.n_locks == 0 {
+            p { "There is no lock that you may read." }
+            p { a href="/console/take" { "Take the first one" } }
+        } @else if is_searched.iter().any(|it| !it.is_empty()) || !params.cursor.is_empty() {
+            p { "None of " (count(tally.n_locks)) " locks is like that." }
+            p { a href="/console" { "Show all" } }
+        }
+    }
+}
+
+fn range(tally: &Tally, n_rows: usize) -> String {
+    let (first, last) = (tally.n_before + 1, tally.n_before + n_rows);
+    format!("{} to {} of {}", count(first), count(last), count(tally.n_wanted))
+}

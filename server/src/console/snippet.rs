@@ -1,0 +1,153 @@
+//! Ready to paste: how each language takes a lock, with every name quoted as that language wants it.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What is taken.
+pub(super) struct Wish<'a> {
+    /// Where the server is.
+    pub(super) url: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) ttl_s: u64,
+    /// Is an API key needed?
+    pub(super) has_key: bool,
+}
+
+/// A language, and what writes it.
+type Language = (&'static str, fn(&Wish<'_>) -> String);
+
+pub(super) const LANGUAGES: [Language; 6] = [
+    ("Command line", command),
+    ("curl", curl),
+    ("Rust", rust),
+    ("Python", python),
+    ("TypeScript", typescript),
+    ("Go", go),
+];
+
+/// In a path: everything but what needs no thought.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+fn in_path(text: &str) -> String {
+    utf8_percent_encode(text, IN_PATH).to_string()
+}
+
+/// One word for a shell, whatever is in it.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=".contains(c);
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        true => text.into(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+/// A text of JSON is one of Python, TypeScript and Go too. What nobody can see is written as its number.
+fn quoted(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    let is_seen = |c: &char| !crate::http::html::is_hidden(*c);
+    json.chars().fold(String::with_capacity(json.len()), |mut seen, c| {
+        match is_seen(&c) {
+            true => seen.push(c),
+            false => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    seen.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+        seen
+    })
+}
+
+fn command(wish: &Wish<'_>) -> String {
+    let Wish { url, namespace, name, ttl_s, has_key } = wish;
+    let key = if *has_key { "export LEASEHOLD_API_KEY=lh_...\n" } else { "" };
+    let (url, namespace) = (word(url), word(namespace));
+    let dashes = if name.starts_with('-') { "-- " } else { "" };
+    format!(
+        "export LEASEHOLD_URL={url}\n{key}leasehold run --namespace {namespace} --ttl {ttl_s}s {dashes}{} ./job.sh",
+        word(name)
+    )
+}
+
+fn curl(wish: &Wish<'_>) -> String {
+    let Wish { url, namespace, name, ttl_s, has_key } = wish;
+    let key = if *has_key { " \\\n  -H \"Authorization: Bearer $LEASEHOLD_API_KEY\"" } else { "" };
+    let path =
+        format!("{url}/v1/namespaces/{}/locks/{}/acquire", in_path(namespace), in_path(name));
+    format!(
+        "curl {}{key} \\\n  --json '{{\"owner_id\": \"me\", \"ttl_ms\": {}, \"wait_ms\": 60000}}'\n\
+         # its answer has lease_id and fencing_token; both are needed to renew and to release",
+        word(&path),
+        ttl_s * 1000
+    )
+}
+
+fn rust(wish: &Wish<'_>) -> String {
+    let Wish { url, namespace, name, ttl_s, .. } = wish;
+    format!(
+        "use std::time::Duration;\n\n\
+         let client = leasehold::Client::builder({url:?}).namespace({namespace:?}).build()?;\n\
+         let lock = client.lock({name:?}).ttl(Duration::from_secs({ttl_s})).wait(Duration::from_secs(60));\n\
+         lock.run(async |lease| write_with(lease.fencing_token()).await).await?;"
+    )
+}
+
+fn python(wish: &Wish<'_>) -> String {
+    let Wish { url, namespace, name, ttl_s, .. } = wish;
+    let (url, namespace, name) = (quoted(url), quoted(namespace), quoted(name));
+    format!(
+        "import leasehold\n\n\
+         client = leasehold.Client({url}, namespace={namespace})\n\
+         with client.lock({name}, ttl={ttl_s}, wait=60) as lease:\n    print(\"write with token\", lease.fencing_token)"
+    )
+}
+
+fn typescript(wish: &Wish<'_>) -> String {
+    let Wish { url, namespace, name, ttl_s, .. } = wish;
+    let (url, namespace, name) = (quoted(url), quoted(namespace), quoted(name));
+    let ttl_ms = ttl_s * 1000;
+    format!(
+        "import {{ Client }} from \"leasehold\";\n\n\
+         const client = new Client({{ url: {url}, namespace: {namespace} }});\n\
+         await using lease = await client.lock({name}, {{ ttlMs: {ttl_ms}, waitMs: 60_000 }}).acquire();\n\
+         await work(lease.fencingToken, lease.signal);"
+    )
+}
+
+fn go(wish: &Wish<'_>) -> String {
+    let Wish { url, namespace, name, ttl_s, .. } = wish;
+    let (url, namespace, name) = (quoted(url), quoted(namespace), quoted(name));
+    format!(
+        "client, err := leasehold.New(leasehold.Options{{URLs: []string{{{url}}}, Namespace: {namespace}}})\n\
+         if err != nil {{\n\treturn err\n}}\n\
+         lease, err := client.Lock(ctx, {name}, leasehold.TTL({ttl_s}*time.Second), leasehold.Wait(time.Minute))\n\
+         if err != nil {{\n\treturn err\n}}\n\
+         defer lease.Release(context.Background())\n\
+         return work(lease.Context(), lease.FencingToken())"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_as_each_language_wants_it() {
+        let name = "a'b\"c\\d $(id) `x` \u{202e}\n/ü";
+        let url = "http://127.0.0.1:8080";
+        let wish = Wish { url, namespace: "-x y", name, ttl_s: 30, has_key: true };
+        assert!(command(&wish).contains(r#"'-x y' --ttl 30s 'a'\''b"c\d $(id) `x` "#));
+        let path = "/v1/namespaces/-x%20y/locks/a%27b%22c%5Cd%20%24%28id%29%20%60x%60%20%E2%80%AE%0A%2F%C3%BC/acquire";
+        assert!(curl(&wish).contains(path), "{}", curl(&wish));
+        assert!(curl(&wish).contains("Bearer $LEASEHOLD_API_KEY"));
+        let json = r#""a'b\"c\\d $(id) `x` \u202e\n/ü""#;
+        for write in [python, typescript, go] {
+            assert!(write(&wish).contains(json), "{}", write(&wish));
+        }
+        assert!(rust(&wish).contains(r#""a'b\"c\\d $(id) `x` \u{202e}\n/ü""#), "{}", rust(&wish));
+        let dashed = Wish { name: "-rf", has_key: false, ..wish };
+        assert!(command(&dashed).contains("-- '-rf' ./job.sh"), "{}", command(&dashed));
+        assert!(!command(&dashed).contains("API_KEY"));
+    }
+}

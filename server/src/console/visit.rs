@@ -1,0 +1,197 @@
+//! Somebody who looks at a page: who they are, what they asked for, and what they are told if it cannot be shown.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use leasehold_core::Rejection;
+use maud::{Markup, html};
+use serde::de::DeserializeOwned;
+
+use super::sign_in::{self, HOME};
+use crate::app::App;
+use crate::auth::sign_in::cookie;
+use crate::auth::{Caller, Denied, Right};
+use crate::door::Arrival;
+use crate::engine;
+use crate::http::answers::TooMuch;
+use crate::http::forwarded;
+use crate::page::{Page, Text, Viewer};
+
+/// Somebody who looks at a page.
+#[derive(Clone)]
+pub(super) struct Visit {
+    pub(super) app: App,
+    pub(super) caller: Caller,
+    pub(super) uri: Uri,
+    /// How they reached the server: `https://locks.example.org`.
+    pub(super) origin: String,
+    is_signed_in: bool,
+}
+
+/// Why a page cannot be shown.
+pub(super) enum Trouble {
+    /// Its reader may not see it, or is not known.
+    Denied(Denied),
+    /// What they asked for makes no sense.
+    Wrong(String),
+    /// There is no such thing.
+    Missing(String),
+    /// Things are not as they were when the page was shown.
+    Changed(String),
+    /// Not now.
+    Later(String),
+    /// Something broke.
+    Failed(String),
+}
+
+impl From<Denied> for Trouble {
+    fn from(denied: Denied) -> Self {
+        Trouble::Denied(denied)
+    }
+}
+
+impl From<engine::Error> for Trouble {
+    fn from(error: engine::Error) -> Self {
+        Trouble::Later(error.to_string())
+    }
+}
+
+impl From<TooMuch> for Trouble {
+    fn from(too_much: TooMuch) -> Self {
+        Trouble::Later(too_much.to_string())
+    }
+}
+
+impl From<Rejection> for Trouble {
+    fn from(rejection: Rejection) -> Self {
+        Trouble::Wrong(crate::dialect::in_words(&rejection))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Visit
+where
+    App: axum::extract::FromRef<S>,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        Ok(Self::new(axum::extract::FromRef::from_ref(state), parts))
+    }
+}
+
+impl Visit {
+    pub(super) fn new(app: App, parts: &Parts) -> Self {
+        let arrival = Arrival::of(parts);
+        let caller = arrival.caller.clone();
+        let has_cookie = cookie::only(&parts.headers, cookie::SESSION).is_ok_and(|it| it.is_some());
+        let is_signed_in = has_cookie && !caller.principal().is_anonymous();
+        let origin = origin(&app, &caller, arrival, &parts.headers, &parts.uri);
+        Self { app, caller, uri: parts.uri.clone(), origin, is_signed_in }
+    }
+
+    /// The page, or why there is none.
+    pub(super) fn answer(&self, page: Result<Page, Trouble>) -> Response {
+        let viewer = self.viewer();
+        let trouble = match page {
+            Ok(page) => return page.answer(&viewer),
+            Err(trouble) => trouble,
+        };
+        let (status, why) = match trouble {
+            Trouble::Denied(Denied::Unauthenticated(_)) if self.caller.is_asked() => {
+                return sign_in::see_other(&self.entrance(), &[]);
+            }
+            Trouble::Denied(denied) => (denied.status(), denied.to_string()),
+            Trouble::Wrong(why) => (StatusCode::BAD_REQUEST, why),
+            Trouble::Missing(why) => (StatusCode::NOT_FOUND, why),
+            Trouble::Changed(why) => (StatusCode::CONFLICT, why),
+            Trouble::Later(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
+            Trouble::Failed(why) => (StatusCode::INTERNAL_SERVER_ERROR, why),
+        };
+        let mut answer = apology(status, &why).answer(&viewer);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            answer.headers_mut().insert(header::RETRY_AFTER, 1.into());
+        }
+        answer
+    }
+
+    pub(super) fn viewer(&self) -> Viewer {
+        let principal = self.caller.principal();
+        let is_known = self.caller.is_asked() && !principal.is_anonymous();
+        Viewer {
+            name: is_known.then(|| principal.name().to_string()),
+            may_sign_in: self.caller.is_asked() && !is_known,
+            is_signed_in: self.is_signed_in,
+            has_files: self.app.content.is_some(),
+        }
+    }
+
+    /// Where to sign in, and then come back to here.
+    fn entrance(&self) -> String {
+        let here = self.uri.path_and_query().map_or(HOME, |here| here.as_str());
+        if here == HOME || here == "/" {
+            return "/console/sign-in".into();
+        }
+        format!("/console/sign-in?{}", crate::auth::issuer::encode(&[("to", here)]))
+    }
+
+    /// Whoever may do nothing at all signs in first.
+    pub(super) fn check_known(&self) -> Result<(), Trouble> {
+        Ok(self.caller.check_known()?)
+    }
+
+    /// May they see what is counted over all namespaces?
+    pub(super) fn sees_all(&self) -> bool {
+        self.caller.check_everywhere(Right::Read).is_ok()
+    }
+
+    /// What the address asks for.
+    pub(super) fn params<T: DeserializeOwned>(&self) -> Result<T, Trouble> {
+        crate::dialect::query::parse(&self.uri).map_err(Trouble::Wrong)
+    }
+}
+
+fn apology(status: StatusCode, why: &str) -> Page {
+    let title = match status {
+        StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::BAD_REQUEST => "This cannot be shown",
+        StatusCode::CONFLICT => "Something changed meanwhile",
+        StatusCode::SERVICE_UNAVAILABLE => "Not now",
+        _ => "Something went wrong",
+    };
+    let body: Markup = html! {
+        p.note.bad role="alert" { (Text(why)) }
+        p { a href=(HOME) { "Go to the locks" } }
+    };
+    Page::narrow(title, body).status(status)
+}
+
+/// How clients reach the server, as far as it can know.
+fn origin(app: &App, caller: &Caller, arrival: &Arrival, headers: &HeaderMap, uri: &Uri) -> String {
+    let public = caller.authority().and_then(|authority| authority.public_url());
+    if let Some(public) = public {
+        return public.trim_end_matches('/').into();
+    }
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = named.or_else(|| uri.authority().map(|host| host.as_str())).unwrap_or("localhost");
+    let proxies = &app.http.trusted_proxies;
+    let scheme = forwarded::reached_by(headers, uri, arrival.peer, arrival.link.is_tls, proxies);
+    format!("{scheme}://{host}")
+}
+
+/// Where a page of the console is.
+pub(super) fn address(path: &str, query: &[(&str, &str)]) -> String {
+    let query: Vec<_> = query.iter().copied().filter(|(_, value)| !value.is_empty()).collect();
+    match query.is_empty() {
+        true => path.into(),
+        false => format!("{path}?{}", crate::auth::issuer::encode(&query)),
+    }
+}
+
+/// Where the page of a lock is.
+pub(super) fn of_lock(namespace: &str, name: &str) -> String {
+    address("/console/lock", &[("namespace", namespace), ("name", name)])
+}

@@ -1,0 +1,64 @@
+//! What pages are made of beside their text. It is in the binary, and named by what is in it, so that a browser keeps
+//! it for as long as it does not change.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+
+/// One of them.
+pub(super) struct Asset {
+    path: &'static str,
+    kind: &'static str,
+    text: &'static str,
+    url: LazyLock<String>,
+}
+
+macro_rules! asset {
+    ($name:ident, $path:literal, $kind:literal, $file:literal) => {
+        pub(super) static $name: Asset = Asset {
+            path: $path,
+            kind: $kind,
+            text: include_str!($file),
+            url: LazyLock::new(|| url($path, include_str!($file))),
+        };
+    };
+}
+
+asset!(CSS, "/console/page.css", "text/css; charset=utf-8", "page.css");
+asset!(JS, "/console/page.js", "text/javascript; charset=utf-8", "page.js");
+asset!(ICON, "/console/icon.svg", "image/svg+xml", "icon.svg");
+
+fn url(path: &str, text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    format!("{path}?{}", crate::auth::hex(&digest[..6]))
+}
+
+impl Asset {
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn answer(&'static self) -> impl IntoResponse {
+        let headers: [(HeaderName, HeaderValue); 3] = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(self.kind)),
+            (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+            (
+                header::CACHE_CONTROL,
+                HeaderValue::from_static("public, max-age=31536000, immutable"),
+            ),
+        ];
+        (headers, self.text)
+    }
+}
+
+pub(crate) fn routes() -> Router<App> {
+    [&CSS, &JS, &ICON].into_iter().fold(Router::new(), |routes, asset: &'static Asset| {
+        routes.route(asset.path, get(async move || asset.answer()))
+    })
+}

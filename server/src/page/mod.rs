@@ -1,0 +1,215 @@
+//! What every page for people has: the head, the ways to the others, who is signed in, and what its browser is told.
+//!
+//! Pages are written with `maud`, whole, by the server; a small module makes them live. Nothing on them comes from
+//! elsewhere, and nothing runs but that module: the policy forbids it.
+
+mod asset;
+mod shape;
+mod words;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+
+use crate::http::html::{escape, escape_lines};
+pub(crate) use asset::routes;
+pub(crate) use shape::{Shape, state};
+pub(crate) use words::{ago, bytes, count, day, left, length, moment};
+
+/// Only what this server itself sends is shown, run or asked.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// A text of somebody's, whatever is in it.
+pub(crate) struct Text<'a>(pub(crate) &'a str);
+
+impl Render for Text<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        buffer.push_str(&escape(self.0));
+    }
+}
+
+/// A text of somebody's that has lines.
+pub(crate) struct Lines<'a>(pub(crate) &'a str);
+
+impl Render for Lines<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        buffer.push_str(&escape_lines(self.0));
+    }
+}
+
+/// A name of somebody's choosing: of a lock, an owner, a file.
+pub(crate) fn name(name: &str) -> Markup {
+    html! { bdi.name { (Text(name)) } }
+}
+
+/// A page of the console, for the ways to the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Locks,
+    Sessions,
+    Files,
+    Cluster,
+    Take,
+}
+
+const PLACES: [(Place, &str, &str); 5] = [
+    (Place::Locks, "/console", "Locks"),
+    (Place::Sessions, "/console/sessions", "Sessions"),
+    (Place::Files, "/console/files", "Files"),
+    (Place::Cluster, "/console/cluster", "Cluster"),
+    (Place::Take, "/console/take", "Take a lock"),
+];
+
+/// Who looks at it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Viewer {
+    /// As whom they are signed in; `None`: nobody asks who they are, or they have not said so.
+    pub(crate) name: Option<String>,
+    /// Could they sign in?
+    pub(crate) may_sign_in: bool,
+    /// Did they sign in with this browser, so that they can sign out?
+    pub(crate) is_signed_in: bool,
+    /// Are there files?
+    pub(crate) has_files: bool,
+}
+
+/// A page that is being written.
+pub(crate) struct Page {
+    title: String,
+    place: Option<Place>,
+    live: Option<String>,
+    refresh: Option<(u32, String)>,
+    is_narrow: bool,
+    status: StatusCode,
+    body: Markup,
+}
+
+impl Page {
+    pub(crate) fn new(title: impl Into<String>, body: Markup) -> Self {
+        Self {
+            title: title.into(),
+            place: None,
+            live: None,
+            refresh: None,
+            is_narrow: false,
+            status: StatusCode::OK,
+            body,
+        }
+    }
+
+    /// Some words in the middle of nothing else.
+    pub(crate) fn narrow(title: &str, body: Markup) -> Self {
+        let body = html! { h1 { (Text(title)) } div.stack { (body) } };
+        Self { is_narrow: true, ..Self::new(title, body) }
+    }
+
+    /// Where it is among the others.
+    pub(crate) fn at(self, place: Place) -> Self {
+        Self { place: Some(place), ..self }
+    }
+
+    /// Where its browser is told that something changed.
+    pub(crate) fn live(self, url: impl Into<String>) -> Self {
+        Self { live: Some(url.into()), ..self }
+    }
+
+    /// Goes to this path of ours by itself.
+    pub(crate) fn refresh(self, seconds: u32, to: &str) -> Self {
+        Self { refresh: Some((seconds, to.into())), ..self }
+    }
+
+    pub(crate) fn status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    pub(crate) fn answer(self, viewer: &Viewer) -> Response {
+        let status = self.status;
+        let mut answer = (status, self.render(viewer).into_string()).into_response();
+        let headers = answer.headers_mut();
+        for (name, value) in [
+            (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+            (header::CACHE_CONTROL, "no-store"),
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::REFERRER_POLICY, "same-origin"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            // What is at `/` depends on it.
+            (header::VARY, "Accept"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        answer
+    }
+
+    fn render(self, viewer: &Viewer) -> Markup {
+        let Self { title, place, live, refresh, is_narrow, body, .. } = self;
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    @if let Some((seconds, to)) = refresh {
+                        (PreEscaped(format!(
+                            "<meta http-equiv=\"refresh\" content=\"{seconds};url={}\">", escape(&to)
+                        )))
+                    }
+                    title { (Text(&title)) " · Leasehold" }
+                    link rel="icon" href=(asset::ICON.url()) type="image/svg+xml";
+                    link rel="stylesheet" href=(asset::CSS.url());
+                    @if live.is_some() || place == Some(Place::Take) {
+                        script type="module" src=(asset::JS.url()) {}
+                    }
+                }
+                body data-live=[live] {
+                    a.skip href="#main" { "Skip to the content" }
+                    (top(place, viewer))
+                    main #main .narrow[is_narrow] tabindex="-1" { (body) }
+                }
+            }
+        }
+    }
+}
+
+/// The ways to the other pages, and out.
+fn top(here: Option<Place>, viewer: &Viewer) -> Markup {
+    html! {
+        header.top {
+            div {
+                a.brand href="/console" { img src=(asset::ICON.url()) alt=""; "Leasehold" }
+                nav aria-label="Pages" {
+                    ul {
+                        @for (place, path, word) in PLACES {
+                            @if place != Place::Files || viewer.has_files {
+                                li {
+                                    a href=(path) aria-current=[(here == Some(place)).then_some("page")] { (word) }
+                                }
+                            }
+                        }
+                    }
+                }
+                div.who {
+                    @if let Some(who) = &viewer.name {
+                        span title={ "Signed in as " (Text(who)) } { span.unseen { "Signed in as " } (name(who)) }
+                    }
+                    @if viewer.is_signed_in {
+                        form method="post" action="/console/sign-out" { button.plain { "Sign out" } }
+                    } @else if viewer.may_sign_in {
+                        a href="/console/sign-in" { "Sign in" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The title of a page, what is said of it, and where it is said whether it is live.
+pub(crate) fn title(title: Markup, about: Markup) -> Markup {
+    html! {
+        div.title {
+            h1 { (title) }
+            p.sub { (about) }
+            span #live role="status" {}
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What happened, also long ago: the latest events are in memory; whatever is older than all of those is on disk.
+
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::auth::Permitted;
+use crate::engine::{Event, EventId};
+use crate::store::history::Asked;
+
+/// Some events, newest first, and where to go on: before this one.
+pub(crate) type Found = (Vec<Arc<Event>>, Option<EventId>);
+
+/// At most `n_max` of what is asked for, or why history cannot be read.
+pub(crate) async fn find(
+    app: &App,
+    asked: Permitted<Asked>,
+    before: Option<EventId>,
+    n_max: usize,
+) -> Result<Found, String> {
+    let (mut events, oldest) = app.engine.recent(&asked, before, n_max);
+    if events.len() == n_max {
+        let last = events.last().map(|event| event.id);
+        return Ok((events, last));
+    }
+    let Some(history) = app.history.clone() else { return Ok((events, None)) };
+    let before = before.map_or(oldest, |before| before.min(oldest));
+    let n_left = n_max - events.len();
+    let find = move || history.find(&asked, Some(before), n_left);
+    let page = tokio::task::spawn_blocking(find).await;
+    let page = page.map_err(|error| error.to_string()).and_then(|page| page);
+    let page = page.map_err(|why| format!("history cannot be read: {why}"))?;
+    events.extend(page.events.into_iter().map(Into::into));
+    Ok((events, page.before))
+}

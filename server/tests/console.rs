@@ -1,0 +1,225 @@
+//! The console over real HTTP: what is on its pages, and what they refuse. `scripts/console` looks at them in a browser.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use leasehold_testkit::{Client, Local, Method, Response, json};
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+async fn post(client: &Client, path: &str, form: &str) -> Response {
+    client.send_with(Method::POST, path, &[FORM], form.to_owned()).await.unwrap()
+}
+
+/// The names of the locks on a page, in order, and where the next page is.
+fn rows(page: &Response) -> (Vec<String>, Option<String>) {
+    let rows = page.text.split("<tr data-key=\"").skip(1);
+    let names = rows.map(|row| row.split('"').next().unwrap().to_owned()).collect();
+    let next = page.text.split_once("rel=\"next\" href=\"").map(|(_, rest)| rest);
+    let next = next.map(|rest| rest.split('"').next().unwrap().replace("&amp;", "&"));
+    (names, next)
+}
+
+async fn get(client: &Client, path: &str) -> Response {
+    let page = client.get(path).await;
+    assert_eq!(page.status, 200, "{path}: {}", page.text);
+    page
+}
+
+#[tokio::test]
+async fn what_is_at_the_root_depends_on_who_asks() {
+    let local = Local::ephemeral().await;
+    for (accept, is_page) in [("text/html", true), ("*/*", false), ("application/json", false)] {
+        let headers = [("accept", accept)];
+        let answer = local.client.send_with(Method::GET, "/", &headers, "").await.unwrap();
+        assert_eq!(answer.status, 200, "{accept}: {}", answer.text);
+        assert_eq!(answer.text.starts_with("<!DOCTYPE html>"), is_page, "{accept}");
+        let varies = answer.headers.get_all("vary").iter().any(|value| value == "Accept");
+        assert!(varies, "{accept}: {:?}", answer.headers);
+    }
+    let put = local.client.send_with(Method::PUT, "/", &[("accept", "text/html")], "").await;
+    assert_ne!(put.unwrap().status, 200, "only looking is for the console");
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn every_lock_is_on_one_page_of_every_order() {
+    let local = Local::ephemeral().await;
+    // More than one turn of the engine looks at.
+    for n in 0..40 {
+        let locks: Vec<_> =
+            (0..60).map(|m| json!({"lock_name": format!("job/{:04}", n * 60 + m)})).collect();
+        let body = json!({"owner_id": format!("Worker-{n}"), "ttl_ms": 60_000 + n, "locks": locks});
+        let taken = local.client.post("/v1/namespaces/many/acquire", body).await.unwrap();
+        assert_eq!(taken.status, 200, "{}", taken.text);
+    }
+    for sort in ["", "name", "ends", "held", "waiters", "waited"] {
+        let mut seen = Vec::new();
+        let mut path = Some(format!("/console?namespace=many&sort={sort}"));
+        while let Some(at) = path {
+            let page = get(&local.client, &at).await;
+            let first = seen.len() + 1;
+            let (names, next) = rows(&page);
+            seen.extend(names);
+            let range = format!("{first} to {} of 2,400", seen.len());
+            assert!(
+                page.text.replace("1,", "1").contains(&range.replace("1,", "1")) || first > 999,
+                "{range}"
+            );
+            path = next;
+        }
+        assert_eq!(seen.len(), 2400, "{sort}");
+        if sort == "ends" {
+            let tail = format!("many/job/{:04}", 2399);
+            assert_eq!(seen.last(), Some(&tail));
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 2400, "{sort}: each once");
+    }
+    let found = async |query: &str| rows(&get(&local.client, &format!("/console?{query}")).await).0;
+    assert_eq!(found("q=JOB/0042").await, ["many/job/0042"]);
+    assert_eq!(found("q=worker-39&sort=name").await.len(), 50);
+    assert_eq!(found("q=worker-39&namespace=other").await.len(), 0);
+    assert_eq!(found("state=free").await.len(), 0);
+    assert_eq!(found("protocol=locks&state=held").await.len(), 50);
+    assert_eq!(found("protocol=files").await.len(), 0);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_lock_shows_its_holder_its_queue_and_what_happened() {
+    let local = Local::ephemeral().await;
+    let client = local.client.clone();
+    let more = json!({"metadata": {"job": 7}, "grace_ms": 20_000});
+    let held = client.acquire("deploy", "vm-1", 30_000, more).await;
+    let waiter = tokio::spawn({
+        let client = client.clone();
+        async move { client.acquire("deploy", "vm-2", 60_000, json!({"wait_ms": 600_000})).await }
+    });
+    let waits = async |client: &Client| client.get("/v1/locks/deploy").await.get("n_waiting") == 1;
+    local.until("it waits", waits).await;
+    local.advance_ms(5000);
+    let path = "/console/lock?namespace=default&name=deploy";
+    let page = get(&client, path).await.text;
+    for part in [
+        "<dt>Fencing token</dt><dd>1</dd>",
+        "<span data-left=\"25000\" data-whole=\"30000\">",
+        "&quot;job&quot;: 7",
+        "20 s after it expires",
+        "<bdi class=\"name\">vm-2</bdi>",
+        "got the lock",
+        "joined the queue",
+        "data-live=\"/console/live?namespace=default&amp;name=deploy\"",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let lease_id = held.text_of("lease_id");
+    assert!(!page.contains(&lease_id), "a lease id is a proof, and shown to nobody");
+    // The last owner has 20 seconds to come back.
+    local.advance_ms(25_000);
+    let page = get(&client, path).await.text;
+    assert!(page.contains("Reserved for") && page.contains("data-left=\"20000\""), "{page}");
+    assert!(get(&client, "/console?state=grace").await.text.contains("grace</span>"));
+    local.advance_ms(20_000);
+    assert_eq!(waiter.await.unwrap().status, 200);
+    assert!(get(&client, path).await.text.contains("let it expire"));
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn only_those_who_were_shown_are_revoked() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    let first = client.acquire("a b", "vm-1", 60_000, json!({})).await;
+    let form = |token: u64, more: &str| format!("namespace=default&name=a+b&token={token}{more}");
+    let path = "/console/lock/revoke";
+    for (form, status) in [
+        (form(1, ""), 400),
+        (form(1, "&reason="), 400),
+        (form(1, "&reason=%20"), 400),
+        (form(1, "&reason=r&x=1"), 400),
+        (form(2, "&reason=r"), 409),
+        ("namespace=default&name=a+b&reason=r".into(), 409),
+        ("namespace=default&name=&token=1&reason=r".into(), 400),
+        (form(1, &format!("&reason={}", "r".repeat(100_000))), 400),
+        (form(1, "&reason=%FF"), 400),
+    ] {
+        assert_eq!(post(client, path, &form).await.status, status, "{form}");
+    }
+    let kinds = ["application/json", "text/plain", "multipart/form-data; boundary=x"];
+    for kind in kinds {
+        let body = form(1, "&reason=r");
+        let answer = client.send(Method::POST, path, Some(kind), body).await.unwrap();
+        assert_eq!(answer.status, 400, "{kind}");
+    }
+    for foreign in
+        [("origin", "http://evil.example"), ("sec-fetch-site", "cross-site"), ("origin", "null")]
+    {
+        let body = form(1, "&reason=r");
+        let answer = client.send_with(Method::POST, path, &[FORM, foreign], body).await.unwrap();
+        assert_eq!(answer.status, 403, "{foreign:?}");
+    }
+    assert_eq!(client.get("/v1/locks/a%20b").await.get("held"), true);
+    client.release(&first, json!({})).await;
+    client.acquire("a%20b", "vm-2", 60_000, json!({})).await;
+    assert_eq!(post(client, path, &form(1, "&reason=r")).await.status, 409, "vm-2 keeps it");
+    let done = post(client, path, &form(2, "&reason=it+is+gone")).await;
+    assert_eq!(done.status, 303, "{}", done.text);
+    let to = done.headers["location"].to_str().unwrap().to_owned();
+    assert_eq!(to, "/console/lock?namespace=default&name=a%20b&revoked=1");
+    let page = get(client, &to).await.text;
+    assert!(
+        page.contains("Revoked: its holder has lost it.") && page.contains("it is gone"),
+        "{page}"
+    );
+    assert_eq!(client.get("/v1/locks/a%20b").await.get("held"), false);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn sessions_are_shown_and_ended() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    assert!(get(client, "/console/sessions").await.text.contains("There is no session."));
+    for owner in ["ann", "bob"] {
+        let opened =
+            client.post("/v1/sessions", json!({"owner_id": owner, "ttl_ms": 60_000})).await;
+        assert_eq!(opened.unwrap().status, 201);
+    }
+    let (numbers, next) = rows(&get(client, "/console/sessions").await);
+    assert_eq!((numbers.len(), next), (2, None));
+    assert_eq!(
+        rows(&get(client, &format!("/console/sessions?from={}", numbers[1])).await).0.len(),
+        1
+    );
+    let ended = post(client, "/console/sessions/end", &format!("number={}", numbers[0])).await;
+    assert_eq!(ended.status, 303, "{}", ended.text);
+    assert_eq!(rows(&get(client, "/console/sessions").await).0, numbers[1..]);
+    let again = post(client, "/console/sessions/end", &format!("number={}", numbers[0])).await;
+    assert_eq!(again.status, 404);
+    assert_eq!(post(client, "/console/sessions/end", "number=x").await.status, 400);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn files_are_shown_with_their_locks_and_nothing_outside() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    let session = client.post("/auth/session", json!({})).await.unwrap();
+    let id = session.text_of("session_id");
+    let headers = [("authorization", &*format!("Bearer {id}"))];
+    for path in ["/docs-of/a.txt", "/docs-of/%3Cb%3E.txt", "/c.txt"] {
+        let put = client.send_with(Method::PUT, path, &headers, "text").await.unwrap();
+        assert!(put.status < 300, "{path}: {} {}", put.status, put.text);
+    }
+    let root = get(client, "/console/files").await;
+    assert_eq!(rows(&root).0, ["/c.txt", "/docs-of"]);
+    assert!(root.text.contains("href=\"/console/files?path=%2Fdocs-of\""), "{}", root.text);
+    let inside = get(client, "/console/files?path=/docs-of").await;
+    assert_eq!(rows(&inside).0, ["/docs-of/&lt;b&gt;.txt", "/docs-of/a.txt"]);
+    for path in ["/..", "/../etc", "/nothing", "/c.txt", "/.leasehold", "/a%00b"] {
+        let answer = client.get(&format!("/console/files?path={path}")).await;
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text);
+    }
+    local.stop().await;
+}
