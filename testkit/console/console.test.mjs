@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { chromium } from 'playwright-core';
+import { close, launch, live, openIn, text } from './page.mjs';
 import { keyIn, startServer, until } from './server.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -17,16 +17,13 @@ const N_MANY = Number(process.env.CONSOLE_LOCKS ?? 100_000);
 let server;
 let browser;
 
+const open = (path, options = {}, of = server) => openIn(browser, path, options, of);
 const lockPage = (name, namespace = 'default') => `/console/lock?${new URLSearchParams({ namespace, name })}`;
 
 before(async () => {
   server = await startServer('--principal-leases-max', '1000000', '--locks-max', '2000000');
   await server.begin();
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-      '--disable-component-update', '--disable-sync'],
-  });
+  browser = await launch();
 }, { timeout: 60_000 });
 
 after(async () => {
@@ -34,29 +31,6 @@ after(async () => {
   await server?.stop();
 });
 
-// A page that may show nothing wrong: no error, no violation of its policy, nothing asked of another origin.
-async function open(path, options = {}, of = server) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-  const page = await context.newPage();
-  page.wrong = [];
-  page.on('pageerror', (error) => page.wrong.push(`error: ${error}`));
-  page.on('dialog', (dialog) => { page.wrong.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
-  page.on('console', (message) => {
-    // That a server is gone is what some tests want.
-    if (message.type() === 'error' && !/Failed to load resource|ERR_/.test(message.text())) page.wrong.push(message.text());
-  });
-  page.on('request', (request) => { if (!request.url().startsWith(of.url)) page.wrong.push(`asked ${request.url()}`); });
-  if (path) await page.goto(of.url + path);
-  return page;
-}
-
-async function close(page) {
-  assert.deepEqual(page.wrong, []);
-  await page.context().close();
-}
-
-const live = (page) => page.waitForSelector('#live[data-state=live]');
-const text = async (page, selector) => (await page.textContent(selector)).replace(/\s+/g, ' ').trim();
 const limit = { timeout: 60_000 };
 
 test('browsers find it at /, and programs what they always found', limit, async () => {

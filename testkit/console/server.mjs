@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { until } from '../sso/leasehold.mjs';
 
 export { until };
 
-async function freePort() {
+export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address();
@@ -19,6 +19,7 @@ async function freePort() {
   return port;
 }
 
+// Flags may name the server's folder: {folder}.
 export async function startServer(...flags) {
   const folder = mkdtempSync(join(tmpdir(), 'leasehold-console-'));
   const port = await freePort();
@@ -39,7 +40,6 @@ export async function startServer(...flags) {
     port,
     folder,
     call,
-    file: (name, text) => writeFileSync(join(folder, name), text, { mode: 0o600 }),
     begin: async () => {
       const more = flags.map((flag) => flag.replace('{folder}', folder));
       child = spawn(
@@ -83,5 +83,3 @@ export function keyIn(text) {
   assert.ok(key, `there is no key in ${text}`);
   return key;
 }
-
-export const readText = (file) => readFileSync(file, 'utf8');

@@ -149,10 +149,11 @@ impl Page {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
-                    @if let Some((seconds, to)) = refresh {
-                        (PreEscaped(format!(
-                            "<meta http-equiv=\"refresh\" content=\"{seconds};url={}\">", escape(&to)
-                        )))
+                    @match &refresh {
+                        Some((0, to)) => (again(0, to)),
+                        // A page that comes anew while somebody reads it is for those without the module only.
+                        Some((seconds, to)) => noscript { (again(*seconds, to)) },
+                        None => {}
                     }
                     title { (Text(&title)) " · Leasehold" }
                     link rel="icon" href=(asset::ICON.url()) type="image/svg+xml";
@@ -169,6 +170,12 @@ impl Page {
             }
         }
     }
+}
+
+/// Has the browser go to this path.
+fn again(seconds: u32, to: &str) -> Markup {
+    let to = escape(to);
+    PreEscaped(format!("<meta http-equiv=\"refresh\" content=\"{seconds};url={to}\">"))
 }
 
 /// The ways to the other pages, and out.

@@ -126,12 +126,13 @@ function replace(next, from) {
 }
 
 /**
- * Somebody writes something here.
+ * Somebody writes something here, or is about to press a button.
  * @param {Element} part
  */
 function isInUse(part) {
-  const fields = /** @type {NodeListOf<HTMLInputElement | HTMLTextAreaElement>} */ (part.querySelectorAll('input, textarea'));
-  return [...fields].some((field) => field.value !== field.defaultValue || field === document.activeElement);
+  const fields = /** @type {NodeListOf<HTMLInputElement>} */ (part.querySelectorAll('input'));
+  const isFilled = [...fields].some((field) => field.value !== field.defaultValue);
+  return isFilled || part.querySelector('input:focus, button:focus') !== null;
 }
 
 /**

@@ -1,4 +1,4 @@
-//! All locks on one page, for people. It works without a script: the browser asks again every two seconds.
+//! All locks on one page, for people. Without the module that makes pages live, the browser asks again every two seconds.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -26,29 +26,15 @@ pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Respo
     let about = html! { "Namespace " (Text(namespace)) ", at " (wire::shown(&app, now)) "." };
     let body = html! {
         (title(html! { "Locks" }, about))
-        @if locks.is_empty() {
-            div.card.empty { "There is no lock yet." }
-        } @else {
-            div.table {
-                table {
-                    caption.unseen { "Locks" }
-                    thead {
-                        tr {
-                            th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Holder" }
-                            th scope="col" { "Until" } th scope="col" { "Waiting" }
-                        }
-                    }
-                    tbody {
-                        @for (key, view) in &locks { (row(&wire::status(&app, &key.name, view, now), view, now)) }
-                    }
-                }
-            }
+        div data-part="locks" {
+            (table(&app, &locks, now))
+            @if !is_all { p.dim { "There are more locks than are shown here." } }
         }
-        @if !is_all { p.dim { "There are more locks than are shown here." } }
         p { a href="/console" { "All locks, in the console" } }
     };
     let viewer = Viewer { has_files: app.content.is_some(), ..Viewer::default() };
-    Ok(Page::new("Locks", body).refresh(REFRESH_S, "/lock/page").answer(&viewer))
+    let page = Page::new("Locks", body).live("/console/live").refresh(REFRESH_S, "/lock/page");
+    Ok(page.answer(&viewer))
 }
 
 /// The locks of this dialect's namespace, and whether these are all.
@@ -72,6 +58,28 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
             None => return Ok((locks, true)),
             Some(_) if locks.len() >= SHOWN_MAX => return Ok((locks, false)),
             next @ Some(_) => filter.after = next,
+        }
+    }
+}
+
+fn table(app: &App, locks: &[(LockKey, LockView)], now: Timestamp) -> Markup {
+    if locks.is_empty() {
+        return html! { div.card.empty { "There is no lock yet." } };
+    }
+    html! {
+        div.table {
+            table {
+                caption.unseen { "Locks" }
+                thead {
+                    tr {
+                        th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Holder" }
+                        th scope="col" { "Until" } th scope="col" { "Waiting" }
+                    }
+                }
+                tbody {
+                    @for (key, view) in locks { (row(&wire::status(app, &key.name, view, now), view, now)) }
+                }
+            }
         }
     }
 }

@@ -1,0 +1,34 @@
+// Pages in a browser that may show nothing wrong: no error, no violation of their policy, nothing asked of another origin.
+import assert from 'node:assert/strict';
+import { chromium } from 'playwright-core';
+
+export const launch = () => chromium.launch({
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync'],
+});
+
+export async function openIn(browser, path, options, server) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  page.wrong = [];
+  page.on('pageerror', (error) => page.wrong.push(`error: ${error}`));
+  page.on('dialog', (dialog) => { page.wrong.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.on('console', (message) => {
+    // That a server is gone, or refuses, is what some tests want.
+    if (message.type() === 'error' && !/Failed to load resource|ERR_/.test(message.text())) page.wrong.push(message.text());
+  });
+  page.on('request', (request) => { if (!request.url().startsWith(server.url)) page.wrong.push(`asked ${request.url()}`); });
+  if (path) await page.goto(server.url + path);
+  return page;
+}
+
+export async function close(page) {
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+}
+
+export const live = (page) => page.waitForSelector('#live[data-state=live]');
+
+export const text = async (page, selector) => (await page.textContent(selector)).replace(/\s+/g, ' ').trim();
