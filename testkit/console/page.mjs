@@ -31,4 +31,4 @@ export async function close(page) {
 
 export const live = (page) => page.waitForSelector('#live[data-state=live]');
 
-export const text = async (page, selector) => (await page.textContent(selector)).replace(/\s+/g, ' ').trim();
+export const text = async (page, selector) => (await page.innerText(selector)).replace(/\s+/g, ' ').trim();

@@ -9,9 +9,9 @@ use super::sample::{KEPT, Sample};
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 40.0;
 
-/// A line without words, beside a number that says what it is.
+/// A line without words, beside a number that says what it is: from one end to the other, however long that is.
 pub(super) fn spark(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
-    let traced = trace(samples, of);
+    let traced = trace(samples, of, samples.len());
     html! {
         svg viewBox="0 0 120 40" preserveAspectRatio="none" aria-hidden="true" focusable="false" { (traced) }
     }
@@ -27,26 +27,26 @@ pub(super) fn chart(word: &str, samples: &[Sample], of: impl Fn(&Sample) -> f64)
             figcaption { span { (word) } span { "at most " (format!("{most:.1}").trim_end_matches(".0")) } }
             svg.chart viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label=(said) {
                 line.axis x1="0" y1="39.5" x2="120" y2="39.5" {}
-                (trace(samples, of))
+                (trace(samples, of, KEPT))
             }
         }
     }
 }
 
-/// The newest at the right end; what was not sampled yet is left out.
-fn trace(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
+/// The newest at the right end of room for so many; what was not sampled yet is left out.
+fn trace(samples: &[Sample], of: impl Fn(&Sample) -> f64, n_room: usize) -> Markup {
+    if samples.len() < 2 {
+        return html! {};
+    }
     let most = samples.iter().map(&of).fold(1.0, f64::max);
-    let step = WIDTH / (KEPT - 1) as f64;
-    let n_missing = KEPT.saturating_sub(samples.len());
+    let step = WIDTH / (n_room - 1) as f64;
+    let n_missing = n_room.saturating_sub(samples.len());
     let mut line = String::new();
     for (n, sample) in samples.iter().enumerate() {
         let x = (n_missing + n) as f64 * step;
         let y = HEIGHT - 1.0 - of(sample) / most * (HEIGHT - 4.0);
         // Writing to a string cannot fail.
         let _ = write!(line, "{}{x:.1} {y:.1}", if n == 0 { "M" } else { "L" });
-    }
-    if samples.len() < 2 {
-        return html! {};
     }
     let first = n_missing as f64 * step;
     let area = format!("{line}L{WIDTH:.1} {HEIGHT:.1}L{first:.1} {HEIGHT:.1}Z");
@@ -60,8 +60,14 @@ mod tests {
     #[test]
     fn the_newest_is_at_the_right_end_and_the_most_at_the_top() {
         let samples = [0, 5, 10].map(|n_held| Sample { n_held, ..Sample::default() });
-        let drawn = spark(&samples, |sample| sample.n_held as f64).into_string();
-        assert!(drawn.contains("d=\"M118.0 39.0L119.0 21.0L120.0 3.0\""), "{drawn}");
+        let n_held = |sample: &Sample| sample.n_held as f64;
+        let drawn = spark(&samples, n_held).into_string();
+        assert!(drawn.contains("d=\"M0.0 39.0L60.0 21.0L120.0 3.0\""), "{drawn}");
+        let drawn = chart("Held", &samples, n_held).into_string();
+        assert!(
+            drawn.contains("L120.0 3.0\"") && drawn.contains("M118.0 39.0L119.0 21.0"),
+            "{drawn}"
+        );
         assert!(!spark(&[], |_| 0.0).into_string().contains("path"));
     }
 }

@@ -183,6 +183,9 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Markup {
 fn revocation(visit: &Visit, key: &LockKey, view: &LockView) -> Markup {
     let may = visit.caller.check(Right::Revoke, key);
     let n_max = visit.app.limits.reason_bytes_max;
+    // In the address, because no field of a form can have every character that a name can.
+    let action =
+        address("/console/lock/revoke", &[("namespace", &key.namespace), ("name", &key.name)]);
     html! {
         section.card data-part="revoke" aria-labelledby="revoke" {
             h2 #revoke { "Revoke" }
@@ -191,15 +194,13 @@ fn revocation(visit: &Visit, key: &LockKey, view: &LockView) -> Markup {
             } @else if let Err(denied) = may {
                 p.dim { (Text(&denied.to_string())) }
             } @else {
-                form.stack method="post" action="/console/lock/revoke" {
+                form.stack method="post" action=(Text(&action)) {
                     p {
                         "Takes the lock away from " (owner(&view.holders[0].owner))
                         @if view.holders.len() > 1 { " and " (count(view.holders.len() - 1)) " more" }
                         " at once. The next in the queue gets it with a higher fencing token; a resource that checks \
                          tokens refuses what comes late."
                     }
-                    input type="hidden" name="namespace" value=(Text(&key.namespace));
-                    input type="hidden" name="name" value=(Text(&key.name));
                     @for lease in &view.holders { input type="hidden" name="token" value=(lease.token.get()); }
                     label.field {
                         "Reason, for history and audit (required)"

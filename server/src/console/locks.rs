@@ -194,7 +194,7 @@ fn tiles(visit: &Visit, tally: &Tally) -> Markup {
             @if let Some(samples) = &samples {
                 li {
                     span.figure { (Samples::rate(samples)) }
-                    span.what { "Granted per second" }
+                    span.what { "Grants per second" }
                     (super::chart::spark(samples, |sample| sample.granted_per_s))
                 }
             }
@@ -233,7 +233,7 @@ fn choice(word: &str, field: &str, chosen: &str, known: &[&str]) -> Markup {
             select name=(field) {
                 option value="" { "All" }
                 @for option in known {
-                    option value=(Text(option)) selected[*option == chosen] { (Text(option)) }
+                    option value=(option) selected[*option == chosen] { (Text(option)) }
                 }
             }
         }

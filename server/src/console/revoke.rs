@@ -5,6 +5,7 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use leasehold_core::{LockKey, Revoke, Target};
+use serde::Deserialize;
 
 use super::form;
 use super::lock::look;
@@ -16,11 +17,17 @@ use crate::auth::Right;
 /// Longest form: as many tokens as a page shows holders.
 const FORM_BYTES_MAX: usize = 32 * 1024;
 
+/// What the address says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    namespace: String,
+    name: String,
+}
+
 /// What the form says.
 #[derive(Default)]
 struct Asked {
-    namespace: String,
-    name: String,
     reason: String,
     tokens: Vec<u64>,
 }
@@ -39,7 +46,8 @@ async fn done(visit: &Visit, headers: &HeaderMap, body: Body) -> Result<String, 
     let pairs: Vec<(String, String)> =
         form::read(&visit.app, body, FORM_BYTES_MAX).await.map_err(Trouble::Wrong)?;
     let asked = asked(&pairs)?;
-    let key = LockKey::new(asked.namespace, asked.name);
+    let Params { namespace, name } = visit.params()?;
+    let key = LockKey::new(namespace, name);
     let reason = asked.reason.trim();
     if reason.is_empty() {
         return Err(Trouble::Wrong("reason: must not be empty".into()));
@@ -71,8 +79,6 @@ fn asked(pairs: &[(String, String)]) -> Result<Asked, Trouble> {
     let mut asked = Asked::default();
     for (name, value) in pairs {
         match name.as_str() {
-            "namespace" => asked.namespace.clone_from(value),
-            "name" => asked.name.clone_from(value),
             "reason" => asked.reason.clone_from(value),
             "token" => {
                 let wrong = |_| Trouble::Wrong("token: must be a fencing token".into());

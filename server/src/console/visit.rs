@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use leasehold_core::Rejection;
 use maud::{Markup, html};
@@ -29,6 +29,8 @@ pub(super) struct Visit {
     /// How they reached the server: `https://locks.example.org`.
     pub(super) origin: String,
     is_signed_in: bool,
+    /// They want to look, and not to do something.
+    is_look: bool,
 }
 
 /// Why a page cannot be shown.
@@ -89,7 +91,8 @@ impl Visit {
         let has_cookie = cookie::only(&parts.headers, cookie::SESSION).is_ok_and(|it| it.is_some());
         let is_signed_in = has_cookie && !caller.principal().is_anonymous();
         let origin = origin(&app, &caller, arrival, &parts.headers, &parts.uri);
-        Self { app, caller, uri: parts.uri.clone(), origin, is_signed_in }
+        let is_look = parts.method == Method::GET || parts.method == Method::HEAD;
+        Self { app, caller, uri: parts.uri.clone(), origin, is_signed_in, is_look }
     }
 
     /// The page, or why there is none.
@@ -131,7 +134,8 @@ impl Visit {
     /// Where to sign in, and then come back to here.
     fn entrance(&self) -> String {
         let here = self.uri.path_and_query().map_or(HOME, |here| here.as_str());
-        if here == HOME || here == "/" {
+        // What was to be done is not done by coming back.
+        if here == HOME || here == "/" || !self.is_look {
             return "/console/sign-in".into();
         }
         format!("/console/sign-in?{}", crate::auth::issuer::encode(&[("to", here)]))

@@ -115,24 +115,25 @@ async fn only_those_revoke_and_end_who_may() {
         let sent = scene.local.client.send_with(Method::POST, path, &headers, form.to_owned());
         sent.await.expect("an answer").status
     };
-    let revoke = "/console/lock/revoke";
-    let of =
-        |namespace: &str, lock: &str| format!("namespace={namespace}&name={lock}&token=1&reason=r");
-    for (who, form, status) in [
+    let of = |namespace: &str, lock: &str| {
+        format!("/console/lock/revoke?namespace={namespace}&name={lock}")
+    };
+    let form = "token=1&reason=r";
+    for (who, path, status) in [
         ("nobody", of("shop", "open/a"), 303),
         ("nothing", of("shop", "open/a"), 403),
         ("reader", of("shop", "open/a"), 403),
         ("reader", of("shop", "secret"), 403),
         ("revoker", of("bank", "open/vault"), 403),
     ] {
-        assert_eq!(post(who, revoke, &form).await, status, "{who} {form}");
+        assert_eq!(post(who, &path, form).await, status, "{who} {path}");
     }
     for (who, status) in [("nobody", 303), ("reader", 403), ("revoker", 403), ("admin", 404)] {
         assert_eq!(post(who, "/console/sessions/end", "number=77").await, status, "{who}");
     }
     let held = async |path: &str| get(&scene, "admin", path).await.get("held") == true;
     assert!(held("/v1/namespaces/shop/locks/open%2Fa").await);
-    assert_eq!(post("revoker", revoke, &of("shop", "secret")).await, 303);
+    assert_eq!(post("revoker", &of("shop", "secret"), form).await, 303);
     assert!(!held("/v1/namespaces/shop/locks/secret").await);
     scene.stop().await;
 }
