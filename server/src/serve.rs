@@ -126,10 +126,8 @@ pub struct Server {
     stop: watch::Sender<bool>,
     /// Its backups, and the task that takes them.
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
-    /// Sends notes.
-    webhook: Option<JoinHandle<()>>,
-    /// Samples what there is to do.
-    samples: JoinHandle<()>,
+    /// Tasks that end with it: sending notes, sampling what there is to do.
+    beside: Vec<JoinHandle<()>>,
     /// Looks at the auth file again, and again when told to.
     reloading: Option<(JoinHandle<()>, Arc<Notify>)>,
     /// Where it is written who did what, and the task that tries again.
@@ -187,7 +185,6 @@ impl Server {
         .with_audit(audit.clone())
         .with_peers(peers)
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
-        let samples = tokio::spawn(app.samples.clone().keep_up(metrics.clone()));
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
@@ -208,20 +205,11 @@ impl Server {
             http::accept::serve(std::mem::take(&mut at.listeners), places, workers, stopping);
         let accepting = tokio::spawn(accepting);
         let backups = backups.map(kept_up);
-        let reloading = keep_up(auth, tls, &handle, metrics, audit.clone());
+        let reloading = keep_up(auth, tls, &handle, metrics.clone(), audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
-        Ok(Self {
-            at,
-            engine,
-            handle,
-            accepting,
-            stop,
-            backups,
-            webhook,
-            samples,
-            reloading,
-            audit,
-        })
+        let samples = tokio::spawn(app.samples.clone().keep_up(metrics));
+        let beside = webhook.into_iter().chain([samples]).collect();
+        Ok(Self { at, engine, handle, accepting, stop, backups, beside, reloading, audit })
     }
 
     /// Where it listens, in the order of the settings.
@@ -293,8 +281,7 @@ impl Server {
         // A task that panicked has been told of already.
         let _ = self.accepting.await;
         drop(self.handle);
-        self.webhook.inspect(JoinHandle::abort);
-        self.samples.abort();
+        self.beside.iter().for_each(JoinHandle::abort);
         let backups = self.backups.map(|(backups, keeping)| {
             keeping.inspect(JoinHandle::abort);
             backups

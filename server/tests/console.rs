@@ -1,4 +1,5 @@
-//! The console over real HTTP: what is on its pages, and what they refuse. `scripts/console` looks at them in a browser.
+//! The console over real HTTP: what is on its pages, and what they refuse. `scripts/console` looks at them in a
+//! browser.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 

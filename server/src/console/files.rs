@@ -50,7 +50,8 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
                         thead {
                             tr {
                                 th scope="col" { "Name" } th scope="col" { "Lock" } th scope="col" { "Holder" }
-                                th scope="col" { "Time left" } th scope="col" { "Size" } th scope="col" { "Written (UTC)" }
+                                th scope="col" { "Time left" } th scope="col" { "Size" }
+                                th scope="col" { "Written (UTC)" }
                             }
                         }
                         tbody { @for (entry, lock) in &entries { (row(here, entry, lock, now)) } }
@@ -115,6 +116,7 @@ async fn locked(
 
 fn row(folder: &str, entry: &Entry, lock: &Locked, now: Timestamp) -> Markup {
     let path = format!("{folder}{}", entry.name);
+    let holder = lock.as_ref().and_then(|(_, view)| view.holders.first());
     html! {
         tr data-key=(Text(&path)) {
             th scope="row" {
@@ -124,7 +126,7 @@ fn row(folder: &str, entry: &Entry, lock: &Locked, now: Timestamp) -> Markup {
                 }
             }
             td { @if let Some((_, view)) = lock { (standing(view, now)) } @else { span.dim { "folder" } } }
-            td { @if let Some((_, view)) = lock { @if let Some(lease) = view.holders.first() { (owner(&lease.owner)) } } }
+            td { @if let Some(lease) = holder { (owner(&lease.owner)) } }
             td.keep { @if let Some((_, view)) = lock { (time_left(view.holders.first(), None, now)) } }
             td { @if let Some(facts) = &entry.facts { (bytes(facts.size)) } }
             td.keep { (day(entry.modified_ms)) }

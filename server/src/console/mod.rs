@@ -59,7 +59,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
         let mut parts = kind.split(';').map(str::trim);
         let is_html = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"));
         let weight = parts.find_map(|part| part.strip_prefix("q="));
-        is_html && weight.is_none_or(|weight| weight.trim_matches(['0', '.']) != "")
+        is_html && weight.is_none_or(|weight| !weight.trim_matches(['0', '.']).is_empty())
     })
 }
 

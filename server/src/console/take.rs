@@ -68,7 +68,10 @@ fn form(params: &Params) -> Markup {
         form.find method="get" action="/console/take" {
             label.wide { "Name" input name="name" value=(Text(&params.name)) required autocomplete="off"; }
             label { "Namespace" input name="namespace" value=(Text(&params.namespace)) required autocomplete="off"; }
-            label { "Seconds until it expires" input name="ttl" inputmode="numeric" value=(Text(&params.ttl)) required; }
+            label {
+                "Seconds until it expires"
+                input name="ttl" inputmode="numeric" value=(Text(&params.ttl)) required;
+            }
             button.main { "Write" }
         }
     }

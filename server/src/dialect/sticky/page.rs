@@ -1,4 +1,5 @@
-//! All locks on one page, for people. Without the module that makes pages live, the browser asks again every two seconds.
+//! All locks on one page, for people. Without the module that makes pages live, the browser asks again every two
+//! seconds.
 
 use axum::extract::State;
 use axum::response::Response;
