@@ -35,11 +35,13 @@ fn servers(visit: &Visit) -> Markup {
     html! {
         div.stack {
             p {
-                @if visit.app.engine.is_following() {
-                    (state("waiting", Shape::Ring, "follows")) " another server that leads, or nobody leads at present."
+                (state("good", Shape::Full, "leads"))
+                @if visit.app.relay.is_some() {
+                    " This server has answered. It leads those that share its store; whichever of them is asked passes \
+                     on what it is asked."
                 } @else {
-                    (state("good", Shape::Full, "leads"))
-                    " This server answers by itself. Several can share a store: "
+                    " One machine: this server has its data for itself, and nobody else to follow. Several can share \
+                     a store: "
                     code { "leasehold serve --store etcd://..." } "."
                 }
             }
