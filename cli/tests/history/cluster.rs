@@ -137,8 +137,8 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
         (["serve", &flag, "--etcd-user=a"], "--etcd-password-file"),
         (["serve", &flag, "--advertise=n1:8080"], "must be http://HOST:PORT"),
         (
-            ["serve", &flag, "--listen=0.0.0.0:0"],
-            "--advertise: is required with --listen http://0.0.0.0:0",
+            ["serve", &flag, "--listen=unix:x.sock"],
+            "--advertise: is required with --listen unix:x.sock",
         ),
         (["serve", &flag, "--peer-listen=0.0.0.0:0"], "--peer-secret-file: is required"),
         (["serve", "--peer-listen=127.0.0.1:0", "--log=info"], "--store"),
