@@ -13,6 +13,7 @@ mod connections;
 mod explain;
 mod file;
 mod files;
+mod lfs;
 mod limits;
 mod redis;
 mod terraform;
@@ -43,6 +44,7 @@ use explain::Sources;
 pub(crate) use explain::{explain, located};
 use file::Setting;
 use files::FilesArgs;
+use lfs::LfsArgs;
 use limits::LimitArgs;
 use redis::RedisArgs;
 use terraform::TerraformArgs;
@@ -134,6 +136,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     terraform: TerraformArgs,
     #[command(flatten)]
+    lfs: LfsArgs,
+    #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
@@ -189,10 +193,14 @@ impl Args {
         speaks_files.then_some(self.files.files_namespace.as_str())
     }
 
-    /// The namespace of Terraform's states, if there are any.
-    pub(crate) fn states_namespace(&self) -> Option<&str> {
-        let speaks_terraform = self.dialects.contains(&Dialect::Terraform);
-        speaks_terraform.then_some(self.terraform.terraform_namespace.as_str())
+    /// The namespaces of the other dialects that keep content.
+    pub(crate) fn content_namespaces(&self) -> Vec<String> {
+        let all = [
+            (Dialect::Terraform, &self.terraform.terraform_namespace),
+            (Dialect::Lfs, &self.lfs.lfs_namespace),
+        ];
+        let spoken = all.into_iter().filter(|(dialect, _)| self.dialects.contains(dialect));
+        spoken.map(|(_, namespace)| namespace.clone()).collect()
     }
 
     /// Says what is wrong between settings that are each fine.
@@ -225,6 +233,7 @@ impl Args {
         self.connections.check()?;
         self.files.check(&limits.limits())?;
         self.terraform.check(&limits.limits())?;
+        self.lfs.check()?;
         self.redis.check(limits.namespace_bytes_max, self.engine.pending_max)?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
@@ -239,6 +248,7 @@ impl Args {
             ("--claims-namespace", &self.claims_namespace),
             ("--files-namespace", &self.files.files_namespace),
             ("--terraform-namespace", &self.terraform.terraform_namespace),
+            ("--lfs-namespace", &self.lfs.lfs_namespace),
         ];
         match namespaces.into_iter().find(|(_, name)| !is_namespace(name)) {
             Some((flag, _)) => Err(format!("{flag}: is empty or too long")),
@@ -325,6 +335,7 @@ impl Args {
             },
             redis: self.redis.options(),
             terraform: self.terraform.options(),
+            lfs: self.lfs.options(),
         }
     }
 }

@@ -125,7 +125,7 @@ fn doubts(settings: &Args) -> Result<Vec<String>, String> {
         unix_paths: listen().filter_map(|listen| listen.unix_path()).map(Into::into).collect(),
         has_tls: listen().any(|listen| listen.is_tls()),
         files_namespace: settings.files_namespace().map(str::to_owned),
-        states_namespace: settings.states_namespace().map(str::to_owned),
+        content_namespaces: settings.content_namespaces(),
         wall_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
     };
     policy.doubts(file, &around)

@@ -13,6 +13,7 @@ pub mod dialect;
 pub mod door;
 pub mod engine;
 pub mod http;
+mod mac;
 pub mod metrics;
 mod page;
 mod past;

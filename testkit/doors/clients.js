@@ -67,7 +67,7 @@ async function redlock5(redis) {
 
 async function semaphore(redis) {
   const client = new (load(redis).default)(port);
-  const { Mutex, Semaphore, RedlockMutex, TimeoutError } = load('redis-semaphore');
+  const { Mutex, MultiSemaphore, Semaphore, RedlockMutex, TimeoutError } = load('redis-semaphore');
   const times = { lockTimeout: 1000, acquireTimeout: 300, retryInterval: 10, refreshInterval: 200 };
   const mutex = new Mutex(client, 'm', times);
   await mutex.acquire();
@@ -84,6 +84,14 @@ async function semaphore(redis) {
   await three.acquire();
   await one.release();
   await three.release();
+  const [some, more] = [3, 2].map((permits) => new MultiSemaphore(client, 'ms', 4, permits, times));
+  await some.acquire();
+  await assert.rejects(more.acquire(), TimeoutError);
+  await sleep(1200);
+  assert.equal(some.isAcquired, true);
+  await some.release();
+  await more.acquire();
+  await more.release();
   const redlock = new RedlockMutex([client], 'rm', times);
   await redlock.acquire();
   await redlock.release();

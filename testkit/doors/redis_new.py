@@ -37,6 +37,9 @@ def redis_py() -> None:
         for n in range(16):
             pipeline.set(f"k{n}", "me", nx=True, px=60_000)
         assert pipeline.execute() == [True] * 16
+    assert client.setnx("once", "me") and not client.setnx("once", "you")
+    assert client.get("once") == b"me"
+    client.delete("once")
     try:
         client.flushall()
         raise AssertionError("there is nothing to flush")

@@ -71,7 +71,9 @@ impl Caller {
 
     /// Whoever opened this session, if what it was opened with still counts.
     pub(crate) fn of_session(&self, session: &SessionRecord, wall_ms: i64) -> Option<Self> {
-        let Some(authority) = self.authority() else { return Some(self.clone()) };
+        if !self.is_asked() {
+            return Some(self.clone());
+        }
         let name = session.owner.principal.clone();
         let principal = match &session.credential {
             Some(credential) => {
@@ -81,6 +83,12 @@ impl Caller {
             None if Principal::anonymous().name() == &name => Principal::anonymous(),
             None => return None,
         };
+        self.as_principal(principal, wall_ms)
+    }
+
+    /// Whoever was let in before, if what they showed then still counts.
+    pub(super) fn as_principal(&self, principal: Principal, wall_ms: i64) -> Option<Self> {
+        let authority = self.authority()?;
         authority.vouches(&principal, wall_ms).then_some(())?;
         // Whoever shows two credentials must be the same by both.
         let shown = self.principal();
@@ -412,6 +420,14 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
+    /// The same to a client that would ask without end if it were asked who it is.
+    pub(crate) fn finally(self) -> Self {
+        match self {
+            Denied::Unauthenticated(why) => Denied::Forbidden(why),
+            denied => denied,
+        }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,

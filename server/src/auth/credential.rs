@@ -61,8 +61,7 @@ fn parse(value: &HeaderValue) -> Result<Credential<'_>, Bad> {
         });
     }
     if scheme.eq_ignore_ascii_case("basic") {
-        let decoded = STANDARD.decode(rest).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let decoded = decoded.ok_or("the Basic credential is not base64")?;
+        let decoded = basic(rest).ok_or("the Basic credential is not base64")?;
         let (_, password) =
             decoded.split_once(':').ok_or("the Basic credential has no password")?;
         let is_key = password.starts_with(PREFIX);
@@ -73,6 +72,19 @@ fn parse(value: &HeaderValue) -> Result<Credential<'_>, Bad> {
         });
     }
     Err("the Authorization header must be Bearer, or Basic with an API key as the password")
+}
+
+/// `user:password`.
+fn basic(encoded: &str) -> Option<String> {
+    STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+}
+
+/// The name somebody gives where nobody asks for a proof. Empty names are none.
+pub(crate) fn basic_user(headers: &HeaderMap) -> Option<String> {
+    let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let decoded = scheme.eq_ignore_ascii_case("basic").then(|| basic(rest.trim()))??;
+    let (user, _) = decoded.split_once(':')?;
+    (!user.is_empty()).then(|| user.to_owned())
 }
 
 /// Does it look like the id of a session of files?

@@ -15,6 +15,7 @@ use super::issuer::{Doubt, Issuer};
 use super::policy::{Mtls, Oidc, Policy};
 use super::rate::Rates;
 use super::sign_in::SignIns;
+use super::ticket::Seal;
 use super::waits::Waits;
 use super::{Caller, Denied, Principal, proxy};
 use crate::sync::{read, write};
@@ -70,6 +71,7 @@ struct On {
     lookups: Rates<IpAddr>,
     sign_ins: SignIns,
     waits: Waits,
+    seal: Seal,
 }
 
 /// Who is counted by how often they ask.
@@ -184,6 +186,7 @@ impl Gate {
                     lookups: Rates::default(),
                     sign_ins: SignIns::new(bounds.sign_ins_max),
                     waits: Waits::default(),
+                    seal: Seal::draw(),
                 }),
                 bounds,
             )
@@ -223,6 +226,11 @@ impl Gate {
     /// Those who are signed in. `None`: nobody can be.
     pub(crate) fn sign_ins(&self) -> Option<&SignIns> {
         self.0.as_ref().map(|on| &on.sign_ins)
+    }
+
+    /// What tickets are signed with. `None`: nobody needs one.
+    pub(super) fn seal(&self) -> Option<&Seal> {
+        self.0.as_ref().map(|on| &on.seal)
     }
 
     /// Who waits without being connected. `None`: it does not matter who they are.

@@ -20,12 +20,14 @@ mod remembered;
 mod right;
 pub(crate) mod sign_in;
 mod standing;
+pub(crate) mod ticket;
 mod trail;
 mod view;
 mod waits;
 mod way;
 
 pub(crate) use caller::{Caller, Denied};
+pub(crate) use credential::basic_user;
 pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
 pub(crate) use identify::{admit, may_look_up};

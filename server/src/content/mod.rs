@@ -1,10 +1,11 @@
-//! Where dialects keep content: files, and the states of Terraform. One place for all of it, with one quota, and the
-//! rest of the disk left free; what is published is there at once and durably. A small trait, so that another kind of
-//! storage is another implementation.
+//! Where dialects keep content: files, the states of Terraform, the objects of Git LFS. One place for all of it, with
+//! one quota, and the rest of the disk left free; what is published is there at once and durably. A small trait, so that
+//! another kind of storage is another implementation.
 //!
 //! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network
 //! there. Who may write when is not decided here: the lock is taken before anything is published.
 
+mod folders;
 mod local;
 mod path;
 mod permit;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
+pub(crate) use folders::Folders;
 pub(crate) use local::Local;
 pub(crate) use path::{FilePath, NoPath};
 pub(crate) use permit::{ToRead, ToWrite};

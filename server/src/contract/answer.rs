@@ -10,7 +10,7 @@ use super::schema::{Schemas, Shape};
 #[derive(Clone)]
 pub(super) struct Answer {
     about: String,
-    shapes: Vec<(&'static str, Shape)>,
+    pub(super) shapes: Vec<(&'static str, Shape)>,
     pub(super) headers: Vec<&'static str>,
     pub(super) links: Vec<Link>,
 }

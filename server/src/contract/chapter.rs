@@ -33,6 +33,14 @@ impl Chapter {
         self
     }
 
+    /// The same in a dialect whose JSON is of a kind of its own.
+    pub(crate) fn guarded_as<T: JsonSchema>(self, kind: &'static str) -> Self {
+        let mut guarded = self.guarded::<T>();
+        let operations = guarded.operations.into_iter();
+        guarded.operations = operations.map(|operation| operation.spoken_as(kind)).collect();
+        guarded
+    }
+
     /// Narrows a member of a request's shape by what the server was told.
     pub(crate) fn bound(mut self, shape: &'static str, member: &'static str, to: Value) -> Self {
         self.bounds.push((shape, member, to));

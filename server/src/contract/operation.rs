@@ -9,6 +9,7 @@ use super::answer::{Answer, Link, meaning};
 use super::schema::{Schemas, Shape};
 
 const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
 
 /// A method on a path.
 #[derive(Clone)]
@@ -108,7 +109,7 @@ impl Operation {
     /// The body is bytes of any kind.
     pub(crate) fn body_bytes(mut self) -> Self {
         let bytes = json!({"type": "string", "format": "binary"});
-        self.body = Some(("application/octet-stream", Shape::Given(bytes)));
+        self.body = Some((BYTES, Shape::Given(bytes)));
         self
     }
 
@@ -121,6 +122,13 @@ impl Operation {
     /// The body is JSON of a shape no type has.
     pub(crate) fn body_like(mut self, shape: Value) -> Self {
         self.body = Some((JSON, Shape::Given(shape)));
+        self
+    }
+
+    /// All its JSON is of this kind.
+    pub(crate) fn spoken_as(mut self, kind: &'static str) -> Self {
+        let shapes = self.answers.values_mut().flat_map(|answer| &mut answer.shapes);
+        shapes.chain(&mut self.body).filter(|(is, _)| *is == JSON).for_each(|(is, _)| *is = kind);
         self
     }
 
@@ -248,7 +256,7 @@ impl Operation {
         if let Some((kind, shape)) = &self.body {
             let schema = schemas.request(shape);
             // No bytes are bytes too.
-            let is_required = *kind == JSON;
+            let is_required = *kind != BYTES;
             written["requestBody"] =
                 json!({"required": is_required, "content": {*kind: {"schema": schema}}});
         }

@@ -7,6 +7,12 @@ pub(super) fn to_seconds(wall_ms: i64) -> String {
     format!("{}Z", without_zone(wall_ms))
 }
 
+/// `2024-01-15 10:30`, for people.
+pub(super) fn to_minutes(wall_ms: i64) -> String {
+    let text = without_zone(wall_ms).replace('T', " ");
+    text.rsplit_once(':').map_or(text.clone(), |(minutes, _)| minutes.to_owned())
+}
+
 /// `2024-01-15T10:30:00.000Z`.
 pub(crate) fn to_millis(wall_ms: i64) -> String {
     format!("{}.{:03}Z", without_zone(wall_ms), wall_ms.rem_euclid(1000))
@@ -60,6 +66,7 @@ mod tests {
         ] {
             assert_eq!(to_seconds(wall_ms), text, "{wall_ms}");
         }
+        assert_eq!(to_minutes(1_705_314_659_999), "2024-01-15 10:30");
         assert_eq!(to_millis(-1), "1969-12-31T23:59:59.999Z");
         assert_eq!(to_millis(1_771_144_200_001), "2026-02-15T08:30:00.001Z");
     }

@@ -7,6 +7,7 @@ pub(crate) mod cursor;
 pub mod files;
 mod lease_id;
 pub mod leases;
+pub mod lfs;
 mod limit;
 mod listener;
 mod metadata;
@@ -120,6 +121,8 @@ dialects! {
     Redis: redis, "redis", 5;
     /// The http backend of Terraform.
     Terraform: terraform, "terraform", 6;
+    /// Git LFS.
+    Lfs: lfs, "lfs", 7;
     /// Shows that a folder and a line are all a dialect takes.
     #[cfg(test)]
     Toy: toy, "toy", 255;
@@ -128,7 +131,7 @@ dialects! {
 impl Dialect {
     /// Does it keep content beside locks? That is on one server only, so it is off where several share a store.
     pub fn keeps_content(self) -> bool {
-        matches!(self, Dialect::Files | Dialect::Terraform)
+        matches!(self, Dialect::Files | Dialect::Terraform | Dialect::Lfs)
     }
 
     /// As the core knows it.
@@ -165,7 +168,6 @@ pub(crate) fn is_reserved(word: &str) -> bool {
         "console",
         "openapi.json",
         "docs",
-        "lfs",
         "dav",
     ];
     WORDS.contains(&word) || ALL.iter().any(|dialect| dialect.words().contains(&word))

@@ -2,9 +2,9 @@
 
 use axum::http::{HeaderMap, Request, header};
 
-use crate::auth::{Caller, Denied, Right};
+use crate::auth::{Caller, Denied, Right, ticket};
 use crate::console;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, lfs};
 
 /// A part of the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +17,8 @@ pub(super) enum Area {
     Docs,
     /// Where people sign in, so that anybody may come there, also with what does not count any more.
     Console,
+    /// Where content is moved, which a ticket is enough for. Clients ask again and again if they are asked who they are.
+    Transfer,
     /// A dialect, which asks for itself what somebody may.
     Rest,
 }
@@ -38,6 +40,7 @@ impl Area {
             "/openapi.json" => Self::Docs,
             _ if path == "/console" || path.starts_with("/console/") => Self::Console,
             _ if path == "/docs" || path.starts_with("/docs/") => Self::Docs,
+            _ if lfs::is_transfer(path) => Self::Transfer,
             _ => Self::Rest,
         }
     }
@@ -70,13 +73,14 @@ impl Area {
             Self::Metrics if public.metrics => Ok(()),
             Self::Metrics => caller.check_everywhere(Right::Read),
             Self::Docs if public.docs => Ok(()),
+            Self::Transfer if headers.contains_key(ticket::HEADER) => Ok(()),
             Self::Rest
                 if dialect == Dialect::Files
                     && (caller.is_foreign() || headers.contains_key(header::COOKIE)) =>
             {
                 Ok(())
             }
-            Self::Docs | Self::Rest => caller.check_known(),
+            Self::Docs | Self::Transfer | Self::Rest => caller.check_known(),
         }
     }
 }

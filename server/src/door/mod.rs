@@ -246,6 +246,7 @@ impl Inner {
             return Ok(());
         }
         let refuse = |denied: Denied| {
+            let denied = if area == Area::Transfer { denied.finally() } else { denied };
             let wait = match &denied {
                 Denied::TooOften(_, wait) => Some(*wait),
                 Denied::Unavailable(_) => Some(Duration::from_secs(1)),

@@ -18,6 +18,7 @@ pub(super) fn is_vital(method: &Method, uri: &Uri) -> bool {
         "POST" if path.starts_with("/v1/") || path.starts_with("/leases/") => {
             matches!(last, "renew" | "release" | "keepalive")
         }
+        "POST" if path.starts_with("/lfs/") => last == "unlock",
         "POST" => is_of_held_file(uri),
         "DELETE" => {
             path.starts_with("/v1/sessions/")
@@ -64,6 +65,7 @@ mod tests {
             "DELETE /auth/session",
             "UNLOCK /terraform/prod",
             "DELETE /terraform/prod/lock",
+            "POST /lfs/team/app/locks/7/unlock",
         ] {
             assert!(is_vital(line), "{line}");
         }
@@ -83,6 +85,7 @@ mod tests {
             "GET /v1/events",
             "LOCK /terraform/prod",
             "POST /terraform/prod",
+            "POST /lfs/team/app/locks",
             "BREW /lock",
         ] {
             assert!(!is_vital(line), "{line}");

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use hmac::Mac;
+
+use crate::mac;
 
 /// A shorter secret can be guessed.
 const BYTES_MIN: usize = 16;
@@ -25,10 +26,7 @@ impl Secret {
 
     /// `v1=` and the code of `TIMESTAMP.BODY` in hexadecimal digits.
     pub(super) fn sign(&self, timestamp: i64, body: &[u8]) -> String {
-        let mut mac = match Hmac::<Sha256>::new_from_slice(&self.0) {
-            Ok(mac) => mac,
-            Err(_) => unreachable!("a key of any length will do"),
-        };
+        let mut mac = mac::keyed(&self.0);
         mac.update(format!("{timestamp}.").as_bytes());
         mac.update(body);
         let code = mac.finalize().into_bytes();

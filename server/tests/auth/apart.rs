@@ -13,14 +13,14 @@ key-files = ["keys.toml"]
 name = "red"
 who = ["key:red"]
 may = ["acquire", "revoke", "files-write"]
-namespaces = ["default", "red", "files", "terraform"]
+namespaces = ["default", "red", "files", "terraform", "lfs"]
 locks = ["red*", "/red/*"]
 
 [[rule]]
 name = "blue"
 who = ["key:blue"]
 may = ["acquire", "revoke", "files-write"]
-namespaces = ["default", "blue", "files", "terraform"]
+namespaces = ["default", "blue", "files", "terraform", "lfs"]
 locks = ["blue*", "/blue/*"]
 
 [[rule]]

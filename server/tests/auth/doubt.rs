@@ -25,7 +25,7 @@ fn told(lines: &str, change: impl FnOnce(&mut Surroundings)) -> Vec<String> {
         unix_paths: vec!["/run/a.sock".into()],
         has_tls: true,
         files_namespace: Some("files".into()),
-        states_namespace: Some("states".into()),
+        content_namespaces: vec!["states".into()],
         wall_ms: NOW_MS,
     };
     change(&mut around);
@@ -202,7 +202,7 @@ fn what_the_settings_leave_without_effect_is_told() {
     // The states of Terraform go by the rights of files.
     let states = files.replace("\"files\"", "\"states\"");
     assert!(told(&states, |_| {}).iter().all(|why| of_keys(why)));
-    let off = told(&states, |around| around.states_namespace = None);
+    let off = told(&states, |around| around.content_namespaces.clear());
     assert!(off[0].contains("files-read has no effect: files are in"), "{off:?}");
 }
 

@@ -65,19 +65,19 @@ namespaces = ["default", "t"]
 name = "revokers"
 who = ["key:revoker"]
 may = ["revoke"]
-namespaces = ["default", "t", "files", "terraform"]
+namespaces = ["default", "t", "files", "terraform", "lfs"]
 
 [[rule]]
 name = "file readers"
 who = ["key:file-reader"]
 may = ["files-read"]
-namespaces = ["files", "terraform"]
+namespaces = ["files", "terraform", "lfs"]
 
 [[rule]]
 name = "file writers"
 who = ["key:file-writer", "key:other"]
 may = ["files-write"]
-namespaces = ["files", "terraform"]
+namespaces = ["files", "terraform", "lfs"]
 
 [[rule]]
 name = "admins"

@@ -20,6 +20,9 @@ enum Need {
     Revoke,
     FilesRead,
     FilesWrite,
+    /// The same for what is never answered 401.
+    Download,
+    Upload,
     /// To read every namespace.
     ReadAll,
     Admin,
@@ -31,7 +34,7 @@ type Line = (&'static str, Need, Value);
 
 /// Each route with what it needs and a body that makes sense.
 fn table() -> Vec<Line> {
-    [few(), of_locks(), of_claims_and_files(), of_terraform()].concat()
+    [few(), of_locks(), of_claims_and_files(), of_terraform(), of_lfs()].concat()
 }
 
 fn acquire() -> Value {
@@ -163,6 +166,23 @@ fn of_terraform() -> Vec<Line> {
     ]
 }
 
+fn of_lfs() -> Vec<Line> {
+    let download = json!({"operation": "download", "objects": []});
+    let nothing = json!({"oid": OID, "size": 0});
+    vec![
+        ("get /lfs/{repository}/locks", FilesRead, Value::Null),
+        ("post /lfs/{repository}/locks", FilesWrite, json!({"path": "x.bin"})),
+        ("post /lfs/{repository}/locks/verify", FilesRead, json!({})),
+        ("post /lfs/{repository}/locks/{id}/unlock", Own, json!({"force": false})),
+        ("post /lfs/{repository}/objects/batch", FilesRead, download),
+        ("put /lfs/{repository}/objects/{oid}", Upload, Value::Null),
+        ("get /lfs/{repository}/objects/{oid}", Download, Value::Null),
+        ("post /lfs/{repository}/objects/{oid}/verify", Download, nothing),
+    ]
+}
+
+/// Of an object that has nothing in it.
+const OID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const LEASE: &str = "1-00000000000000000000000000000000";
 
 /// What each principal may, beside itself.
@@ -187,6 +207,8 @@ fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
         .replace("{lease}", LEASE)
         .replace("{path}", "missing.txt")
         .replace("{state}", "x")
+        .replace("{repository}", "team/app")
+        .replace("{oid}", OID)
         .replace("{version}", "1");
     match path.as_str() {
         "/lock" if method != "get" => ("/lock?client=c".into(), None),
@@ -226,10 +248,13 @@ fn expected(need: Need, who: &str, may: &[Need]) -> &'static [u16] {
     const IN: &[u16] = &[];
     match (need, who) {
         (Nothing, _) => IN,
+        (Download | Upload, "") => &[403],
         (_, "") => &[401],
         (Somebody | Own, _) => IN,
         // A key is no session.
         (Session, _) => &[401],
+        (Download, _) if may.contains(&FilesRead) => IN,
+        (Upload, _) if may.contains(&FilesWrite) => IN,
         _ if may.contains(&need) => IN,
         _ => &[403],
     }
@@ -299,6 +324,7 @@ async fn a_refusal_has_the_shape_of_its_dialect() {
         ("POST /v1/claims", json!({"resource": "x", "timeout": 1}), "message", ["", ""]),
         ("POST /lock?client=c", Value::Null, "error", ["", ""]),
         ("GET /missing.txt", Value::Null, "error,message", ["", ""]),
+        ("POST /lfs/a/locks", json!({"path": "x"}), "message", ["", ""]),
     ] {
         for (who, status, code) in [("", 401, codes[0]), ("nothing", 403, codes[1])] {
             let refused = scene.send(who, line, body.clone()).await;

@@ -82,7 +82,7 @@ async fn the_namespace_of_files_is_a_setting() {
 async fn without_the_dialect_its_paths_are_nothing() {
     let mut without = settings(None);
     // Terraform's states are kept in the same place.
-    without.dialects.retain(|dialect| !["files", "terraform"].contains(&dialect.name()));
+    without.dialects.retain(|dialect| !["files", "terraform", "lfs"].contains(&dialect.name()));
     let home = Home::with(without).await;
     for path in ["/f", "/", "/files/f", "/auth/session", "/admin/locks"] {
         let refused = home.get(path).await;

@@ -112,6 +112,24 @@ async fn more_than_a_pipeline_may_have_is_answered_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_that_somebody_types_is_a_command() {
+    let scene = Scene::new().await;
+    let mut client = scene.connect().await;
+    for (line, expected) in [
+        ("PING", "PONG"),
+        ("set 'nightly job' me nx px 60000", "OK"),
+        ("GET \"nightly job\"", "\"me\""),
+        ("FLUSHALL", "-ERR unknown command"),
+        ("QUIT", "OK"),
+    ] {
+        client.send(format!("{line}\r\n").as_bytes()).await;
+        let answer = client.read().await;
+        assert!(answer.starts_with(expected), "{line}: {answer}");
+    }
+    assert_eq!(client.read().await, "end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_command_ends_the_connection() {
     let scene = Scene::with(settings(None), |settings| {
         settings.dialect.redis.command_bytes_max = 1024;
@@ -119,7 +137,9 @@ async fn what_is_no_command_ends_the_connection() {
     .await;
     let long = format!("*1\r\n$2000\r\n{}", "a".repeat(1500));
     for (bytes, why) in [
-        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "expected '*'"),
+        ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "this is HTTP"),
+        ("POST / HTTP/1.1\r\n\r\nSET a b NX\r\n", "this is HTTP"),
+        ("\u{16}\u{3}", "a line of words"),
         ("*1\r\n:1\r\n", "expected '$'"),
         (&long, "a command may have 1024 bytes (redis-command-bytes-max)"),
     ] {

@@ -1,12 +1,7 @@
 //! Who asks: an API key as the password, and the rules that go with it.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-
 use leasehold_server::audit;
-use leasehold_server::auth::NewKey;
-use leasehold_testkit::{TempDir, folder, settings};
+use leasehold_testkit::settings;
 
 use crate::{DELETE, EXPIRE, Scene};
 
@@ -32,42 +27,27 @@ who = ["key:revoker"]
 may = ["revoke"]
 namespaces = ["redis"]
 "#;
-const NAMES: [&str; 4] = ["taker", "other", "reader", "revoker"];
 
 struct Guarded {
     scene: Scene,
-    folder: TempDir,
-    keys: BTreeMap<&'static str, NewKey>,
+    files: leasehold_testkit::Guarded,
 }
 
 impl Guarded {
     async fn new() -> Self {
-        let folder = folder();
-        let keys: BTreeMap<_, _> = NAMES.into_iter().map(|name| (name, NewKey::draw())).collect();
-        write_keys(folder.path(), &keys);
-        std::fs::write(folder.path().join("auth.toml"), RULES).unwrap();
+        let names = ["taker", "other", "reader", "revoker"];
+        let files = leasehold_testkit::Guarded::new(RULES, &names);
         let scene = Scene::with(settings(None), |settings| {
-            settings.auth_file = Some(folder.path().join("auth.toml"));
-            settings.audit = Some(audit::Options::new(folder.path().join("audit.log")));
+            settings.auth_file = Some(files.file());
+            settings.audit = Some(audit::Options::new(files.folder().join("audit.log")));
         })
         .await;
-        Self { scene, folder, keys }
+        Self { scene, files }
     }
 
     fn key(&self, name: &str) -> &str {
-        &self.keys[name].text
+        self.files.key(name)
     }
-}
-
-fn write_keys(folder: &Path, keys: &BTreeMap<&'static str, NewKey>) {
-    let entry = |(name, key): (&&str, &NewKey)| {
-        let NewKey { id, sha256, .. } = key;
-        format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n")
-    };
-    let text: String = keys.iter().map(entry).collect();
-    let file = folder.join("keys.toml");
-    std::fs::write(&file, text).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -105,7 +85,7 @@ async fn nobody_does_anything_before_it_is_known_who_they_are() {
         ))
         .await;
     client.check(&format!("EVALSHA {DELETE} 1 job me => 1\nQUIT => OK")).await;
-    let seen = std::fs::read_to_string(guarded.folder.path().join("audit.log")).unwrap();
+    let seen = std::fs::read_to_string(guarded.files.folder().join("audit.log")).unwrap();
     assert!(seen.contains("\"key:taker\"") && seen.contains("\"redis\""), "{seen}");
     assert!(!seen.contains(taker), "no key is written down");
     guarded.scene.local.stop().await;
@@ -151,11 +131,10 @@ async fn each_command_needs_its_right() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_revoked_counts_no_more() {
-    let mut guarded = Guarded::new().await;
+    let guarded = Guarded::new().await;
     let mut client = guarded.scene.connect().await;
     client.check(&format!("AUTH {} => OK\nPING => PONG", guarded.key("taker"))).await;
-    guarded.keys.remove("taker");
-    write_keys(guarded.folder.path(), &guarded.keys);
+    guarded.files.revoke("taker");
     guarded.scene.local.server.reload();
     for _ in 0..2000 {
         if client.ask("PING").await.starts_with("-NOAUTH") {

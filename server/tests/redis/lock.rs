@@ -29,6 +29,7 @@ async fn a_key_is_set_once_until_it_expires() {
     client.check("PTTL job => 400\nTTL job => 0\nSET job you NX EX 5 => nil").await;
     scene.local.advance_ms(400);
     client.check("GET job => nil\nSET job you NX EX 5 => OK\nPTTL job => 5000").await;
+    client.check("SETNX new me => 1\nSETNX new you => 0\nGET new => \"me\"\nPTTL new => -1").await;
     client.check("SET other me NX => OK\nPTTL other => -1\nTTL other => -1").await;
 }
 

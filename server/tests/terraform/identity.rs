@@ -1,12 +1,8 @@
 //! Who asks: Basic with an API key, and the rights on states.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use leasehold_server::auth::NewKey;
-use leasehold_testkit::{Method, Response, TempDir, folder, settings};
+use leasehold_testkit::{Method, Response, settings};
 
 use crate::{A, Scene, info};
 
@@ -33,35 +29,24 @@ who = ["key:other"]
 may = ["revoke"]
 namespaces = ["terraform"]
 "#;
-const NAMES: [&str; 3] = ["writer", "other", "reader"];
 
 struct Guarded {
     scene: Scene,
-    _folder: TempDir,
-    keys: BTreeMap<&'static str, NewKey>,
+    files: leasehold_testkit::Guarded,
 }
 
 impl Guarded {
     async fn new() -> Self {
-        let folder = folder();
-        let keys: BTreeMap<_, _> = NAMES.into_iter().map(|name| (name, NewKey::draw())).collect();
-        let entry = |(name, key): (&&str, &NewKey)| {
-            let NewKey { id, sha256, .. } = key;
-            format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n")
-        };
-        let file = folder.path().join("keys.toml");
-        std::fs::write(&file, keys.iter().map(entry).collect::<String>()).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::write(folder.path().join("auth.toml"), RULES).unwrap();
-        let auth_file = Some(folder.path().join("auth.toml"));
+        let files = leasehold_testkit::Guarded::new(RULES, &["writer", "other", "reader"]);
+        let auth_file = Some(files.file());
         let scene = Scene::with(settings(None), |settings| settings.auth_file = auth_file).await;
-        Self { scene, _folder: folder, keys }
+        Self { scene, files }
     }
 
     async fn send(&self, who: &str, line: &str, body: impl Into<String>) -> Response {
         let (method, path) = line.split_once(' ').expect("a method");
         let method: Method = method.parse().unwrap();
-        let key = self.keys.get(who).map_or("wrong", |key| &key.text);
+        let key = self.files.key(who);
         let basic = format!("Basic {}", STANDARD.encode(format!("user:{key}")));
         let headers = [("authorization", basic.as_str())];
         let headers = if who.is_empty() { &headers[..0] } else { &headers[..] };

@@ -81,3 +81,30 @@ async fn states_and_files_share_one_quota() {
     // What is the server's own is nobody's file.
     scene.is(&scene.get("/files/.leasehold/terraform/prod").await, 400);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_damaged_on_the_way_changes_nothing() {
+    let scene = Scene::new().await;
+    let send = async |line: &str, md5: &str, body: &str| {
+        let (method, path) = line.split_once(' ').unwrap();
+        let method: leasehold_testkit::Method = method.parse().unwrap();
+        let headers = [("content-md5", md5)];
+        scene.local.client.send_with(method, path, &headers, body.to_owned()).await.unwrap()
+    };
+    // Of `{"serial":1}` and of `{"ID":"x"}`.
+    let (of_state, of_info) = ("gx6MBZ08q5IljbRUUECeSw==", "bGWERLbJ4vg9K4Cm2SJlkg==");
+    for (line, md5, body, status) in [
+        ("POST /terraform/prod", of_state, "{\"serial\":2}", 400),
+        ("POST /terraform/prod", "x", "{\"serial\":1}", 400),
+        ("POST /terraform/prod", "eA==", "{\"serial\":1}", 400),
+        ("GET /terraform/prod", of_state, "", 404),
+        ("POST /terraform/prod", of_state, "{\"serial\":1}", 200),
+        ("LOCK /terraform/prod", of_info, "{\"ID\":\"y\"}", 400),
+        ("LOCK /terraform/prod", of_info, "{\"ID\":\"x\"}", 200),
+        ("UNLOCK /terraform/prod", of_state, "{\"ID\":\"x\"}", 400),
+        ("UNLOCK /terraform/prod", of_info, "{\"ID\":\"x\"}", 200),
+    ] {
+        let answer = send(line, md5, body).await;
+        assert_eq!(answer.status, status, "{line} {md5}: {answer:?}");
+    }
+}

@@ -23,8 +23,8 @@ pub struct Surroundings {
     pub has_tls: bool,
     /// The namespace of files; `None`: that dialect is not spoken.
     pub files_namespace: Option<String>,
-    /// The namespace of Terraform's states; `None`: that dialect is not spoken.
-    pub states_namespace: Option<String>,
+    /// The namespaces of other dialects that keep content.
+    pub content_namespaces: Vec<String>,
     /// Now, in epoch milliseconds.
     pub wall_ms: i64,
 }
@@ -244,8 +244,8 @@ impl Looking<'_> {
         let covers = |namespace: &String| {
             namespaces.iter().any(|at| Pattern::parse(at.get_ref()).matches(namespace))
         };
-        // States are read and written by the same rights.
-        if self.around.states_namespace.as_ref().is_some_and(covers) {
+        // Their content is read and written by the same rights.
+        if self.around.content_namespaces.iter().any(covers) {
             return;
         }
         let Some(files) = &self.around.files_namespace else {

@@ -76,6 +76,12 @@ impl Refusal {
         Self::new(StatusCode::PRECONDITION_FAILED, "Precondition failed", message)
     }
 
+    /// There is no such part of the file.
+    pub(super) fn beyond(size: u64) -> Self {
+        let message = format!("the file has {size} bytes");
+        Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "No such range", message)
+    }
+
     /// The body is larger than a file may be.
     pub(super) fn too_large(bytes_max: u64) -> Self {
         let message = format!("a file can have at most {bytes_max} bytes (files-bytes-max)");

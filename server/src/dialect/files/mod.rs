@@ -11,7 +11,7 @@ mod folder;
 mod hold;
 mod lock;
 mod range;
-mod read;
+pub(super) mod read;
 mod session;
 mod upload;
 mod wire;
@@ -36,6 +36,7 @@ use crate::door::{self, Arrival};
 use crate::engine;
 use error::Refusal;
 use lock::Operation;
+use read::Unserved;
 use session::Session;
 
 /// What a file's path can be asked with.
@@ -220,7 +221,17 @@ async fn read(
         Found::File(..) if params.limit.is_some() || params.cursor.is_some() => {
             Err(Refusal::invalid("limit and cursor are for reading a folder"))
         }
-        Found::File(facts, content) => read::answer(headers, &facts, content, is_head),
+        Found::File(facts, content) => Ok(sent(read::answer(headers, &facts, content, is_head))),
+    }
+}
+
+fn sent(sent: Result<Response, Unserved>) -> Response {
+    match sent {
+        Ok(response) => response,
+        Err(Unserved::Precondition) => Refusal::precondition().into_response(),
+        Err(Unserved::Beyond(size)) => {
+            (read::content_range(size), Refusal::beyond(size)).into_response()
+        }
     }
 }
 

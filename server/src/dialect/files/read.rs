@@ -5,19 +5,27 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::condition::{self, Precondition};
-use super::error::Refusal;
 use super::range::{self, Part};
 use crate::content::{Facts, Readable, stream};
 
+/// Why nothing of a file is sent. Each dialect says it in its own shape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::dialect) enum Unserved {
+    /// A condition of the request does not hold.
+    Precondition,
+    /// It has no more than this many bytes, and the part that was asked for begins after them.
+    Beyond(u64),
+}
+
 /// A file as an answer.
-pub(super) fn answer(
+pub(in crate::dialect) fn answer(
     headers: &HeaderMap,
     facts: &Facts,
     content: Box<dyn Readable>,
     is_head: bool,
-) -> Result<Response, Refusal> {
+) -> Result<Response, Unserved> {
     match condition::of_read(headers, facts) {
-        Precondition::Fails => return Err(Refusal::precondition()),
+        Precondition::Fails => return Err(Unserved::Precondition),
         Precondition::NotModified => {
             return Ok((StatusCode::NOT_MODIFIED, described(facts), ()).into_response());
         }
@@ -27,7 +35,7 @@ pub(super) fn answer(
     let is_part = !is_head && condition::range_holds(headers, facts);
     let part = if is_part { range::of(headers, facts.size) } else { Part::Whole };
     let (status, first, length) = match part {
-        Part::Beyond => return Ok(beyond(facts)),
+        Part::Beyond => return Err(Unserved::Beyond(facts.size)),
         Part::Whole => (StatusCode::OK, 0, facts.size),
         Part::Bytes(first, last) => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
     };
@@ -60,8 +68,7 @@ fn described(facts: &Facts) -> impl axum::response::IntoResponseParts + use<> {
     ]
 }
 
-fn beyond(facts: &Facts) -> Response {
-    let message = format!("the file has {} bytes", facts.size);
-    let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "No such range", message);
-    ([(header::CONTENT_RANGE, format!("bytes */{}", facts.size))], refusal).into_response()
+/// Where a part would have to begin, for those who asked for one beyond the end.
+pub(in crate::dialect) fn content_range(size: u64) -> [(header::HeaderName, String); 1] {
+    [(header::CONTENT_RANGE, format!("bytes */{size}"))]
 }

@@ -7,6 +7,7 @@ use leasehold_api::{Code, Failure};
 use leasehold_core::{Ending, Exceeded, Limit, Rejection};
 
 use crate::auth::Denied;
+use crate::content;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;
@@ -23,6 +24,17 @@ pub(in crate::dialect) struct Refusal {
 impl Refusal {
     pub(in crate::dialect) fn new(status: StatusCode, code: Code, why: impl Into<String>) -> Self {
         Self { status, failure: Failure::new(code, why) }
+    }
+
+    /// The body stopped coming.
+    pub(in crate::dialect) fn late() -> Self {
+        let why = "the body stopped coming; nothing was changed";
+        Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, why)
+    }
+
+    /// The body ended before its end.
+    pub(in crate::dialect) fn broken_off() -> Self {
+        Self::invalid("the body broke off; nothing was changed")
     }
 
     /// The request makes no sense.
@@ -44,6 +56,11 @@ impl Refusal {
             }
             other => other.into(),
         }
+    }
+
+    /// For dialects that say it in another shape: the status, the words, and whether to ask again.
+    pub(in crate::dialect) fn into_parts(self) -> (StatusCode, String, bool) {
+        (self.status, self.failure.error, self.failure.retryable)
     }
 
     /// The request makes sense, and the server cannot answer it.
@@ -106,6 +123,29 @@ impl From<engine::Error> for Refusal {
             engine::Error::Unknown => Code::Unknown,
         };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, error.to_string())
+    }
+}
+
+/// For dialects that keep content and have errors of this shape.
+impl From<content::Error> for Refusal {
+    fn from(error: content::Error) -> Self {
+        let why = error.to_string();
+        match error {
+            content::Error::Full
+            | content::Error::OverQuota { .. }
+            | content::Error::DiskLow { .. } => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, Code::LimitReached, why)
+            }
+            content::Error::Missing => Self::new(StatusCode::NOT_FOUND, Code::NotFound, why),
+            content::Error::Unknown => engine::Error::Unknown.into(),
+            content::Error::IsFolder
+            | content::Error::NotFolder
+            | content::Error::NotEmpty
+            | content::Error::Broken(_) => {
+                tracing::error!(%why, "content could not be used");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)
+            }
+        }
     }
 }
 

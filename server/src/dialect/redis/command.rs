@@ -18,6 +18,8 @@ pub(super) enum Command<'a> {
     Quit,
     /// `SET key value NX`, with an expiry or without.
     Set(&'a str, &'a str, Option<Span>),
+    /// `SETNX key value`: the same without an expiry, told as a number.
+    SetNew(&'a str, &'a str),
     Get(&'a str),
     /// How long it lasts, in units of so many milliseconds.
     Remaining(&'a str, u64),
@@ -44,9 +46,9 @@ pub(super) enum Client {
 
 /// The names commands are counted by: there are as many others as clients make up.
 pub(super) const OTHER: &str = "other";
-const NAMES: [&str; 20] = [
-    "ping", "hello", "auth", "select", "client", "info", "quit", "set", "get", "ttl", "pttl",
-    "exists", "del", "expire", "pexpire", "zrem", "eval", "evalsha", "script", "command",
+const NAMES: [&str; 21] = [
+    "ping", "hello", "auth", "select", "client", "info", "quit", "set", "setnx", "get", "ttl",
+    "pttl", "exists", "del", "expire", "pexpire", "zrem", "eval", "evalsha", "script", "command",
 ];
 
 /// A command by its name, if it is one that somebody could mean.
@@ -74,6 +76,7 @@ impl<'a> Command<'a> {
             ("info", _) => Command::Info,
             ("quit", _) => Command::Quit,
             ("set", [key, value, options @ ..]) => Command::Set(key, value, set(options)?),
+            ("setnx", [key, value]) => Command::SetNew(key, value),
             ("get", [key]) => Command::Get(key),
             ("ttl", [key]) => Command::Remaining(key, 1000),
             ("pttl", [key]) => Command::Remaining(key, 1),
@@ -104,6 +107,7 @@ impl<'a> Command<'a> {
         match self {
             Command::Run(script, ..) => script.is_vital(),
             Command::Set(..)
+            | Command::SetNew(..)
             | Command::Get(_)
             | Command::Remaining(..)
             | Command::Exists(_)

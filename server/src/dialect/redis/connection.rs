@@ -99,7 +99,8 @@ async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mu
         let (peer, is_error) = (party.visitor.peer, reply.is_error());
         party.app.metrics.count_redis(name, is_error);
         tracing::debug!(command = name, is_error, %peer, "answered");
-        said.grants.extend(undelivered.map(|undelivered| (said.text.len(), undelivered)));
+        let end = said.text.len();
+        said.grants.extend(undelivered.into_iter().map(|undelivered| (end, undelivered)));
     }
 }
 

@@ -1,7 +1,8 @@
-//! Requests of RESP: arrays of bulk strings, as every client sends them. A small parser of our own, because a server
-//! needs no more of the protocol, and must not take more bytes than it was told.
+//! Requests of RESP: arrays of bulk strings, as every client sends them, or a line of words, as people type them. A
+//! small parser of our own, because a server needs no more of the protocol, and must not take more bytes than it was
+//! told.
 //!
-//! Inline commands (a line of words) are no requests here: a web page could send those.
+//! A web page can make a browser send lines too, but not before the first line of a request of HTTP: that ends it.
 
 use std::fmt;
 use std::ops::Range;
@@ -60,6 +61,16 @@ impl Reader {
     /// The next request that has come whole.
     pub fn next_request(&mut self) -> Result<Option<Request>, Wrong> {
         loop {
+            if self.n_words.is_none() && self.buffer.first().is_some_and(|first| *first != b'*') {
+                let Some(words) = self.line()? else { return Ok(None) };
+                let bytes = self.buffer.split_to(self.at).freeze();
+                self.at = 0;
+                // A line of nothing asks for nothing.
+                if words.is_empty() {
+                    continue;
+                }
+                return Ok(Some(Request { bytes, words }));
+            }
             let Some(n_words) = self.n_words else {
                 let Some(n) = self.head(b'*', "an array of bulk strings")? else { return Ok(None) };
                 // An array of nothing asks for nothing.
@@ -81,6 +92,38 @@ impl Reader {
             if !self.next_word()? {
                 return Ok(None);
             }
+        }
+    }
+
+    /// The words of a line, if all of it has come. It is understood up to its end then.
+    fn line(&mut self) -> Result<Option<Vec<Range<usize>>>, Wrong> {
+        let first = self.buffer[0];
+        if !(first.is_ascii_graphic() || first.is_ascii_whitespace()) {
+            let first = first.escape_ascii();
+            return Err(Wrong(format!("expected '*' or a line of words, got '{first}'")));
+        }
+        let end = self.buffer[self.at..].iter().position(|byte| *byte == b'\n');
+        let end = end.map_or(self.buffer.len(), |end| self.at + end);
+        if end > self.bytes_max {
+            return Err(self.too_long());
+        }
+        // Nothing is looked at twice.
+        self.at = end;
+        if end == self.buffer.len() {
+            return Ok(None);
+        }
+        self.at += 1;
+        let line = &self.buffer[..end];
+        let words = words(line)?;
+        let is_http = |word: &Range<usize>| {
+            let word = &line[word.clone()];
+            word.starts_with(b"HTTP/") || word.eq_ignore_ascii_case(b"host:")
+        };
+        match words.iter().any(is_http) {
+            true => {
+                Err(Wrong("this is HTTP, and that is spoken at another port (--listen)".into()))
+            }
+            false => Ok(Some(words)),
         }
     }
 
@@ -141,6 +184,30 @@ impl Reader {
     }
 }
 
+/// The words of a line. What is in quotes is one word, as it is.
+fn words(line: &[u8]) -> Result<Vec<Range<usize>>, Wrong> {
+    let (mut words, mut at) = (Vec::new(), 0);
+    while let Some(n_blank) = line[at..].iter().position(|byte| !byte.is_ascii_whitespace()) {
+        at += n_blank;
+        let quote = Some(line[at]).filter(|byte| matches!(byte, b'"' | b'\''));
+        at += usize::from(quote.is_some());
+        let is_end = |byte: &u8| match quote {
+            Some(quote) => *byte == quote,
+            None => byte.is_ascii_whitespace(),
+        };
+        let end = line[at..].iter().position(is_end).map(|n| at + n);
+        match (end, quote) {
+            (None, Some(_)) => return Err(Wrong("unbalanced quotes in a line".into())),
+            (end, _) => words.push(at..end.unwrap_or(line.len())),
+        }
+        at = (end.unwrap_or(line.len()) + usize::from(quote.is_some())).min(line.len());
+        if quote.is_some() && line.get(at).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            return Err(Wrong("unbalanced quotes in a line".into()));
+        }
+    }
+    Ok(words)
+}
+
 fn no_number() -> Wrong {
     Wrong("the length of an array or a bulk string is not a number".into())
 }
@@ -191,14 +258,33 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_words_is_a_request() {
+        check("PING\r\n", &[&["PING"]], None);
+        check("\r\n\n  \nGET  a\t\n", &[&["GET", "a"]], None);
+        check(
+            "GET 'a b' \"\" x\n*1\r\n$1\r\na\r\nQUIT\n",
+            &[&["GET", "a b", "", "x"], &["a"], &["QUIT"]],
+            None,
+        );
+        check("SET a b N", &[], None);
+    }
+
+    #[test]
     fn what_is_no_request_is_told_and_ends_it() {
         let number = "ERR Protocol error: the length of an array or a bulk string is not a number";
         check("*x\r\n", &[], Some(number));
         check("*+1\r\n", &[], Some(number));
         check("*1\n$1\r\na\r\n", &[], Some(number));
         check("*1111111111111111111111\r\n", &[], Some(number));
-        let inline = "ERR Protocol error: expected '*' (an array of bulk strings), got 'P'";
-        check("PING\r\n", &[], Some(inline));
+        let binary = "ERR Protocol error: expected '*' or a line of words, got '\\x16'";
+        check("\u{16}\u{3}\u{1}", &[], Some(binary));
+        let http =
+            "ERR Protocol error: this is HTTP, and that is spoken at another port (--listen)";
+        check("GET / HTTP/1.1\r\nSET a b NX\r\n", &[], Some(http));
+        check("Host: localhost\r\n", &[], Some(http));
+        let quotes = "ERR Protocol error: unbalanced quotes in a line";
+        check("GET \"a\r\n", &[], Some(quotes));
+        check("GET \"a\"b\r\n", &[], Some(quotes));
         let bulk = "ERR Protocol error: expected '$' (a bulk string), got ':'";
         check("*1\r\n$1\r\na\r\n*1\r\n:1\r\n", &[&["a"]], Some(bulk));
         let longer = "ERR Protocol error: a bulk string is longer than it says";
@@ -214,6 +300,7 @@ mod tests {
         check("*65\r\n", &[], Some(long));
         check("*2\r\n$50\r\n", &[], None);
         check(&format!("*20\r\n{}", "$0\r\n\r\n".repeat(20)), &[], Some(long));
+        check(&"a".repeat(65), &[], Some(long));
         let just = format!("*1\r\n$55\r\n{}\r\n", "a".repeat(55));
         assert_eq!(read(just.as_bytes(), 7).1, None);
     }

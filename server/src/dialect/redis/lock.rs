@@ -1,7 +1,7 @@
 //! Commands about locks: each is one question to the engine, and its answer is told in the words of Redis.
 
 use leasehold_core::{
-    Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
+    Acquire, AcquireAll, Extend, LeaseView, Limits, LockKey, LockView, Mode, Other, Owner, Proof,
     Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Secret, Span, Target, Timestamp,
 };
 
@@ -51,6 +51,8 @@ pub(super) enum Asked {
     /// What is told if it was granted, and what if not.
     Taken(Call<Take>, Reply, Reply),
     TakenAll(Call<WaitForAll>, i64),
+    /// All of them, or none is kept.
+    Places(Vec<Call<Take>>),
     Renewed(Call<Renew>),
     RenewedAll(Call<RenewAll>, i64),
     Released(Call<Release>),
@@ -81,6 +83,10 @@ impl Asking<'_, '_> {
     pub(super) fn ask(mut self, command: Command<'_>) -> Result<Asked, Refusal> {
         match command {
             Command::Set(key, value, ttl) => self.take(key, value, ttl),
+            Command::SetNew(key, value) => {
+                let acquire = self.acquire(key, value);
+                self.take_as(acquire, Reply::Integer(1), Reply::Integer(0))
+            }
             Command::Get(key) => self.look(key, Look::Value),
             Command::Remaining(key, unit_ms) => self.look(key, Look::Remaining(unit_ms)),
             Command::Exists(keys) => self.count(&keys),
@@ -112,6 +118,19 @@ impl Asking<'_, '_> {
             Script::TakeAll => self.take_all(keys, value, span(arguments[1])?),
             Script::ExpireAll => self.renew_all(keys, value, span(arguments[1])?),
             Script::Join => self.join(key, arguments),
+            Script::JoinMany => self.join_many(key, arguments),
+            Script::StayMany => {
+                let members = places(arguments[1], arguments[2], self.limits())?;
+                let proofs = members.iter().map(|member| self.proof(key, member));
+                let proofs = proofs.collect::<Result<_, _>>()?;
+                self.renew_each(proofs, span(arguments[3])?, 1)
+            }
+            Script::LeaveMany => {
+                let members = places(arguments[0], arguments[1], self.limits())?;
+                let proofs = members.iter().map(|member| self.proof(key, member));
+                let proofs = proofs.collect::<Result<Vec<_>, _>>()?;
+                self.release(proofs)
+            }
             Script::Stay => self.renew(key, arguments[1], Extend::Exactly(span(arguments[2])?)),
         }
     }
@@ -123,15 +142,34 @@ impl Asking<'_, '_> {
 
     /// The client's clock decides nothing, and asking again for what one has is staying.
     fn join(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
-        let limit = arguments[0].parse().ok().filter(|limit| *limit > 0);
-        let limit = limit.ok_or_else(|| Reply::error("the limit is not a positive number"))?;
-        let acquire = Acquire {
-            mode: Mode::Counted(limit),
-            ttl: Some(span(arguments[2])?),
-            sticky: true,
-            ..self.acquire(key, arguments[1])
-        };
+        let (limit, ttl) = (limit(arguments[0])?, span(arguments[2])?);
+        let acquire = self.place(key, arguments[1], limit, ttl);
         self.take_as(acquire, Reply::Integer(1), Reply::Integer(0))
+    }
+
+    /// Each place is a lease of its own. They are asked for together, and if one is refused the others are given back.
+    fn join_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
+        let (limit, ttl) = (limit(arguments[0])?, span(arguments[3])?);
+        let members = places(arguments[1], arguments[2], self.limits())?;
+        if members.len() > limit as usize {
+            return Ok(Asked::Told(Reply::Integer(0)));
+        }
+        let mut takes = Vec::with_capacity(members.len());
+        for member in &members {
+            let acquire = self.place(key, member, limit, ttl);
+            self.limits().check_acquire(&acquire)?;
+            takes.push(self.caller.permit(Take(acquire))?);
+        }
+        Ok(Asked::Places(takes.into_iter().map(|take| self.together.ask(take)).collect()))
+    }
+
+    fn place(&self, key: &str, member: &str, limit: u32, ttl: Span) -> Acquire {
+        let mode = Mode::Counted(limit);
+        Acquire { mode, ttl: Some(ttl), sticky: true, ..self.acquire(key, member) }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.party.app.limits
     }
 
     fn take_as(&mut self, acquire: Acquire, yes: Reply, no: Reply) -> Result<Asked, Refusal> {
@@ -172,9 +210,14 @@ impl Asking<'_, '_> {
             return self.renew(key, value, Extend::Exactly(ttl));
         }
         let proofs = keys.iter().map(|key| self.proof(key, value)).collect::<Result<_, _>>()?;
+        self.renew_each(proofs, ttl, keys.len() as i64)
+    }
+
+    /// All of them or none; told is `yes` or 0.
+    fn renew_each(&mut self, proofs: Vec<Proof>, ttl: Span, yes: i64) -> Result<Asked, Refusal> {
         let (dialect, extend) = (Dialect::Redis.number(), Extend::Exactly(ttl));
         let renew = self.caller.permit(RenewAll { proofs, dialect, extend })?;
-        Ok(Asked::RenewedAll(self.together.ask(renew), keys.len() as i64))
+        Ok(Asked::RenewedAll(self.together.ask(renew), yes))
     }
 
     fn release(&mut self, mut proofs: Vec<Proof>) -> Result<Asked, Refusal> {
@@ -242,26 +285,46 @@ impl Asking<'_, '_> {
     }
 }
 
+/// How many may be in a semaphore.
+fn limit(text: &str) -> Result<u32, Reply> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| Reply::error("the limit is not a positive number"))
+}
+
+/// The names of several places of one client, as redis-semaphore makes them.
+fn places(n: &str, who: &str, limits: &Limits) -> Result<Vec<String>, Refusal> {
+    let n = n.parse().ok().filter(|n: &usize| *n > 0);
+    let n = n.ok_or_else(|| Reply::error("the number of permits is not a positive number"))?;
+    if n > limits.group_max {
+        return Err(limits.exceeded(leasehold_core::Limit::Group).into());
+    }
+    Ok((0..n).map(|place| format!("{who}_{place}")).collect())
+}
+
 pub(super) fn span(ms: &str) -> Result<Span, Reply> {
     lasting(ms, 1, "pexpire")
 }
 
 impl Asked {
-    /// What is told, and the guard of what it grants.
-    pub(super) async fn answer(self, party: &Party) -> (Reply, Option<Undelivered>) {
+    /// What is told, and the guards of what it grants.
+    pub(super) async fn answer(self, party: &Party) -> (Reply, Vec<Undelivered>) {
+        let guard = |undelivered: Option<Undelivered>| undelivered.into_iter().collect();
         match self {
             Asked::Taken(call, yes, no) => match call.await {
-                Ok(Ok(granted)) => (yes, granted.undelivered),
-                Ok(Err(rejection)) => (told(rejection, no), None),
-                Err(error) => (error.into(), None),
+                Ok(Ok(granted)) => (yes, guard(granted.undelivered)),
+                Ok(Err(rejection)) => (told(rejection, no), Vec::new()),
+                Err(error) => (error.into(), Vec::new()),
             },
             Asked::TakenAll(call, n) => match call.await {
-                Ok(Ok(WaitedAll::Granted { undelivered, .. })) => (Reply::Integer(n), undelivered),
-                Ok(Ok(WaitedAll::Over { .. })) => (Reply::Integer(0), None),
-                Ok(Err(rejection)) => (told(rejection, Reply::Integer(0)), None),
-                Err(error) => (error.into(), None),
+                Ok(Ok(WaitedAll::Granted { undelivered, .. })) => {
+                    (Reply::Integer(n), guard(undelivered))
+                }
+                Ok(Ok(WaitedAll::Over { .. })) => (Reply::Integer(0), Vec::new()),
+                Ok(Err(rejection)) => (told(rejection, Reply::Integer(0)), Vec::new()),
+                Err(error) => (error.into(), Vec::new()),
             },
-            other => (other.reply(party).await, None),
+            Asked::Places(calls) => joined(calls).await,
+            other => (other.reply(party).await, Vec::new()),
         }
     }
 
@@ -284,8 +347,24 @@ impl Asked {
             },
             Asked::Counted(calls) => sum(calls, |view| i64::from(view.n_holders > 0)).await,
             Asked::Revoked(calls) => sum(calls, |ended| i64::from(!ended.is_empty())).await,
-            Asked::Taken(..) | Asked::TakenAll(..) => Reply::Nil,
+            Asked::Taken(..) | Asked::TakenAll(..) | Asked::Places(_) => Reply::Nil,
         }
+    }
+}
+
+/// All places, or none: whatever was granted is given back with its guard.
+async fn joined(calls: Vec<Call<Take>>) -> (Reply, Vec<Undelivered>) {
+    let (mut guards, mut refused) = (Vec::new(), None);
+    for call in calls {
+        match call.await {
+            Ok(Ok(granted)) => guards.extend(granted.undelivered),
+            Ok(Err(rejection)) => _ = refused.get_or_insert(told(rejection, Reply::Integer(0))),
+            Err(error) => _ = refused.get_or_insert(error.into()),
+        }
+    }
+    match refused {
+        Some(reply) => (reply, Vec::new()),
+        None => (Reply::Integer(1), guards),
     }
 }
 

@@ -26,6 +26,13 @@ pub(super) enum Script {
     Join,
     /// Stays in a semaphore. The same arguments.
     Stay,
+    /// Takes several places in a semaphore, or none. Arguments: how many there are, how many places, who, milliseconds,
+    /// the client's time.
+    JoinMany,
+    /// Keeps several places in a semaphore. The same arguments.
+    StayMany,
+    /// Gives several places back. Arguments: how many places, who.
+    LeaveMany,
 }
 
 /// A text that somebody sends.
@@ -50,7 +57,7 @@ const EXTEND: &str = "436aef7398e1893f2610b38d7ecb472d92f1fdd8";
 const UNLOCK: &str = "fc85e1c73468e80dd838916e38400e59d4687047";
 
 #[rustfmt::skip]
-const ALL: [Known; 19] = [
+const ALL: [Known; 22] = [
     // redis-py 5 and 8: release, extend, reacquire
     known("c3f8721cbb97f72bc19e972846bd7aaf91901658", "1f37489385113287b5c4277ce97ce91eee27e161", Script::Delete),
     known("a4e8783852e6b949f9ef3a97212805108459a890", "549c5774470b9ecc1a0f48a2fea86a36eb945186", Script::Extend),
@@ -76,6 +83,10 @@ const ALL: [Known; 19] = [
     known("7157921a7cc7cfba979acf6d63f073151df17d12", "5da8caccece477fab11a0724f6c34a266ab65f08", Script::Delete),
     known("43ebdb49120d170e08af560cb4e46e36f8585936", "a0a1b9a6c194b0514b4de1d96f917c6ff312d574", Script::Join),
     known("999a49a1d07671a8027165641001f5bad44608b3", "a4312ebe259d29814b31708306f2498069d611e9", Script::Stay),
+    // its MultiSemaphore: acquire, refresh and release
+    known("10c1c2e05e7c48aa5824d227b8c51abcde87b18e", "06d236f7c1b6dd5c4d3f477b5f52affedf11751e", Script::JoinMany),
+    known("2327bcdc5edb5b8687f6d19b5e1f42b815ebddab", "9bcbc8be6b878e4b095019c4eb9421ce28898802", Script::StayMany),
+    known("0bd1010c98f1ddd70a6024fd374489a8ea3d2c12", "e8fdd24bb27b48d9e65b3a4cebbce40e9b3d1c01", Script::LeaveMany),
 ];
 
 impl Script {
@@ -99,9 +110,10 @@ impl Script {
     pub(super) fn n_arguments(self) -> usize {
         match self {
             Script::Delete | Script::Remaining | Script::DeleteAll => 1,
-            Script::Expire | Script::TakeAll | Script::ExpireAll => 2,
+            Script::Expire | Script::TakeAll | Script::ExpireAll | Script::LeaveMany => 2,
             Script::Extend => 3,
             Script::Join | Script::Stay => 4,
+            Script::JoinMany | Script::StayMany => 5,
         }
     }
 
@@ -112,7 +124,7 @@ impl Script {
 
     /// Does it keep a lock from being lost, or from being held for nothing?
     pub(super) fn is_vital(self) -> bool {
-        !matches!(self, Script::TakeAll | Script::Join | Script::Remaining)
+        !matches!(self, Script::TakeAll | Script::Join | Script::JoinMany | Script::Remaining)
     }
 }
 

@@ -74,22 +74,9 @@ plain!(Denied, engine::Error, Rejection, BadBody);
 
 impl From<content::Error> for Refusal {
     fn from(error: content::Error) -> Self {
-        let why = error.to_string();
         match error {
-            content::Error::Full
-            | content::Error::OverQuota { .. }
-            | content::Error::DiskLow { .. } => {
-                Self::new(StatusCode::INSUFFICIENT_STORAGE, Code::LimitReached, why)
-            }
             content::Error::Missing => Self::missing("there is no such state"),
-            content::Error::Unknown => engine::Error::Unknown.into(),
-            content::Error::IsFolder
-            | content::Error::NotFolder
-            | content::Error::NotEmpty
-            | content::Error::Broken(_) => {
-                tracing::error!(%why, "a state could not be used");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)
-            }
+            error => Self::Plain(error.into()),
         }
     }
 }
@@ -98,11 +85,8 @@ impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {
         match why {
             Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
-            Unreceived::Late => {
-                let why = "the body stopped coming; nothing was changed";
-                Self::new(StatusCode::REQUEST_TIMEOUT, Code::Timeout, why)
-            }
-            Unreceived::Broken => Self::invalid("the body broke off; nothing was changed"),
+            Unreceived::Late => Self::Plain(native::Refusal::late()),
+            Unreceived::Broken => Self::Plain(native::Refusal::broken_off()),
             Unreceived::Content(error) => error.into(),
         }
     }

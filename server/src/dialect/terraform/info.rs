@@ -77,9 +77,8 @@ impl LockInfo {
     /// Old versions of Terraform print the id and nothing else, so it says who has the lock.
     fn of(app: &App, held: &Held<'_>) -> Self {
         let created = calendar::to_millis(app.engine.wall_ms_of(held.granted_at));
-        let own = held.metadata.filter(|_| held.dialect == Dialect::Terraform.number());
-        let own = own.and_then(|bytes| serde_json::from_slice::<Self>(bytes).ok());
-        let since = created.get(..16).unwrap_or_default().replace('T', " ");
+        let own = own(held.dialect, held.metadata);
+        let since = calendar::to_minutes(app.engine.wall_ms_of(held.granted_at));
         match own {
             Some(info) => {
                 let shown: String = info.id.chars().take(SHOWN_CHARS).collect();
@@ -94,4 +93,15 @@ impl LockInfo {
             }
         }
     }
+}
+
+/// What Terraform said of a lock that is its.
+fn own(dialect: Number, metadata: Option<&[u8]>) -> Option<LockInfo> {
+    let own = metadata.filter(|_| dialect == Dialect::Terraform.number())?;
+    serde_json::from_slice(own).ok()
+}
+
+/// Who took a lock through Terraform, as user@host: the owner of its lease is an id.
+pub(in crate::dialect) fn who(dialect: Number, metadata: Option<&[u8]>) -> Option<String> {
+    own(dialect, metadata).map(|info| info.who).filter(|who| !who.is_empty())
 }

@@ -23,8 +23,8 @@ const FORCED: &str = "terraform force-unlock";
 pub(super) async fn lock(states: &States, asked: Asked) -> Answer {
     let app = &states.app;
     let Counted(peer) = Counted::of(app, &asked.parts);
-    let Asked { state, caller, body, .. } = asked;
-    let bytes = body::read(body, app.http.body_bytes_max, app.http.body_timeout).await?;
+    let Asked { state, caller, body, parts, .. } = asked;
+    let bytes = Asked::bytes(body, &parts.headers, app).await?;
     let info = parse(&bytes)?;
     let owner = owner::of(&caller, &info.id);
     let take = Take(Acquire {
@@ -70,8 +70,8 @@ pub(super) fn refused(states: &States, rejection: Rejection) -> Refusal {
 /// Gives it back. Without a body that is `terraform force-unlock`, which does not send the id it was told.
 pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
     let app = &states.app;
-    let Asked { state, caller, body, .. } = asked;
-    let bytes = body::read(body, app.http.body_bytes_max, app.http.body_timeout).await?;
+    let Asked { state, caller, body, parts, .. } = asked;
+    let bytes = Asked::bytes(body, &parts.headers, app).await?;
     if bytes.is_empty() {
         return force(states, &caller, &state).await;
     }

@@ -3,6 +3,7 @@
 //! A state is content like a file's, in the same store. While it is locked only the holder of the lock writes it, which
 //! is looked at again when the new version is published.
 
+mod checksum;
 pub(super) mod contract;
 mod error;
 mod hold;
@@ -15,10 +16,10 @@ mod write;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State as Given};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use leasehold_core::Span;
@@ -28,7 +29,10 @@ use crate::app::{self, App};
 use crate::auth::{Caller, Denied};
 use crate::content::Store;
 use crate::door::{Arrival, NOT_ALLOWED};
+use crate::http::body;
+use checksum::Checksum;
 use error::Refusal;
+pub(super) use info::who;
 use leasehold_api::Code;
 use state::State;
 
@@ -81,6 +85,16 @@ pub(super) struct States {
 }
 
 type Answer = Result<Response, Refusal>;
+
+impl Asked {
+    /// The whole body, of bounded size.
+    async fn bytes(body: Body, headers: &HeaderMap, app: &App) -> Result<Bytes, Refusal> {
+        let said = Checksum::of(headers)?;
+        let bytes = body::read(body, app.http.body_bytes_max, app.http.body_timeout).await?;
+        said.map_or(Ok(()), |said| said.check(&bytes))?;
+        Ok(bytes)
+    }
+}
 
 /// A request about a state, and who makes it.
 struct Asked {

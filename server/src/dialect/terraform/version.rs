@@ -12,7 +12,7 @@ use super::lock::holder;
 use super::state::State;
 use super::{Answer, Asked, States};
 use crate::auth::{Caller, Permitted, Right};
-use crate::content::{self, Found, ToRead};
+use crate::content::{self, Folders, Found, ToRead};
 use crate::door::Arrival;
 
 /// How often the latest version is looked for again if it was removed after it was found.
@@ -125,7 +125,7 @@ pub(super) async fn states(Given(states): Given<States>, request: Request) -> Re
                 listed(&states, caller.permit(State::all_in(&states.app, &folder))?).await?
             {
                 let inner = [&folder[..], &[entry.name]].concat();
-                if inner.last().is_some_and(|name| State::goes_on(name)) {
+                if inner.last().is_some_and(|name| Folders::goes_on(name)) {
                     folders.push(inner);
                 } else if let Some(state) = State::of_folders(&states.app, &inner) {
                     all.extend(shown_state(&states, &caller, &state).await?);

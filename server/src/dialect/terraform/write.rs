@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_api::StateWritten;
 use serde::Deserialize;
 
+use super::checksum::{Checksum, Watching};
 use super::error::Refusal;
 use super::hold::Hold;
 use super::lock::holder;
@@ -40,7 +41,15 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
     let id = id(&parts)?;
     admit(states, &caller, &state, id.as_deref()).await?;
     let timeout = states.app.http.body_timeout;
+    let (body, watching) = match Checksum::of(&parts.headers)? {
+        Some(said) => {
+            let (body, watching) = said.watch(body);
+            (body, Some(watching))
+        }
+        None => (body, None),
+    };
     let upload = content::receive(&states.store, body, None, bytes_max, timeout).await?;
+    watching.map_or(Ok(()), Watching::check)?;
     if upload.size == 0 {
         return Err(Refusal::invalid("the body is empty, and no state is"));
     }

@@ -120,6 +120,21 @@ pub(super) const OTHERS: &[(&str, &str)] = &[
     ("GET /terraform/W-tN/versions", ""),
     ("GET /terraform/W-tN/versions/1", ""),
     ("POST /terraform/W-tN/versions/1/restore", ""),
+    ("GET /lfs/W-rN/locks", ""),
+    ("GET /lfs/W-rN/locks?path=x.bin", ""),
+    ("POST /lfs/W-rN/locks", r#"{"path":"x.bin"}"#),
+    ("POST /lfs/W-rN/locks/verify", r#"{"limit":1}"#),
+    ("POST /lfs/W-rN/locks/9999999N/unlock", r#"{"force":true}"#),
+    ("POST /lfs/W-rN/objects/batch", r#"{"operation":"upload","objects":[]}"#),
+    (
+        "PUT /lfs/W-rN/objects/44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+        "{}",
+    ),
+    ("GET /lfs/W-rN/objects/44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", ""),
+    (
+        "POST /lfs/W-rN/objects/44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a/verify",
+        r#"{"oid":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2}"#,
+    ),
 ];
 
 impl Step {

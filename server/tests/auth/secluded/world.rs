@@ -172,7 +172,8 @@ fn plain(text: &str) -> String {
         let is_event = word.matches('-').count() == 2 && !word.starts_with("20");
         // So is the time of a file, which is the disk's.
         let is_id = word.len() >= 13 || word.len() > 5 && is_event;
-        let numbered = ["/v1/claims/", "active_claim_id\":", "claim:", "lease_id\":\""];
+        let numbered =
+            ["/v1/claims/", "active_claim_id\":", "claim:", "lease_id\":\"", "\"id\":\""];
         let is_number = numbered.iter().any(|before| plain.ends_with(before));
         plain.push_str(if is_id || is_number { "ID" } else { word });
         rest = after;

@@ -1,0 +1,91 @@
+//! Names of anything as those of folders, in the server's own part of the store: nothing in them means anything to a
+//! file system.
+
+use percent_encoding::percent_decode_str;
+
+/// File systems take names of 255 bytes. A longer one is a folder in a folder.
+const PIECE_BYTES: usize = 250;
+/// What a name goes on in ends with this, which no name does.
+const GOES_ON: char = '+';
+
+/// Where something of this name is kept, outermost first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Folders(Vec<String>);
+
+impl Folders {
+    pub(crate) fn of(name: &str) -> Self {
+        let encoded = encoded(name);
+        let (mut folders, mut rest) = (Vec::new(), encoded.as_str());
+        while rest.len() > PIECE_BYTES {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
+            folders.push(format!("{piece}{GOES_ON}"));
+            rest = after;
+        }
+        folders.push(rest.to_owned());
+        Self(folders)
+    }
+
+    /// The name of what is kept there, if it was kept by its name.
+    pub(crate) fn name(folders: &[String]) -> Option<String> {
+        let text: String = folders.iter().map(|folder| folder.trim_end_matches(GOES_ON)).collect();
+        let name = percent_decode_str(&text).decode_utf8().ok()?.into_owned();
+        (Self::of(&name).0 == folders).then_some(name)
+    }
+
+    /// Is this the beginning of a name that goes on in the folder?
+    pub(crate) fn goes_on(folder: &str) -> bool {
+        folder.ends_with(GOES_ON)
+    }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.0
+    }
+}
+
+fn encoded(name: &str) -> String {
+    let mut encoded = String::new();
+    for c in name.chars() {
+        if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || !c.is_ascii() && !c.is_control() {
+            encoded.push(c);
+        } else {
+            let mut bytes = [0; 4];
+            c.encode_utf8(&mut bytes).bytes().for_each(|byte| encoded += &format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_folder_and_a_folder_is_a_name() {
+        for (name, folder) in [
+            ("prod", "prod"),
+            ("team/app-1_b", "team%2Fapp-1_b"),
+            ("..", "%2E%2E"),
+            ("a+", "a%2B"),
+            ("a%2Fb", "a%252Fb"),
+            ("größe", "größe"),
+            ("a\u{85}b\n", "a%C2%85b%0A"),
+        ] {
+            assert_eq!(Folders::of(name).names(), [folder]);
+            assert_eq!(Folders::name(&[folder.into()]).as_deref(), Some(name));
+        }
+        for folders in [&["a/b"][..], &["a%2fb"], &["%FF"], &["a", "b"]] {
+            let folders: Vec<_> = folders.iter().map(|folder| folder.to_string()).collect();
+            assert_eq!(Folders::name(&folders), None, "{folders:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_folders_in_folders() {
+        for name in ["/".repeat(512), "ß".repeat(256), "a".repeat(251)] {
+            let folders = Folders::of(&name);
+            let names = folders.names();
+            assert!(names.len() > 1 && names.iter().all(|folder| folder.len() <= 255));
+            assert_eq!(Folders::name(names), Some(name));
+        }
+    }
+}

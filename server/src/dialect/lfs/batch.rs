@@ -1,0 +1,198 @@
+//! Many objects at once: which of them there are, which may come, and how they are moved.
+//!
+//! What can be refused is refused here: of a refused transfer git-lfs knows nothing better than to try again.
+
+use std::collections::BTreeMap;
+
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+
+use super::error::{Refusal, too_large};
+use super::repository::{Oid, Repository};
+use super::wire::{self, Action, Actions, Batch, BatchRequest, Object, ObjectShown};
+use super::{Answer, Asked, Lfs};
+use crate::auth::{Caller, Permitted, ticket};
+use crate::content::{self, Content, Found, ToRead};
+use crate::door::Arrival;
+use crate::http::forwarded;
+
+const BASIC: &str = "basic";
+const HASH: &str = "sha256";
+
+/// Which way objects are to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Up,
+    Down,
+}
+
+impl Way {
+    fn parse(operation: &str) -> Result<Self, Refusal> {
+        match operation {
+            "upload" => Ok(Self::Up),
+            "download" => Ok(Self::Down),
+            _ => Err(Refusal::unprocessable("operation must be upload or download")),
+        }
+    }
+
+    /// What a ticket is for.
+    pub(super) fn scope(self, repository: &Repository) -> String {
+        let operation = if self == Self::Up { "upload" } else { "download" };
+        format!("lfs {operation} {}", repository.name())
+    }
+}
+
+/// How transfers of this batch are to be asked for.
+struct Address {
+    base: String,
+    header: BTreeMap<&'static str, String>,
+    expires_in: u64,
+}
+
+impl Address {
+    fn of(lfs: &Lfs, caller: &Caller, scope: &str, parts: &Parts) -> Result<Self, Refusal> {
+        let ttl = lfs.app.dialect.lfs.transfer_ttl;
+        let ticket = caller.ticket(scope, ttl, &lfs.app.engine);
+        let header = ticket.into_iter().map(|ticket| (ticket::HEADER, ticket)).collect();
+        let base = base(lfs, caller, parts).ok_or_else(|| {
+            Refusal::invalid("the request does not say in Host by which name it reached the server")
+        })?;
+        Ok(Self { base, header, expires_in: ttl.as_millis() / 1000 })
+    }
+
+    fn action(&self, repository: &Repository, oid: &Oid, more: &str) -> Action {
+        let href = format!("{}{}{more}", self.base, repository.address(oid));
+        Action { href, header: self.header.clone(), expires_in: self.expires_in }
+    }
+}
+
+/// The server as the client knows it. A proxy that nobody trusts may have hidden that it was reached over TLS; then the
+/// URL the server is known by tells.
+fn base(lfs: &Lfs, caller: &Caller, parts: &Parts) -> Option<String> {
+    let Arrival { peer, link, .. } = Arrival::of(parts);
+    let reached = forwarded::base(parts, *peer, link.is_tls, &lfs.app.http.trusted_proxies);
+    let public = caller.authority().and_then(|authority| authority.public_url());
+    let public = public.map(|url| url.trim_end_matches('/').to_owned());
+    let is_public = |public: &&String| {
+        let host = |url: &str| url.split_once("://").map(|(_, host)| host.to_ascii_lowercase());
+        reached.is_empty() || host(public) == host(&reached)
+    };
+    let public = public.as_ref().filter(is_public).cloned();
+    public.or_else(|| (!reached.is_empty()).then_some(reached))
+}
+
+/// `POST objects/batch`
+pub(super) async fn batch(lfs: &Lfs, asked: Asked) -> Answer {
+    let (repository, caller) = (asked.repository.clone(), asked.caller.clone());
+    // Whoever may not even look need not be read.
+    caller.permit(repository.to_read(&Oid::of_nothing()))?;
+    let parts = asked.parts.clone();
+    let request: BatchRequest = asked.json(lfs).await?;
+    let way = Way::parse(&request.operation)?;
+    check(&request)?;
+    if way == Way::Up {
+        caller.permit(repository.to_write(&Oid::of_nothing()))?;
+    }
+    let address = Address::of(lfs, &caller, &way.scope(&repository), &parts)?;
+    let mut wanted = Vec::new();
+    for object in request.objects {
+        let oid = Oid::parse(&object.oid);
+        let path = oid.as_ref().map(|oid| caller.permit(repository.to_read(oid))).transpose()?;
+        wanted.push(Wanted { object, oid: oid.zip(path) });
+    }
+    let bytes_max = lfs.app.dialect.lfs.object_bytes_max;
+    let planned = lfs.store.blocking(move |content| plan(content, way, wanted, bytes_max)).await?;
+    let objects = planned.into_iter().map(|(object, plan)| match plan {
+        Plan::Nothing => shown(object, None, None),
+        Plan::Refused(refusal) => shown(object, None, Some(refusal)),
+        Plan::Move(oid) => {
+            let action = |more| Some(address.action(&repository, &oid, more));
+            let actions = match way {
+                Way::Up => {
+                    Actions { upload: action(""), verify: action("/verify"), download: None }
+                }
+                Way::Down => Actions { download: action(""), ..Actions::default() },
+            };
+            shown(object, Some(actions), None)
+        }
+    });
+    let batch = Batch { transfer: BASIC, objects: objects.collect(), hash_algo: HASH };
+    Ok(wire::answer(StatusCode::OK, batch))
+}
+
+fn check(request: &BatchRequest) -> Result<(), Refusal> {
+    let transfers = request.transfers.as_deref().unwrap_or_default();
+    if !transfers.is_empty() && !transfers.iter().any(|transfer| transfer == BASIC) {
+        return Err(Refusal::unprocessable("transfers: this server knows basic only"));
+    }
+    match request.hash_algo.as_deref() {
+        None | Some(HASH | "") => Ok(()),
+        Some(_) => Err(Refusal::unprocessable("hash_algo: this server knows sha256 only")),
+    }
+}
+
+/// An object that is asked for, and where it is if its name is one.
+struct Wanted {
+    object: Object,
+    oid: Option<(Oid, Permitted<ToRead>)>,
+}
+
+/// What is to be done with an object.
+enum Plan {
+    Nothing,
+    Move(Oid),
+    Refused(Refusal),
+}
+
+/// All that is asked for has to fit together.
+fn plan(
+    content: &dyn Content,
+    way: Way,
+    wanted: Vec<Wanted>,
+    bytes_max: u64,
+) -> Result<Vec<(Object, Plan)>, content::Error> {
+    let mut n_bytes = 0;
+    let mut planned = Vec::new();
+    for Wanted { object, oid } in wanted {
+        let plan = match oid.zip(u64::try_from(object.size).ok()) {
+            None => {
+                let why = "oid must be 64 lower-case hexadecimal digits, and size not negative";
+                Plan::Refused(Refusal::unprocessable(why))
+            }
+            Some(((oid, path), size)) => match (found(content, &path)?, way) {
+                (Some(known), _) if known != size => {
+                    let why = format!("the object {} has {known} bytes, not {size}", oid.as_str());
+                    Plan::Refused(Refusal::unprocessable(why))
+                }
+                (Some(_), Way::Up) => Plan::Nothing,
+                (Some(_), Way::Down) => Plan::Move(oid),
+                (None, Way::Down) => Plan::Refused(Refusal::no_object()),
+                (None, Way::Up) if size > bytes_max => {
+                    Plan::Refused(Refusal::unprocessable(too_large(bytes_max)))
+                }
+                (None, Way::Up) => match content.check_room(size.saturating_add(n_bytes)) {
+                    Ok(()) => {
+                        n_bytes += size;
+                        Plan::Move(oid)
+                    }
+                    Err(error) => Plan::Refused(error.into()),
+                },
+            },
+        };
+        planned.push((object, plan));
+    }
+    Ok(planned)
+}
+
+/// How large an object is, if it is there.
+fn found(content: &dyn Content, path: &Permitted<ToRead>) -> Result<Option<u64>, content::Error> {
+    match content.find(path)? {
+        Some(Found::File(facts, _)) => Ok(Some(facts.size)),
+        Some(Found::Folder) | None => Ok(None),
+    }
+}
+
+fn shown(object: Object, actions: Option<Actions>, refusal: Option<Refusal>) -> ObjectShown {
+    let error = refusal.map(Refusal::of_object);
+    ObjectShown { object, authenticated: true, actions, error }
+}

@@ -1,0 +1,139 @@
+//! From every kind of "no" to a status and a message: git-lfs prints it, and nothing else.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::Rejection;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::wire::{self, LockShown};
+use crate::auth::Denied;
+use crate::content::{self, Unreceived};
+use crate::dialect::native;
+use crate::engine;
+use crate::http::body::BadBody;
+
+/// Has git-lfs ask for a name and a password, which it sends from then on.
+const ASK: (&str, HeaderValue) =
+    ("lfs-authenticate", HeaderValue::from_static("Basic realm=\"leasehold\""));
+
+/// An error answer of this dialect.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    failure: Box<Failure>,
+    /// It may be asked again.
+    is_passing: bool,
+}
+
+/// What is wrong, in words.
+#[derive(Serialize, JsonSchema, Debug)]
+pub(super) struct Failure {
+    message: String,
+    /// The lock that is in the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<LockShown>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        let failure = Box::new(Failure { message: message.into(), lock: None });
+        Self { status, failure, is_passing: false }
+    }
+
+    /// The request makes no sense.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// What is asked for cannot be.
+    pub(super) fn unprocessable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
+    }
+
+    /// Somebody has the lock.
+    pub(super) fn locked(message: String, lock: Option<LockShown>) -> Self {
+        let mut refusal = Self::new(StatusCode::CONFLICT, message);
+        refusal.failure.lock = lock;
+        refusal
+    }
+
+    pub(super) fn no_path() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no such path")
+    }
+
+    pub(super) fn no_lock(id: &str) -> Self {
+        let id: String = id.chars().take(40).collect();
+        Self::new(StatusCode::NOT_FOUND, format!("there is no lock with the id {id:?}"))
+    }
+
+    pub(super) fn no_object() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no such object")
+    }
+
+    pub(super) fn too_large(bytes_max: u64) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, too_large(bytes_max))
+    }
+
+    /// The same for a transfer, which is never asked who it is: git-lfs would ask again without end.
+    pub(super) fn finally(mut self) -> Self {
+        if self.status == StatusCode::UNAUTHORIZED {
+            self.status = StatusCode::FORBIDDEN;
+        }
+        self
+    }
+
+    /// For the answer of a batch: an error of one of its objects.
+    pub(super) fn of_object(self) -> wire::ObjectError {
+        wire::ObjectError { code: self.status.as_u16(), message: self.failure.message }
+    }
+}
+
+pub(super) fn too_large(bytes_max: u64) -> String {
+    format!("an object can have at most {bytes_max} bytes (lfs-object-bytes-max)")
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = wire::answer(self.status, self.failure);
+        let headers = response.headers_mut();
+        if self.is_passing {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(ASK.0, ASK.1);
+        }
+        response
+    }
+}
+
+impl From<native::Refusal> for Refusal {
+    fn from(refusal: native::Refusal) -> Self {
+        let (status, message, is_passing) = refusal.into_parts();
+        Self { is_passing, ..Self::new(status, message) }
+    }
+}
+
+/// What the native dialect knows to say.
+macro_rules! plain {
+    ($($why:ty),*) => {$(
+        impl From<$why> for Refusal {
+            fn from(why: $why) -> Self {
+                native::Refusal::from(why).into()
+            }
+        }
+    )*};
+}
+
+plain!(Denied, engine::Error, Rejection, BadBody, content::Error);
+
+impl From<Unreceived> for Refusal {
+    fn from(why: Unreceived) -> Self {
+        match why {
+            Unreceived::TooLarge(bytes_max) => Self::too_large(bytes_max),
+            Unreceived::Late => native::Refusal::late().into(),
+            Unreceived::Broken => native::Refusal::broken_off().into(),
+            Unreceived::Content(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Locking a file and giving it back.
+
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use leasehold_core::{
+    Acquire, LeaseNumber, LeaseRecord, Phase, Proof, Rejection, Release, Revoke, Secret, Target,
+};
+
+use super::error::Refusal;
+use super::repository::Repository;
+use super::wire::{self, Held, LockAnswer, LockRequest, UnlockRequest};
+use super::{Answer, Asked, Lfs};
+use crate::auth::{Caller, Right};
+use crate::dialect::counted::Counted;
+use crate::dialect::{ALL, Dialect};
+use crate::door;
+use crate::engine::{ReadLease, Take};
+
+/// Takes the lock of a file, until it is given back.
+pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
+    let app = &lfs.app;
+    let (owner, Counted(peer)) = (asked.owner(), Counted::of(app, &asked.parts));
+    let (repository, caller) = (asked.repository.clone(), asked.caller.clone());
+    let request: LockRequest = asked.json(lfs).await?;
+    let path = &*request.path;
+    let lock = repository.lock(app, path)?;
+    let take = Take(Acquire {
+        metadata: Some(wire::note(repository.name(), path, request.r#ref).into()),
+        peer,
+        ..Acquire::new(lock, owner.clone(), Dialect::Lfs.number(), Secret(crate::random::bytes()))
+    });
+    app.limits.check_acquire(&take.0)?;
+    let taken = app.engine.ask(caller.permit(take)?).await?;
+    let granted =
+        taken.map_err(|rejection| refused(app, path, rejection, |held| held.is_of(&owner)))?;
+    let lock = Held::from(&granted.grant.lease).shown(app, path);
+    let answer = wire::answer(StatusCode::CREATED, LockAnswer { lock });
+    Ok(door::Answer::new(answer, granted.undelivered).into_response())
+}
+
+/// Why a lock cannot be had. git-lfs shows the message only, so it names the holder.
+fn refused(
+    app: &crate::app::App,
+    path: &str,
+    rejection: Rejection,
+    is_own: impl FnOnce(&Held) -> bool,
+) -> Refusal {
+    let holding = match rejection {
+        Rejection::Held(holding) | Rejection::QueueFull { holding, .. } => holding,
+        Rejection::Grace { owner, .. } => {
+            let who = &owner.instance;
+            let why = format!("{path} is reserved for its last holder, {who}");
+            return Refusal::locked(why, None);
+        }
+        other => return other.into(),
+    };
+    let Some(held) = Held::of(*holding) else {
+        return Refusal::locked(format!("others wait for the lock of {path}"), None);
+    };
+    let why = match is_own(&held) {
+        true => format!("{path} is already locked by you, {}", held.in_words(app)),
+        false => format!("{path} is locked by {}", held.in_words(app)),
+    };
+    Refusal::locked(why, Some(held.shown(app, path)))
+}
+
+/// Gives a lock back; or takes it away, if that is forced.
+pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
+    let app = &lfs.app;
+    let owner = asked.owner();
+    let (repository, caller) = (asked.repository.clone(), asked.caller.clone());
+    let UnlockRequest { force } = asked.json(lfs).await?;
+    let lease = find(lfs, &caller, &repository, id).await?.ok_or_else(|| Refusal::no_lock(id))?;
+    let held = Held::from(&lease);
+    let path = repository.path(&lease.lock).unwrap_or_default();
+    let (number, dialect) = (lease.number, lease.dialect);
+    let done = if held.is_of(&owner) {
+        let proof = Proof::Number { number, principal: None };
+        let release = caller.own(Release { proof, dialect, request_id: None });
+        app.engine.ask(release).await?.map(drop)
+    } else if force {
+        let proof = Proof::Number { number, principal: None };
+        let reason = format!("git lfs unlock --force by {}", owner.instance);
+        let target = Target::Lease(proof, dialect);
+        let revoke = Revoke { target, reason: cut(&reason, app.limits.reason_bytes_max).into() };
+        // Whoever may lock may end what is their own; what is another's takes the right to take locks away.
+        let is_own = caller.is(&lease.owner.principal);
+        let right = if is_own { Right::FilesWrite } else { Right::Revoke };
+        app.engine.ask(caller.permit_on(right, [&lease.lock], revoke)?).await?.map(drop)
+    } else {
+        let why = format!("{path} is locked by {}; --force takes it away", held.in_words(app));
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    };
+    match done {
+        Ok(()) => {
+            let lock = held.shown(app, path);
+            Ok(wire::answer(StatusCode::OK, LockAnswer { lock }))
+        }
+        Err(Rejection::NoSuchLease | Rejection::Ended(_)) => Err(Refusal::no_lock(id)),
+        Err(rejection) => Err(rejection.into()),
+    }
+}
+
+fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// A lock of this repository by its id, whichever dialect it was taken through.
+pub(super) async fn find(
+    lfs: &Lfs,
+    caller: &Caller,
+    repository: &Repository,
+    id: &str,
+) -> Result<Option<LeaseRecord>, Refusal> {
+    let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(number) = id.parse().ok().filter(|_| is_number).map(LeaseNumber) else {
+        return Ok(None);
+    };
+    // Nearly always it is ours, so that is asked first.
+    let others = ALL.iter().copied().filter(|dialect| *dialect != Dialect::Lfs);
+    for dialect in [Dialect::Lfs].into_iter().chain(others) {
+        let read = caller.own(ReadLease::new(number, dialect.number()));
+        let Some(lease) = lfs.app.engine.ask(read).await? else { continue };
+        let is_here = repository.path(&lease.lock).is_some()
+            && !Held::from(&*lease).is_elsewhere(repository.name());
+        return Ok(Some(*lease).filter(|lease| is_here && lease.phase == Phase::Active));
+    }
+    Ok(None)
+}

@@ -1,0 +1,129 @@
+//! Objects on their way. Whoever comes with a ticket of a batch is who asked for that batch.
+
+use axum::body::HttpBody;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use super::batch::Way;
+use super::error::Refusal;
+use super::repository::{Oid, Repository};
+use super::wire::{self, Object};
+use super::{Answer, Asked, Lfs};
+use crate::auth::{Caller, ticket};
+use crate::content::{self, Found, Upload};
+use crate::dialect::files::read::{self, Unserved};
+use crate::door::Arrival;
+use crate::engine;
+use crate::http::forwarded;
+
+/// `GET objects/OID` and `PUT objects/OID`
+pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
+    let oid = parse(oid)?;
+    let way = if asked.parts.method == Method::PUT { Way::Up } else { Way::Down };
+    let asked = known(lfs, asked, way)?;
+    match way {
+        Way::Up => upload(lfs, asked, oid).await,
+        Way::Down => download(lfs, asked, oid).await,
+    }
+}
+
+fn parse(oid: &str) -> Result<Oid, Refusal> {
+    let why =
+        "an object's name must be 64 lower-case hexadecimal digits, the SHA-256 of its content";
+    Oid::parse(oid).ok_or_else(|| Refusal::unprocessable(why))
+}
+
+/// The same, as whoever the ticket was given to, if there is one.
+fn known(lfs: &Lfs, asked: Asked, way: Way) -> Result<Asked, Refusal> {
+    let Some(ticket) = asked.parts.headers.get(ticket::HEADER) else { return Ok(asked) };
+    let scope = way.scope(&asked.repository);
+    let shown = ticket.to_str().unwrap_or_default();
+    let caller = asked.caller.with_ticket(shown, &scope, &lfs.app.engine);
+    let arrival = Arrival::of(&asked.parts);
+    let (auth, at) = (&lfs.app.auth, lfs.app.engine.at(arrival.received));
+    let trusted = &lfs.app.http.trusted_proxies;
+    let from = || forwarded::client(&asked.parts.headers, arrival.peer, trusted);
+    // A ticket that is none may be a guess, and guesses are limited.
+    let caller = caller.map_err(|denied| auth.take_failure(from(), at).err().unwrap_or(denied))?;
+    // Who it is was not known at the door, where requests are counted.
+    auth.take_request(&caller, from, at)?;
+    Ok(Asked { caller, ..asked })
+}
+
+async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
+    let path = asked.caller.permit(asked.repository.to_read(&oid))?;
+    let found = lfs.store.blocking(move |content| content.find(&path)).await?;
+    let Some(Found::File(facts, content)) = found else { return Err(Refusal::no_object()) };
+    let is_head = asked.parts.method == Method::HEAD;
+    match read::answer(&asked.parts.headers, &facts, content, is_head) {
+        Ok(response) => Ok(response),
+        Err(Unserved::Precondition) => {
+            let why = "a condition of the request does not hold for this object";
+            Err(Refusal::new(StatusCode::PRECONDITION_FAILED, why))
+        }
+        Err(Unserved::Beyond(size)) => {
+            let why = format!("the object has {size} bytes");
+            let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, why);
+            Ok((read::content_range(size), refusal).into_response())
+        }
+    }
+}
+
+async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
+    let Asked { repository, caller, body, .. } = asked;
+    // Whoever would be refused anyway is spared the upload.
+    caller.permit(repository.to_write(&oid))?;
+    let bytes_max = lfs.app.dialect.lfs.object_bytes_max;
+    let n_bytes = body.size_hint().lower();
+    if n_bytes > bytes_max {
+        return Err(Refusal::too_large(bytes_max));
+    }
+    lfs.store.blocking(move |content| content.check_room(n_bytes)).await?;
+    let timeout = lfs.app.http.body_timeout;
+    let upload = content::receive(&lfs.store, body, None, bytes_max, timeout).await?;
+    if upload.hash != oid.as_str() {
+        let why = format!(
+            "the content has the SHA-256 {}, not {}; nothing was stored",
+            upload.hash,
+            oid.as_str()
+        );
+        return Err(Refusal::unprocessable(why));
+    }
+    // To the end even if whoever asked goes away: it is all there.
+    let publishing = publish(lfs.clone(), repository, caller, oid, upload);
+    tokio::spawn(publishing).await.unwrap_or_else(|_| Err(engine::Error::Unknown.into()))
+}
+
+async fn publish(
+    lfs: Lfs,
+    repository: Repository,
+    caller: Caller,
+    oid: Oid,
+    upload: Upload,
+) -> Answer {
+    // The body may have taken long to come: whoever was let in then need not be any more.
+    let path = caller.still(&lfs.app.engine)?.permit(repository.to_write(&oid))?;
+    // The same object may come twice at once, and counts once.
+    let _turn = lfs.store.turn(&path).await;
+    lfs.store.blocking(move |_| upload.draft.publish(&path)).await?;
+    Ok(done())
+}
+
+/// `POST objects/OID/verify`: is it there as it was sent?
+pub(super) async fn verify(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
+    let oid = parse(oid)?;
+    let asked = known(lfs, asked, Way::Up)?;
+    let path = asked.caller.permit(asked.repository.to_read(&oid))?;
+    let object: Object = asked.json(lfs).await?;
+    let found = lfs.store.blocking(move |content| content.find(&path)).await?;
+    let Some(Found::File(facts, _)) = found else { return Err(Refusal::no_object()) };
+    if object.oid != oid.as_str() || u64::try_from(object.size) != Ok(facts.size) {
+        let why = format!("the object {} has {} bytes", oid.as_str(), facts.size);
+        return Err(Refusal::unprocessable(why));
+    }
+    Ok(done())
+}
+
+fn done() -> Response {
+    wire::answer(StatusCode::OK, serde_json::json!({}))
+}

@@ -1,0 +1,117 @@
+//! A repository: the names of its locks, and where its objects are.
+
+use axum::http::StatusCode;
+use leasehold_core::LockKey;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+
+use super::error::Refusal;
+use crate::app::App;
+use crate::auth::hex;
+use crate::content::{FilePath, Folders, ToRead, ToWrite};
+
+/// In the server's own part of the store.
+const FOLDER: &str = "lfs";
+/// What a repository's address is written with.
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A repository by its name.
+#[derive(Clone, Debug)]
+pub(super) struct Repository {
+    name: String,
+    namespace: std::sync::Arc<str>,
+    folders: Folders,
+}
+
+/// The name of an object: the SHA-256 of its content, in hexadecimal digits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Oid(String);
+
+impl Oid {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (text.len() == 64 && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+    }
+
+    /// The object that has nothing in it: where any of them will do.
+    pub(super) fn of_nothing() -> Self {
+        Self(hex(&Sha256::digest(b"")))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Repository {
+    pub(super) fn new(app: &App, name: &str) -> Result<Self, Refusal> {
+        let is_odd = |segment: &str| matches!(segment, "" | "." | "..");
+        if name.split('/').any(is_odd) || name.chars().any(char::is_control) {
+            let why = "the name of the repository has an empty segment, a segment . or .., or a control character";
+            return Err(Refusal::invalid(why));
+        }
+        let namespace = app.dialect.lfs.namespace.clone();
+        let repository = Self { name: name.to_owned(), namespace, folders: Folders::of(name) };
+        app.limits.check_key(&repository.whole())?;
+        Ok(repository)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the names of its locks begin with.
+    pub(super) fn prefix(&self) -> String {
+        format!("{}/", self.name)
+    }
+
+    /// Objects have no path: who may read and write them is said by the name that all its locks begin with.
+    pub(super) fn whole(&self) -> LockKey {
+        LockKey::new(self.namespace.clone(), self.prefix())
+    }
+
+    /// The lock of a file in it.
+    pub(super) fn lock(&self, app: &App, path: &str) -> Result<LockKey, Refusal> {
+        let is_odd = |segment: &str| matches!(segment, "" | "." | "..");
+        if path.split('/').any(is_odd) {
+            let why = "path must be relative to the root of the repository, without empty segments, . and ..";
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
+        }
+        let bytes_max = app.limits.name_bytes_max.saturating_sub(self.name.len() + 1);
+        if path.len() > bytes_max {
+            let why = format!(
+                "the path has {} bytes, and at most {bytes_max} can be locked in this repository (name-bytes-max)",
+                path.len()
+            );
+            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
+        }
+        Ok(LockKey::new(self.namespace.clone(), self.prefix() + path))
+    }
+
+    /// The path of the file whose lock this is, if it is one of this repository's.
+    pub(super) fn path<'a>(&self, lock: &'a LockKey) -> Option<&'a str> {
+        let path = lock.name.strip_prefix(&*self.name)?.strip_prefix('/')?;
+        (lock.namespace == self.namespace && !path.is_empty()).then_some(path)
+    }
+
+    /// The address of an object, below that of the server.
+    pub(super) fn address(&self, oid: &Oid) -> String {
+        format!("/lfs/{}/objects/{}", utf8_percent_encode(&self.name, PLAIN), oid.0)
+    }
+
+    pub(super) fn to_read(&self, oid: &Oid) -> ToRead {
+        ToRead::own(self.place(oid), self.whole())
+    }
+
+    pub(super) fn to_write(&self, oid: &Oid) -> ToWrite {
+        ToWrite::own(self.place(oid), self.whole())
+    }
+
+    fn place(&self, oid: &Oid) -> FilePath {
+        let folders = self.folders.names().iter().map(String::as_str);
+        // No folder has too many in it.
+        let names = [&oid.0[..2], &oid.0[2..4], &oid.0];
+        FilePath::own([FOLDER].into_iter().chain(folders).chain(names))
+    }
+}

@@ -1,0 +1,86 @@
+//! `Content-MD5`: Terraform sends it with every body, so what was damaged on the way is known as such.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::http::{HeaderMap, HeaderName};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest, Md5};
+use tokio::sync::oneshot;
+use tokio_stream::Stream;
+
+use super::error::Refusal;
+
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+
+/// What a body is said to have, if anything is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Checksum([u8; 16]);
+
+impl Checksum {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
+        let Some(said) = headers.get(CONTENT_MD5) else { return Ok(None) };
+        let bytes = STANDARD.decode(said).ok().and_then(|bytes| bytes.try_into().ok());
+        let why = "Content-MD5 is not the MD5 of anything: it must have 16 bytes in base64";
+        bytes.map(|bytes| Some(Self(bytes))).ok_or_else(|| Refusal::invalid(why))
+    }
+
+    /// Is the body what was sent?
+    pub(super) fn check(self, body: &[u8]) -> Result<(), Refusal> {
+        self.compare(Md5::digest(body).into())
+    }
+
+    /// The same body; and what it had, once all of it has come.
+    pub(super) fn watch(self, body: Body) -> (Body, Watching) {
+        let (told, had) = oneshot::channel();
+        let (stream, hasher) = (body.into_data_stream(), Md5::new());
+        let body = Body::from_stream(Watched { stream, hasher, told: Some(told) });
+        (body, Watching { said: self, had })
+    }
+
+    fn compare(self, had: [u8; 16]) -> Result<(), Refusal> {
+        let why =
+            "the body is not what Content-MD5 says: it was damaged on the way; nothing was changed";
+        if self.0 == had { Ok(()) } else { Err(Refusal::invalid(why)) }
+    }
+}
+
+/// A body that is looked at while it comes.
+pub(super) struct Watching {
+    said: Checksum,
+    had: oneshot::Receiver<[u8; 16]>,
+}
+
+impl Watching {
+    /// After the body has come whole.
+    pub(super) fn check(mut self) -> Result<(), Refusal> {
+        // One that nobody read to its end is nobody's.
+        self.said.compare(self.had.try_recv().unwrap_or_default())
+    }
+}
+
+struct Watched {
+    stream: BodyDataStream,
+    hasher: Md5,
+    told: Option<oneshot::Sender<[u8; 16]>>,
+}
+
+impl Stream for Watched {
+    type Item = Result<Bytes, axum::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = std::task::ready!(Pin::new(&mut self.stream).poll_next(context));
+        match &next {
+            Some(Ok(bytes)) => self.hasher.update(bytes),
+            Some(Err(_)) => {}
+            None => {
+                let had = std::mem::take(&mut self.hasher).finalize().into();
+                // Nobody listens any more if the body was refused meanwhile.
+                let _ = self.told.take().map(|told| told.send(had));
+            }
+        }
+        Poll::Ready(next)
+    }
+}
