@@ -305,6 +305,110 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/lfs/{repository}/locks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The files that are locked */
+        get: operations["listLfsLocks"];
+        put?: never;
+        /** Lock a file */
+        post: operations["createLfsLock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lfs/{repository}/locks/{id}/unlock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Unlock a file */
+        post: operations["deleteLfsLock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lfs/{repository}/locks/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Own locks and those of others */
+        post: operations["verifyLfsLocks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lfs/{repository}/objects/{oid}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Download an object */
+        get: operations["downloadLfsObject"];
+        /** Upload an object */
+        put: operations["uploadLfsObject"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lfs/{repository}/objects/{oid}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Is an object there? */
+        post: operations["verifyLfsObject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/lfs/{repository}/objects/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask how to move objects */
+        post: operations["batchLfs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/livez": {
         parameters: {
             query?: never;
@@ -1586,6 +1690,156 @@ export interface components {
         };
         /** @enum {string} */
         "leases.Status": "ACTIVE" | "RELEASED" | "EXPIRED";
+        /** @description A request to make. */
+        "lfs.Action": {
+            /**
+             * Format: uint64
+             * @description For this many seconds.
+             */
+            expires_in: number;
+            /** @description With these headers. */
+            header: {
+                [key: string]: string;
+            };
+            /** @description Where. */
+            href: string;
+        };
+        "lfs.Actions": {
+            download?: components["schemas"]["lfs.Action"] | null;
+            upload?: components["schemas"]["lfs.Action"] | null;
+            verify?: components["schemas"]["lfs.Action"] | null;
+        };
+        "lfs.Batch": {
+            /** @description What names are made by. */
+            hash_algo: string;
+            /** @description Each object that was asked for. */
+            objects: components["schemas"]["lfs.ObjectShown"][];
+            /** @description How to move them. */
+            transfer: string;
+        };
+        "lfs.BatchRequest": {
+            /**
+             * @description `sha256` unless said.
+             * @default null
+             */
+            hash_algo: string | null;
+            /** @description Which. */
+            objects: components["schemas"]["lfs.Object"][];
+            /** @description `upload` or `download`. */
+            operation: string;
+            /**
+             * @description How the client can move objects; `basic` unless said.
+             * @default null
+             */
+            transfers: string[] | null;
+        };
+        /** @description What is wrong, in words. */
+        "lfs.Failure": {
+            /** @description The lock that is in the way. */
+            lock?: components["schemas"]["lfs.LockShown"] | null;
+            message: string;
+        };
+        "lfs.LockAnswer": {
+            /** @description It. */
+            lock: components["schemas"]["lfs.LockShown"];
+        };
+        "lfs.LockRequest": {
+            /** @description The file, from the root of the repository. */
+            path: string;
+            /** @description Kept with the lock, for people. */
+            ref?: components["schemas"]["lfs.Ref"] | null;
+        };
+        "lfs.Locks": {
+            /** @description These. */
+            locks: components["schemas"]["lfs.LockShown"][];
+            /** @description Where the list goes on, if it does. */
+            next_cursor?: string | null;
+        };
+        /** @description A lock. */
+        "lfs.LockShown": {
+            /** @description The number of its lease. */
+            id: string;
+            /** @description Since when, in RFC 3339. */
+            locked_at: string;
+            /** @description Who has it. */
+            owner: components["schemas"]["lfs.OwnerShown"];
+            /** @description The file, from the root of the repository. */
+            path: string;
+        };
+        /** @description An object, as a client knows it. */
+        "lfs.Object": {
+            /** @description The SHA-256 of its content. */
+            oid: string;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            size: number;
+        };
+        /** @description Why nothing can be done with an object. */
+        "lfs.ObjectError": {
+            /**
+             * Format: uint16
+             * @description A status of HTTP.
+             */
+            code: number;
+            /** @description In words. */
+            message: string;
+        };
+        /** @description What to do with an object: nothing, if there is neither an action nor an error. */
+        "lfs.ObjectShown": {
+            actions?: components["schemas"]["lfs.Actions"] | null;
+            /** @description The client need not say who it is. */
+            authenticated: boolean;
+            error?: components["schemas"]["lfs.ObjectError"] | null;
+            /** @description The SHA-256 of its content. */
+            oid: string;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            size: number;
+        };
+        "lfs.OwnerShown": {
+            /** @description What they are called. */
+            name: string;
+        };
+        /** @description A branch. Locks are for all of them. */
+        "lfs.Ref": {
+            /**
+             * @description Its full name.
+             * @default
+             */
+            name: string;
+        };
+        "lfs.UnlockRequest": {
+            /**
+             * @description Also if it is another's.
+             * @default false
+             */
+            force: boolean;
+        };
+        "lfs.Verified": {
+            /** @description Where the list goes on, if it does. */
+            next_cursor?: string | null;
+            /** @description Those of whoever asks. */
+            ours: components["schemas"]["lfs.LockShown"][];
+            /** @description Those of others. */
+            theirs: components["schemas"]["lfs.LockShown"][];
+        };
+        "lfs.VerifyRequest": {
+            /**
+             * @description Where the list goes on.
+             * @default null
+             */
+            cursor: string | null;
+            /**
+             * Format: uint64
+             * @description At most this many.
+             * @default null
+             */
+            limit: number | null;
+        };
         /** @description The lock is the client's. */
         "lock.Acquired": {
             /**
@@ -5503,6 +5757,1098 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["leases.Failure"];
+                };
+            };
+        };
+    };
+    listLfsLocks: {
+        parameters: {
+            query?: {
+                /** @description Where to go on: the `next_cursor` of the page before. */
+                cursor?: string;
+                /** @description Only the lock with this id. */
+                id?: string;
+                /** @description At most this many; there may be fewer although the list goes on. */
+                limit?: number;
+                /** @description Only the lock of this file. */
+                path?: string;
+                /** @description Locks are for all branches: this is not looked at. */
+                refspec?: string;
+            };
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description These, whoever has them and through whichever dialect. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Locks"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Refused. */
+            422: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    createLfsLock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/vnd.git-lfs+json": components["schemas"]["lfs.LockRequest"];
+            };
+        };
+        responses: {
+            /** @description It is the caller's until it is given back. */
+            201: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Who has it. */
+            409: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The Content-Type is not application/json. */
+            415: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Refused. */
+            422: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    deleteLfsLock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The id of the lock. */
+                id: string;
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/vnd.git-lfs+json": components["schemas"]["lfs.UnlockRequest"];
+            };
+        };
+        responses: {
+            /** @description Nobody has it any more. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.LockAnswer"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description It is another's. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The Content-Type is not application/json. */
+            415: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    verifyLfsLocks: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/vnd.git-lfs+json": components["schemas"]["lfs.VerifyRequest"];
+            };
+        };
+        responses: {
+            /** @description These. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Verified"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The Content-Type is not application/json. */
+            415: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    downloadLfsObject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description One part of it: `bytes=0-99`. */
+                Range?: string;
+                /** @description As the batch said. */
+                "X-Leasehold-Ticket"?: string;
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The SHA-256 of its content. */
+                oid: string;
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The content. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
+            /** @description The part of it that was asked for. */
+            206: {
+                headers: {
+                    "Content-Range": components["headers"]["Content-Range"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
+            /** @description You have it already. */
+            304: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody knows who asks, or they may not. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A condition of the request does not hold. Nothing was done. */
+            412: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description There is no such part. */
+            416: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Refused. */
+            422: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    uploadLfsObject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description As the batch said. */
+                "X-Leasehold-Ticket"?: string;
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The SHA-256 of its content. */
+                oid: string;
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is there, durably. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": Record<string, never>;
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody knows who asks, or they may not. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Refused. */
+            422: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description There is no room left. Nothing was done. */
+            507: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    verifyLfsObject: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description As the batch said. */
+                "X-Leasehold-Ticket"?: string;
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The SHA-256 of its content. */
+                oid: string;
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/vnd.git-lfs+json": components["schemas"]["lfs.Object"];
+            };
+        };
+        responses: {
+            /** @description It is. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": Record<string, never>;
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody knows who asks, or they may not. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description There is no such thing, or none any more. */
+            404: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The Content-Type is not application/json. */
+            415: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Refused. */
+            422: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+        };
+    };
+    batchLfs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Comes back with the answer, and is in the log. */
+                "X-Request-ID"?: components["parameters"]["RequestId"];
+            };
+            path: {
+                /** @description The name of the repository. */
+                repository: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/vnd.git-lfs+json": components["schemas"]["lfs.BatchRequest"];
+            };
+        };
+        responses: {
+            /** @description What to do with each: nothing, if it has neither actions nor an error. */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Batch"];
+                };
+            };
+            /** @description The request makes no sense; the body says what is wrong. Nothing was done. */
+            400: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Nobody asks, or somebody else than the request says. */
+            401: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Whoever asks may not do this. */
+            403: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body did not arrive in time. */
+            408: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The body is too large. */
+            413: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description The Content-Type is not application/json. */
+            415: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Refused. */
+            422: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A limit was reached; the error names it and its setting. */
+            429: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description A mistake of the server. */
+            500: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
+                };
+            };
+            /** @description Not now: the database is busy, there is too much to do, or the server is stopping. */
+            503: {
+                headers: {
+                    "Retry-After": components["headers"]["Retry-After"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.git-lfs+json": components["schemas"]["lfs.Failure"];
                 };
             };
         };

@@ -79,12 +79,14 @@ fn basic(encoded: &str) -> Option<String> {
     STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok())
 }
 
-/// The name somebody gives where nobody asks for a proof. Empty names are none.
+/// The name somebody gives where nobody asks for a proof. Empty names are none, nor are those that a terminal would
+/// obey.
 pub(crate) fn basic_user(headers: &HeaderMap) -> Option<String> {
     let (scheme, rest) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let decoded = scheme.eq_ignore_ascii_case("basic").then(|| basic(rest.trim()))??;
     let (user, _) = decoded.split_once(':')?;
-    (!user.is_empty()).then(|| user.to_owned())
+    let is_name = !user.is_empty() && !user.chars().any(char::is_control);
+    is_name.then(|| user.to_owned())
 }
 
 /// Does it look like the id of a session of files?

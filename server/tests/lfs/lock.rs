@@ -93,6 +93,8 @@ async fn what_makes_no_sense_is_refused() {
         ("POST /lfs/team/app/locks", json!({"path": ""}), 422),
         ("POST /lfs/team/app/locks", json!({"path": "/etc/passwd"}), 422),
         ("POST /lfs/team/app/locks", json!({"path": "a/../b"}), 422),
+        ("POST /lfs/team/app/locks", json!({"path": "a\u{0}b"}), 422),
+        ("POST /lfs/team/app/locks", json!({"path": "\u{1b}[2J"}), 422),
         ("POST /lfs/team/app/locks", json!({"path": long}), 422),
         ("POST /lfs/team//app/locks", json!({"path": "x"}), 400),
         ("POST /lfs/team/%2e%2e/locks", json!({"path": "x"}), 400),
@@ -113,6 +115,12 @@ async fn what_makes_no_sense_is_refused() {
         assert_eq!(refused.status, status, "{line}: {refused:?}");
         assert!(!refused.text_of("message").is_empty(), "{line}: {refused:?}");
     }
+    let repository = "r".repeat(511);
+    let line = format!("POST /lfs/{repository}/locks");
+    let refused = scene.send("alice", &line, json!({"path": "x"})).await;
+    assert!(refused.text_of("message").contains("name of the repository"), "{refused:?}");
+    let named = scene.send("\u{1b}[2J", "POST /lfs/a/locks", json!({"path": "x"})).await;
+    assert_eq!(named.get("lock")["owner"]["name"], "anonymous", "{named:?}");
     let fits = &long[1..];
     is(&scene.send("alice", "POST /lfs/team/app/locks", json!({"path": fits})).await, 201);
     assert!(scene.locks("").await.text.contains(fits));

@@ -103,6 +103,8 @@ async fn what_makes_no_sense_is_refused() {
         ("UNLOCK /terraform/prod", "x", 400),
         ("LOCK /terraform/%FF", r#"{"ID":"a"}"#, 400),
         ("POST /terraform/prod", "", 400),
+        ("POST /terraform/prod?ID=%FF", "{}", 400),
+        ("POST /terraform/prod?ID=a&ID=b", "{}", 400),
         ("DELETE /terraform/prod", "", 405),
         ("GET /terraform/prod/lock", "", 405),
         ("GET /terraform/prod", "", 404),

@@ -1,6 +1,5 @@
 //! A repository: the names of its locks, and where its objects are.
 
-use axum::http::StatusCode;
 use leasehold_core::LockKey;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
@@ -46,14 +45,20 @@ impl Oid {
 
 impl Repository {
     pub(super) fn new(app: &App, name: &str) -> Result<Self, Refusal> {
-        let is_odd = |segment: &str| matches!(segment, "" | "." | "..");
-        if name.split('/').any(is_odd) || name.chars().any(char::is_control) {
+        if is_odd(name) {
             let why = "the name of the repository has an empty segment, a segment . or .., or a control character";
             return Err(Refusal::invalid(why));
         }
         let namespace = app.dialect.lfs.namespace.clone();
         let repository = Self { name: name.to_owned(), namespace, folders: Folders::of(name) };
-        app.limits.check_key(&repository.whole())?;
+        // A file's name has at least a byte.
+        let bytes_max = app.limits.name_bytes_max.saturating_sub(2);
+        if name.len() > bytes_max {
+            let why = format!(
+                "the name of the repository has more than {bytes_max} bytes (name-bytes-max)"
+            );
+            return Err(Refusal::invalid(why));
+        }
         Ok(repository)
     }
 
@@ -73,10 +78,11 @@ impl Repository {
 
     /// The lock of a file in it.
     pub(super) fn lock(&self, app: &App, path: &str) -> Result<LockKey, Refusal> {
-        let is_odd = |segment: &str| matches!(segment, "" | "." | "..");
-        if path.split('/').any(is_odd) {
-            let why = "path must be relative to the root of the repository, without empty segments, . and ..";
-            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
+        // What has control characters would be shown on the terminals of others.
+        if is_odd(path) {
+            let why = "path must be relative to the root of the repository, without empty segments, . and .., and without \
+                       control characters";
+            return Err(Refusal::unprocessable(why));
         }
         let bytes_max = app.limits.name_bytes_max.saturating_sub(self.name.len() + 1);
         if path.len() > bytes_max {
@@ -84,7 +90,7 @@ impl Repository {
                 "the path has {} bytes, and at most {bytes_max} can be locked in this repository (name-bytes-max)",
                 path.len()
             );
-            return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, why));
+            return Err(Refusal::unprocessable(why));
         }
         Ok(LockKey::new(self.namespace.clone(), self.prefix() + path))
     }
@@ -114,4 +120,10 @@ impl Repository {
         let names = [&oid.0[..2], &oid.0[2..4], &oid.0];
         FilePath::own([FOLDER].into_iter().chain(folders).chain(names))
     }
+}
+
+/// No path from a root, or none that people should see.
+fn is_odd(path: &str) -> bool {
+    let is_none = |segment: &str| matches!(segment, "" | "." | "..");
+    path.split('/').any(is_none) || path.chars().any(char::is_control)
 }

@@ -18,6 +18,7 @@ use super::{Answer, Asked, States};
 use crate::auth::Caller;
 use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
+use crate::dialect::query;
 use crate::engine;
 
 /// What a query may say. Everything else is for others, and Terraform's own options are passed on as they are.
@@ -73,10 +74,8 @@ pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
 }
 
 fn id(parts: &Parts) -> Result<Option<String>, Refusal> {
-    let params = axum::extract::Query::<Params>::try_from_uri(&parts.uri);
-    let params =
-        params.map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))?;
-    Ok(params.0.id.filter(|id| !id.is_empty()))
+    let params: Params = query::parse(&parts.uri).map_err(Refusal::invalid)?;
+    Ok(params.id.filter(|id| !id.is_empty()))
 }
 
 /// While the state is locked, only whoever has the lock writes.
