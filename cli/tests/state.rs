@@ -78,6 +78,9 @@ fn settings_that_make_no_sense_are_refused() {
         (&["--terraform-namespace="], "--terraform-namespace: is empty or too long"),
         (&["--terraform-versions=0"], "--terraform-versions"),
         (&["--terraform-state-bytes-max=0"], "--terraform-state-bytes-max"),
+        (&["--lfs-namespace="], "--lfs-namespace: is empty or too long"),
+        (&["--lfs-object-bytes-max=0"], "--lfs-object-bytes-max"),
+        (&["--lfs-transfer-ttl=900ms"], "--lfs-transfer-ttl: must be at least 1s"),
     ] {
         let output = Command::new(BINARY).arg("check-config").args(flags).output();
         let said = said(&output.expect("the binary"));

@@ -1,8 +1,8 @@
 //! One lock: taking it, looking at it, extending it, giving it back.
 
-use leasehold_testkit::settings;
+use leasehold_testkit::{folder, settings};
 
-use crate::{DELETE, EXPIRE, EXTEND, Scene, request_of};
+use crate::{DELETE, EXPIRE, EXTEND, Scene, request, request_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_set_once_until_it_expires() {
@@ -148,4 +148,30 @@ async fn a_lock_outlives_its_connection_and_the_server() {
     let scene = Scene::with(settings(Some(data.path())), |_| {}).await;
     let mut client = scene.connect().await;
     client.check(&format!("SET job you NX PX 1 => nil\nEVALSHA {DELETE} 1 job me => 1")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_survive_a_restart() {
+    let data = folder();
+    let scene = Scene::with(settings(Some(data.path())), |_| {}).await;
+    let mut client = scene.connect().await;
+    client.check("SET job me NX PX 60000 => OK\nSETNX other me => 1").await;
+    scene.local.stop().await;
+    let scene = Scene::with(settings(Some(data.path())), |_| {}).await;
+    let mut client = scene.connect().await;
+    let again = "GET job => \"me\"\nSET job you NX PX 5 => nil\nPTTL other => -1";
+    client.check(&format!("{again}\nEVALSHA {DELETE} 1 job me => 1\nGET job => nil")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_pipeline_that_is_cut_off_what_came_whole_is_done() {
+    let scene = Scene::new().await;
+    let mut client = scene.connect().await;
+    let mut bytes = request("SET whole me NX PX 60000");
+    bytes.extend_from_slice(&request("SET half me NX PX 60000")[..30]);
+    client.send(&bytes).await;
+    assert_eq!(client.read().await, "OK");
+    drop(client);
+    let mut client = scene.connect().await;
+    client.check("GET whole => \"me\"\nGET half => nil").await;
 }
