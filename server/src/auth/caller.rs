@@ -1,12 +1,10 @@
 //! Whoever asks, and what they are refused.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use leasehold_core::{Asker, LeaseNumber, LockKey, SessionRecord, Span};
 
@@ -15,7 +13,7 @@ use super::need::{self, Governed, Own};
 use super::policy::{DISTRUSTED, EXPIRED, Policy, Quota, refusal};
 use super::standing::Standing;
 use super::trail::Trail;
-use super::{Permitted, Principal, Right, View};
+use super::{Denied, Permitted, Principal, Right, View};
 use crate::audit::By;
 use crate::door::Arrival;
 use crate::engine::{EngineHandle, ListLocks, ReadSession};
@@ -401,51 +399,5 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(Arrival::of(parts).caller.clone())
-    }
-}
-
-/// Somebody may not do what they ask.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Denied {
-    /// Nobody knows who asks (401).
-    Unauthenticated(String),
-    /// It is known who asks, and no rule lets them (403).
-    Forbidden(String),
-    /// A page of another origin asks for them (403).
-    Origin(String),
-    /// They ask too often (429): this long until they may again.
-    TooOften(String, Duration),
-    /// Nobody can tell now who asks (503).
-    Unavailable(String),
-}
-
-impl Denied {
-    /// The same to a client that would ask without end if it were asked who it is.
-    pub(crate) fn finally(self) -> Self {
-        match self {
-            Denied::Unauthenticated(why) => Denied::Forbidden(why),
-            denied => denied,
-        }
-    }
-
-    pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Denied::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            Denied::Forbidden(_) | Denied::Origin(_) => StatusCode::FORBIDDEN,
-            Denied::TooOften(..) => StatusCode::TOO_MANY_REQUESTS,
-            Denied::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-}
-
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Denied::Unauthenticated(why)
-            | Denied::Forbidden(why)
-            | Denied::Origin(why)
-            | Denied::TooOften(why, _)
-            | Denied::Unavailable(why) => f.write_str(why),
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod caller;
 mod credential;
+mod denied;
 mod enforce;
 mod gate;
 mod identify;
@@ -26,8 +27,9 @@ mod view;
 mod waits;
 mod way;
 
-pub(crate) use caller::{Caller, Denied};
+pub(crate) use caller::Caller;
 pub(crate) use credential::basic_user;
+pub(crate) use denied::Denied;
 pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
 pub(crate) use identify::{admit, may_look_up};

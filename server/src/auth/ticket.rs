@@ -1,7 +1,8 @@
 //! Tickets: what lets a client ask again that does not show its credential twice.
 //!
-//! A ticket says who asked, what for and until when, signed with a secret of this process. It is worth no more than what
-//! its owner showed: whoever comes with one has the rights they have now, and none if that does not count any more.
+//! A ticket says who asked, what for and until when, signed with a secret of this process. It is worth no more than
+//! what its owner showed: whoever comes with one has the rights they have now, and none if that does not count any
+//! more.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,6 +1,6 @@
 //! Where dialects keep content: files, the states of Terraform, the objects of Git LFS. One place for all of it, with
-//! one quota, and the rest of the disk left free; what is published is there at once and durably. A small trait, so that
-//! another kind of storage is another implementation.
+//! one quota, and the rest of the disk left free; what is published is there at once and durably. A small trait, so
+//! that another kind of storage is another implementation.
 //!
 //! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network
 //! there. Who may write when is not decided here: the lock is taken before anything is published.

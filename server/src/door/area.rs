@@ -17,7 +17,7 @@ pub(super) enum Area {
     Docs,
     /// Where people sign in, so that anybody may come there, also with what does not count any more.
     Console,
-    /// Where content is moved, which a ticket is enough for. Clients ask again and again if they are asked who they are.
+    /// Where content is moved, which a ticket is enough for. Clients that are asked who they are ask again without end.
     Transfer,
     /// A dialect, which asks for itself what somebody may.
     Rest,

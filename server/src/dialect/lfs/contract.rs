@@ -17,8 +17,8 @@ const ANY: &[u16] = &[400, 500, 503];
 const JSON: &[u16] = &[408, 413, 415];
 
 pub(in crate::dialect) fn chapter(app: &App) -> Chapter {
-    let about = "Git LFS: locks of files, and objects by the basic transfer. The name of a repository may have slashes. \
-                 Transfers are never answered 401, whoever asks";
+    let about = "Git LFS: locks of files, and objects by the basic transfer. The name of a repository may have \
+                 slashes. Transfers are never answered 401, whoever asks";
     let name_max = app.limits.name_bytes_max;
     let on = move |method, path: &str, id: &str, summary: &str| {
         Operation::new(method, format!("/lfs/{{repository}}{path}"), id, summary)

@@ -80,8 +80,8 @@ impl Repository {
     pub(super) fn lock(&self, app: &App, path: &str) -> Result<LockKey, Refusal> {
         // What has control characters would be shown on the terminals of others.
         if is_odd(path) {
-            let why = "path must be relative to the root of the repository, without empty segments, . and .., and without \
-                       control characters";
+            let why = "path must be relative to the root of the repository, without empty segments, . and .., and \
+                       without control characters";
             return Err(Refusal::unprocessable(why));
         }
         let bytes_max = app.limits.name_bytes_max.saturating_sub(self.name.len() + 1);

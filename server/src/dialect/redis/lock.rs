@@ -1,7 +1,7 @@
 //! Commands about locks: each is one question to the engine, and its answer is told in the words of Redis.
 
 use leasehold_core::{
-    Acquire, AcquireAll, Extend, LeaseView, Limits, LockKey, LockView, Mode, Other, Owner, Proof,
+    Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
     Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Secret, Span, Target, Timestamp,
 };
 
@@ -10,6 +10,7 @@ use super::party::Party;
 use super::refusal::is_no;
 use super::reply::Reply;
 use super::script::Script;
+use super::semaphore::joined;
 use crate::auth::{Caller, Denied};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, name_of, owner};
@@ -119,18 +120,8 @@ impl Asking<'_, '_> {
             Script::ExpireAll => self.renew_all(keys, value, span(arguments[1])?),
             Script::Join => self.join(key, arguments),
             Script::JoinMany => self.join_many(key, arguments),
-            Script::StayMany => {
-                let members = places(arguments[1], arguments[2], self.limits())?;
-                let proofs = members.iter().map(|member| self.proof(key, member));
-                let proofs = proofs.collect::<Result<_, _>>()?;
-                self.renew_each(proofs, span(arguments[3])?, 1)
-            }
-            Script::LeaveMany => {
-                let members = places(arguments[0], arguments[1], self.limits())?;
-                let proofs = members.iter().map(|member| self.proof(key, member));
-                let proofs = proofs.collect::<Result<Vec<_>, _>>()?;
-                self.release(proofs)
-            }
+            Script::StayMany => self.stay_many(key, arguments),
+            Script::LeaveMany => self.leave_many(key, arguments),
             Script::Stay => self.renew(key, arguments[1], Extend::Exactly(span(arguments[2])?)),
         }
     }
@@ -140,39 +131,12 @@ impl Asking<'_, '_> {
         self.take_as(acquire, Reply::OK, Reply::Nil)
     }
 
-    /// The client's clock decides nothing, and asking again for what one has is staying.
-    fn join(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
-        let (limit, ttl) = (limit(arguments[0])?, span(arguments[2])?);
-        let acquire = self.place(key, arguments[1], limit, ttl);
-        self.take_as(acquire, Reply::Integer(1), Reply::Integer(0))
-    }
-
-    /// Each place is a lease of its own. They are asked for together, and if one is refused the others are given back.
-    fn join_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
-        let (limit, ttl) = (limit(arguments[0])?, span(arguments[3])?);
-        let members = places(arguments[1], arguments[2], self.limits())?;
-        if members.len() > limit as usize {
-            return Ok(Asked::Told(Reply::Integer(0)));
-        }
-        let mut takes = Vec::with_capacity(members.len());
-        for member in &members {
-            let acquire = self.place(key, member, limit, ttl);
-            self.limits().check_acquire(&acquire)?;
-            takes.push(self.caller.permit(Take(acquire))?);
-        }
-        Ok(Asked::Places(takes.into_iter().map(|take| self.together.ask(take)).collect()))
-    }
-
-    fn place(&self, key: &str, member: &str, limit: u32, ttl: Span) -> Acquire {
-        let mode = Mode::Counted(limit);
-        Acquire { mode, ttl: Some(ttl), sticky: true, ..self.acquire(key, member) }
-    }
-
-    fn limits(&self) -> &Limits {
-        &self.party.app.limits
-    }
-
-    fn take_as(&mut self, acquire: Acquire, yes: Reply, no: Reply) -> Result<Asked, Refusal> {
+    pub(super) fn take_as(
+        &mut self,
+        acquire: Acquire,
+        yes: Reply,
+        no: Reply,
+    ) -> Result<Asked, Refusal> {
         // What makes no sense is told so before anybody asks whether it is allowed.
         self.party.app.limits.check_acquire(&acquire)?;
         let take = self.caller.permit(Take(acquire))?;
@@ -214,13 +178,18 @@ impl Asking<'_, '_> {
     }
 
     /// All of them or none; told is `yes` or 0.
-    fn renew_each(&mut self, proofs: Vec<Proof>, ttl: Span, yes: i64) -> Result<Asked, Refusal> {
+    pub(super) fn renew_each(
+        &mut self,
+        proofs: Vec<Proof>,
+        ttl: Span,
+        yes: i64,
+    ) -> Result<Asked, Refusal> {
         let (dialect, extend) = (Dialect::Redis.number(), Extend::Exactly(ttl));
         let renew = self.caller.permit(RenewAll { proofs, dialect, extend })?;
         Ok(Asked::RenewedAll(self.together.ask(renew), yes))
     }
 
-    fn release(&mut self, mut proofs: Vec<Proof>) -> Result<Asked, Refusal> {
+    pub(super) fn release(&mut self, mut proofs: Vec<Proof>) -> Result<Asked, Refusal> {
         let dialect = Dialect::Redis.number();
         if proofs.len() > 1 {
             let release = self.caller.own(ReleaseAll { proofs, dialect });
@@ -265,7 +234,7 @@ impl Asking<'_, '_> {
         if keys.len() > limits.group_max { Err(exceeded.into()) } else { Ok(()) }
     }
 
-    fn acquire(&self, key: &str, value: &str) -> Acquire {
+    pub(super) fn acquire(&self, key: &str, value: &str) -> Acquire {
         let Counted(peer) = Counted::from(self.caller, || self.party.address());
         let (lock, owner) = (self.party.lock(key), self.owner(value));
         let secret = Secret(crate::random::bytes());
@@ -276,29 +245,13 @@ impl Asking<'_, '_> {
         owner::of(self.caller, value)
     }
 
-    fn proof(&self, key: &str, value: &str) -> Result<Proof, Refusal> {
+    pub(super) fn proof(&self, key: &str, value: &str) -> Result<Proof, Refusal> {
         let (lock, owner) = (self.party.lock(key), self.owner(value));
         let limits = &self.party.app.limits;
         limits.check_key(&lock)?;
         limits.check_owner(&owner)?;
         Ok(Proof::Owner { lock, owner })
     }
-}
-
-/// How many may be in a semaphore.
-fn limit(text: &str) -> Result<u32, Reply> {
-    let limit = text.parse().ok().filter(|limit| *limit > 0);
-    limit.ok_or_else(|| Reply::error("the limit is not a positive number"))
-}
-
-/// The names of several places of one client, as redis-semaphore makes them.
-fn places(n: &str, who: &str, limits: &Limits) -> Result<Vec<String>, Refusal> {
-    let n = n.parse().ok().filter(|n: &usize| *n > 0);
-    let n = n.ok_or_else(|| Reply::error("the number of permits is not a positive number"))?;
-    if n > limits.group_max {
-        return Err(limits.exceeded(leasehold_core::Limit::Group).into());
-    }
-    Ok((0..n).map(|place| format!("{who}_{place}")).collect())
 }
 
 pub(super) fn span(ms: &str) -> Result<Span, Reply> {
@@ -352,22 +305,6 @@ impl Asked {
     }
 }
 
-/// All places, or none: whatever was granted is given back with its guard.
-async fn joined(calls: Vec<Call<Take>>) -> (Reply, Vec<Undelivered>) {
-    let (mut guards, mut refused) = (Vec::new(), None);
-    for call in calls {
-        match call.await {
-            Ok(Ok(granted)) => guards.extend(granted.undelivered),
-            Ok(Err(rejection)) => _ = refused.get_or_insert(told(rejection, Reply::Integer(0))),
-            Err(error) => _ = refused.get_or_insert(error.into()),
-        }
-    }
-    match refused {
-        Some(reply) => (reply, Vec::new()),
-        None => (Reply::Integer(1), guards),
-    }
-}
-
 type Answered<T> = Result<Result<T, Rejection>, engine::Error>;
 
 /// A number, which is 0 if it is not theirs.
@@ -379,7 +316,7 @@ fn answered<T>(answered: Answered<T>, number: impl FnOnce(T) -> i64) -> Reply {
     }
 }
 
-fn told(rejection: Rejection, no: Reply) -> Reply {
+pub(super) fn told(rejection: Rejection, no: Reply) -> Reply {
     if is_no(&rejection) { no } else { rejection.into() }
 }
 

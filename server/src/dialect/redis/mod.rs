@@ -12,6 +12,7 @@ mod party;
 mod refusal;
 mod reply;
 mod script;
+mod semaphore;
 mod turn;
 
 use std::net::SocketAddr;

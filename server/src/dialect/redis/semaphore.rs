@@ -1,0 +1,89 @@
+//! Semaphores: so many may be in at once, and one client may have several places.
+
+use leasehold_core::{Acquire, Limits, Mode, Proof, Span};
+
+use super::lock::{Asked, Asking, Refusal, span, told};
+use super::reply::Reply;
+use crate::engine::{Call, Take, Undelivered};
+
+impl Asking<'_, '_> {
+    /// The client's clock decides nothing, and asking again for what one has is staying.
+    pub(super) fn join(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
+        let (limit, ttl) = (limit(arguments[0])?, span(arguments[2])?);
+        let acquire = self.place(key, arguments[1], limit, ttl);
+        self.take_as(acquire, Reply::Integer(1), Reply::Integer(0))
+    }
+
+    /// Each place is a lease of its own. They are asked for together, and if one is refused the others are given back.
+    pub(super) fn join_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
+        let (limit, ttl) = (limit(arguments[0])?, span(arguments[3])?);
+        let members = places(arguments[1], arguments[2], self.limits())?;
+        if members.len() > limit as usize {
+            return Ok(Asked::Told(Reply::Integer(0)));
+        }
+        let mut takes = Vec::with_capacity(members.len());
+        for member in &members {
+            let acquire = self.place(key, member, limit, ttl);
+            self.limits().check_acquire(&acquire)?;
+            takes.push(self.caller.permit(Take(acquire))?);
+        }
+        Ok(Asked::Places(takes.into_iter().map(|take| self.together.ask(take)).collect()))
+    }
+
+    /// Goes on with places it has, all or none.
+    pub(super) fn stay_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
+        let proofs = self.proofs(key, arguments[1], arguments[2])?;
+        self.renew_each(proofs, span(arguments[3])?, 1)
+    }
+
+    /// Gives back those it has.
+    pub(super) fn leave_many(&mut self, key: &str, arguments: &[&str]) -> Result<Asked, Refusal> {
+        let proofs = self.proofs(key, arguments[0], arguments[1])?;
+        self.release(proofs)
+    }
+
+    fn proofs(&self, key: &str, n: &str, who: &str) -> Result<Vec<Proof>, Refusal> {
+        places(n, who, self.limits())?.iter().map(|member| self.proof(key, member)).collect()
+    }
+
+    fn place(&self, key: &str, member: &str, limit: u32, ttl: Span) -> Acquire {
+        let mode = Mode::Counted(limit);
+        Acquire { mode, ttl: Some(ttl), sticky: true, ..self.acquire(key, member) }
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.party.app.limits
+    }
+}
+
+/// How many may be in a semaphore.
+fn limit(text: &str) -> Result<u32, Reply> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| Reply::error("the limit is not a positive number"))
+}
+
+/// The names of several places of one client, as redis-semaphore makes them.
+fn places(n: &str, who: &str, limits: &Limits) -> Result<Vec<String>, Refusal> {
+    let n = n.parse().ok().filter(|n: &usize| *n > 0);
+    let n = n.ok_or_else(|| Reply::error("the number of permits is not a positive number"))?;
+    if n > limits.group_max {
+        return Err(limits.exceeded(leasehold_core::Limit::Group).into());
+    }
+    Ok((0..n).map(|place| format!("{who}_{place}")).collect())
+}
+
+/// All places, or none: whatever was granted is given back with its guard.
+pub(super) async fn joined(calls: Vec<Call<Take>>) -> (Reply, Vec<Undelivered>) {
+    let (mut guards, mut refused) = (Vec::new(), None);
+    for call in calls {
+        match call.await {
+            Ok(Ok(granted)) => guards.extend(granted.undelivered),
+            Ok(Err(rejection)) => _ = refused.get_or_insert(told(rejection, Reply::Integer(0))),
+            Err(error) => _ = refused.get_or_insert(error.into()),
+        }
+    }
+    match refused {
+        Some(reply) => (reply, Vec::new()),
+        None => (Reply::Integer(1), guards),
+    }
+}
