@@ -63,7 +63,7 @@ fn is_answered_here<B>(visitor: &Visitor, request: &Request<B>) -> bool {
     match Area::of(path) {
         Area::Health | Area::Metrics | Area::Docs => true,
         Area::Console => false,
-        Area::Rest => {
+        Area::Transfer | Area::Rest => {
             visitor.link.is_for_metrics || request.method() == Method::GET && is_of_past(path)
         }
     }
