@@ -1,5 +1,7 @@
 //! Several locks or none: acquire, renew, release.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -116,16 +118,27 @@ pub struct RenewAllRequest {
 }
 
 /// 409: a lease was lost, so none was renewed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[expect(missing_docs, reason = "named as everywhere")]
 pub struct NotRenewedAll {
     pub renewed: bool,
     /// The lock of the first lease that is lost, in the order of the request.
     pub lock_name: String,
+    /// That lease, as the request named it: an owner may have several of one lock.
+    pub lease_id: String,
     pub reason: Reason,
     /// The reason in words.
     pub error: String,
+}
+
+/// Errors end up in logs, and the id may be that of a lease somebody has.
+impl fmt::Debug for NotRenewedAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("NotRenewedAll");
+        shown.field("lock_name", &self.lock_name).field("reason", &self.reason);
+        shown.field("error", &self.error).finish_non_exhaustive()
+    }
 }
 
 /// `POST /v1/release`.

@@ -44,12 +44,15 @@ where
 {
     let retry = Retry::default();
     let mut n_failures = 0;
+    let mut is_uncertain = false;
     loop {
         let asked_at = Instant::now();
         let error = match question().await {
             Ok(answer) => return Ok(answer),
+            Err(error) if is_uncertain => error.after_uncertain(),
             Err(error) => error,
         };
+        is_uncertain = error.may_have_taken_effect();
         n_failures = if asked_at.elapsed() > GOT_THROUGH { 1 } else { n_failures + 1 };
         if !may_help(&error) || n_failures >= retry.attempts_max {
             return Err(error);

@@ -21,7 +21,7 @@ const GREET_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// Where the server is: http://HOST:PORT, https://HOST:PORT or unix:PATH.
+    /// Where the server is: http://HOST:PORT, https://HOST:PORT or unix:PATH; several with commas in between.
     #[arg(long, env = "LEASEHOLD_URL", default_value = URL_DEFAULT)]
     pub(crate) url: String,
     /// The namespace of the lock; the server's default if left out.
@@ -67,7 +67,7 @@ impl ServerArgs {
     }
 
     fn builder(&self) -> Result<ClientBuilder, Failure> {
-        let mut builder = Client::builder(&self.url).connect_timeout(self.connect_timeout.0);
+        let mut builder = Client::builder(&self.url).connect_timeout(self.time_each());
         if let Some(namespace) = &self.namespace {
             builder = builder.namespace(namespace);
         }
@@ -78,6 +78,12 @@ impl ServerArgs {
         Ok(builder)
     }
 
+    /// How long one of several servers may take, so that each of them gets its turn.
+    fn time_each(&self) -> Duration {
+        let n_urls = u32::try_from(self.url.split(',').count()).unwrap_or(u32::MAX);
+        self.connect_timeout.0 / n_urls
+    }
+
     /// Makes sure that there is a server before something that may take long is asked of it. What it says does not
     /// matter, as long as it is an answer.
     pub(crate) async fn greet(&self, client: &Client) -> Result<(), Failure> {
@@ -85,7 +91,7 @@ impl ServerArgs {
         let asked_at = Instant::now();
         let mut pause = GREET_PAUSE;
         loop {
-            let left = within.saturating_sub(asked_at.elapsed());
+            let left = within.saturating_sub(asked_at.elapsed()).min(self.time_each());
             let error = match tokio::time::timeout(left, client.ready()).await {
                 Ok(Err(error @ (Error::Unreachable(_) | Error::Broken(_)))) => error,
                 Ok(_) => return Ok(()),

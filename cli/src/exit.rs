@@ -102,7 +102,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::NotAcquired(_) => CONFLICT,
-            Error::NotRenewed(_) | Error::NotReleased(_) => LOST,
+            Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => LOST,
             Error::Invalid(_) => USAGE,
             Error::Failed { status: 401 | 403, .. } => FORBIDDEN,
             Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
@@ -150,6 +150,7 @@ fn answer(error: &Error) -> Value {
     let said = match error {
         Error::NotAcquired(no) => serde_json::to_value(no).ok(),
         Error::NotRenewed(no) => serde_json::to_value(no).ok(),
+        Error::NotRenewedAll(no) => serde_json::to_value(no).ok(),
         Error::NotReleased(no) => serde_json::to_value(no).ok(),
         Error::Failed { failure, .. } => serde_json::to_value(failure).ok(),
         _ => None,

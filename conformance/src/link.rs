@@ -9,9 +9,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONNECTION, TRANSFER_ENCODING};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -31,6 +31,8 @@ pub enum Fate {
     Late(Duration),
     /// Its answer comes when the script lets it: [`Link::let_go`].
     Held,
+    /// It is not passed on, but answered 503: nobody leads at present, and nothing was done.
+    Busy,
 }
 
 /// Which requests meet which fate.
@@ -74,6 +76,8 @@ struct State {
     is_open: watch::Sender<bool>,
     /// Grows when what is held is let go.
     n_let_go: watch::Sender<u64>,
+    /// Where it says the leader is, if it does not lead.
+    leader: Mutex<Option<String>>,
 }
 
 impl Link {
@@ -89,6 +93,7 @@ impl Link {
             n_cuts: watch::Sender::new(0),
             is_open: watch::Sender::new(true),
             n_let_go: watch::Sender::new(0),
+            leader: Mutex::default(),
         });
         let accepting = tokio::spawn(accept(state.clone(), listener, address));
         Ok(Self { address, state, accepting })
@@ -115,6 +120,12 @@ impl Link {
         self.cut();
     }
 
+    /// From now on it is that of a server that does not lead: it passes on what it is asked, but whoever wants to
+    /// know is told who does. With `None` it leads.
+    pub fn follow(&self, leader: Option<&str>) {
+        *self.state.leader() = leader.map(Into::into);
+    }
+
     /// Lets every answer through that is held.
     pub fn let_go(&self) {
         self.state.n_let_go.send_modify(|n| *n += 1);
@@ -133,11 +144,41 @@ impl State {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn leader(&self) -> MutexGuard<'_, Option<String>> {
+        self.leader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn fate(&self, path: &str) -> Option<Fate> {
         let mut rules = self.rules();
         let rule = rules.iter_mut().find(|rule| rule.n_left > 0 && path.contains(&rule.part))?;
         rule.n_left = rule.n_left.saturating_sub(1);
         Some(rule.fate)
+    }
+}
+
+impl State {
+    /// What a server answers that did nothing.
+    fn refuse(
+        &self,
+        n: usize,
+        status: StatusCode,
+        code: &str,
+        leader: Option<&str>,
+    ) -> Response<Body> {
+        self.log.change(n, |seen| {
+            (seen.status, seen.answered_at) = (Some(status.as_u16()), Some(Instant::now()));
+        });
+        let said = json!({
+            "error": "this server does not lead at present", "code": code, "retryable": true,
+            "may_have_taken_effect": false,
+        });
+        let body = Full::new(Bytes::from(said.to_string())).map_err(|never| match never {});
+        let mut response = Response::new(body.boxed());
+        *response.status_mut() = status;
+        if let Some(leader) = leader.and_then(|url| url.parse().ok()) {
+            response.headers_mut().insert("leasehold-leader", leader);
+        }
+        response
     }
 }
 
@@ -194,12 +235,14 @@ async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
     let path = head.uri.to_string();
     let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let is_direct = head.headers.get("leasehold-direct").is_some_and(|value| value == "1");
     let n = state.log.note(Seen {
         at: Instant::now(),
         link: state.number,
         method: head.method.to_string(),
         path: path.clone(),
         body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+        is_direct,
         bearer: bearer.and_then(|value| value.strip_prefix("Bearer ")).map(Into::into),
         forwarded_at: None,
         status: None,
@@ -212,7 +255,13 @@ async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
     match fate {
         Some(Fate::Swallowed) => std::future::pending().await,
         Some(Fate::CutBefore) => return Err(Cut),
+        Some(Fate::Busy) => {
+            return Ok(state.refuse(n, StatusCode::SERVICE_UNAVAILABLE, "BUSY", None));
+        }
         _ => {}
+    }
+    if let Some(leader) = state.leader().clone().filter(|_| is_direct) {
+        return Ok(state.refuse(n, StatusCode::MISDIRECTED_REQUEST, "NOT_LEADER", Some(&leader)));
     }
     state.log.change(n, |seen| seen.forwarded_at = Some(Instant::now()));
     let mut request = Request::from_parts(head, Full::new(body));

@@ -21,6 +21,8 @@ pub struct Seen {
     pub path: String,
     /// `null` if there was none.
     pub body: Value,
+    /// It asks a server that does not lead to say so.
+    pub is_direct: bool,
     /// Of `Authorization: Bearer ...`.
     pub bearer: Option<String>,
     /// Just before it was passed on to the server; `None` if it never was.

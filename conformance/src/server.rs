@@ -1,6 +1,6 @@
 //! The real server, in a process of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ const MARK: &str = "~mark-";
 /// A server with data of its own. Killed when dropped.
 pub struct Server {
     binary: PathBuf,
+    flags: Vec<String>,
     data: TempDir,
     process: Mutex<Option<Process>>,
     address: watch::Sender<Option<std::net::SocketAddr>>,
@@ -41,8 +42,14 @@ impl Held {
 impl Server {
     /// Starts `binary serve` on a free port.
     pub async fn start(binary: PathBuf) -> Outcome<Self> {
+        Self::start_with(binary, Vec::new()).await
+    }
+
+    /// The same with these flags.
+    pub async fn start_with(binary: PathBuf, flags: Vec<String>) -> Outcome<Self> {
         let server = Self {
             binary,
+            flags,
             data: folder(),
             process: Mutex::new(None),
             address: watch::Sender::new(None),
@@ -50,6 +57,11 @@ impl Server {
         };
         server.start_again().await?;
         Ok(server)
+    }
+
+    /// What it is started from.
+    pub fn binary(&self) -> &Path {
+        &self.binary
     }
 
     /// Where it is, now and after each start.
@@ -69,9 +81,11 @@ impl Server {
     /// Starts it on the data that is there.
     pub async fn start_again(&self) -> Outcome {
         let (binary, data) = (self.binary.clone(), self.data.path().join("data"));
+        let flags = self.flags.clone();
         let start = move || {
             let binary = binary.to_str().ok_or("its path is no text")?;
-            Process::try_start(binary, &data, &[])
+            let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+            Process::try_start(binary, &data, &flags)
         };
         let started = tokio::task::spawn_blocking(start).await.map_err(broken)?;
         let process = started.map_err(|why| broken(format!("the server did not start: {why}")))?;

@@ -32,7 +32,7 @@ impl From<Error> for Refusal {
             Error::NotAcquired(no) if no.reason == Reason::WaitTimeout => "wait_timeout",
             Error::NotAcquired(_) => "held",
             Error::NotReleased(_) => "not_released",
-            Error::NotRenewed(_) | Error::Lost(_) => "lost",
+            Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::Lost(_) => "lost",
             Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => "session_over",
             Error::Unreachable(_) => "unreachable",
             Error::Broken(_) => "broken",

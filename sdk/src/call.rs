@@ -9,9 +9,9 @@ use hyper::{Method, StatusCode};
 use leasehold_api::{
     AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, AuthState, BackupTaken,
     CancelRequest, Cancelled, FenceCheck, FenceVerdict, History, KeptAlive, LockList, LockState,
-    NotRenewed, NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released,
-    ReleasedAll, RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked,
-    RevokedAll, SessionOpened, StateVersions, StateWritten, TerraformStates,
+    NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released, ReleasedAll,
+    RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked, RevokedAll,
+    SessionOpened, StateVersions, StateWritten, TerraformStates,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -101,7 +101,7 @@ impl Client {
     pub async fn renew_all(&self, request: &RenewAllRequest) -> Result<Renewed, Error> {
         let path = format!("{}/renew", self.namespace_path());
         read_or(self.post(&path, request).await?, |no: NotRenewedAll| {
-            Error::NotRenewed(NotRenewed { renewed: false, reason: no.reason, error: no.error })
+            Error::NotRenewedAll(Box::new(no))
         })
     }
 

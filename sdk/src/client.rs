@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::Ways;
 use crate::clock::{BootClock, Clock};
 use crate::secret::Secret;
 use crate::tls::Trust;
-use crate::transport::{self, Transport};
+use crate::transport::Transport;
 use crate::{Election, Error, Events, LockRequest, LocksRequest, SessionRequest, random};
 
 /// A connection to a server, or as many as are needed. Clones share them.
@@ -27,7 +28,8 @@ pub(crate) struct Inner {
 
 impl Client {
     /// A client of the server at `url`, and defaults for the rest: `http://host:port` or `https://host:port`, with or
-    /// without a path, or `unix:/path/of/a/socket`.
+    /// without a path, or `unix:/path/of/a/socket`. Several with commas in between are several servers that stand in
+    /// for each other: `http://n1:8080,http://n2:8080`.
     pub fn new(url: &str) -> Result<Self, Error> {
         Self::builder(url).build()
     }
@@ -36,6 +38,7 @@ impl Client {
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder {
             urls: vec![url.into()],
+            ways: Ways::default(),
             namespace: None,
             api_key: None,
             owner: None,
@@ -106,6 +109,7 @@ impl fmt::Debug for Client {
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
     urls: Vec<String>,
+    ways: Ways,
     namespace: Option<String>,
     api_key: Option<Secret>,
     owner: Option<String>,
@@ -118,9 +122,26 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Another URL of the same server. One is used until a request over it gets no answer; then the next one is.
+    /// Another URL of the same server, or of one that stands in for it. One is used until a request over it gets no
+    /// answer, or 503, or it says that another one leads; then the next one is, or the one that leads.
     pub fn also(mut self, url: impl Into<String>) -> Self {
         self.urls.push(url.into());
+        self
+    }
+
+    /// Ask a server that does not lead to say who does, and go there, instead of letting it pass requests on. Left out:
+    /// yes if several URLs are given, no otherwise. Where the leader is at none of our URLs, it is asked to pass them
+    /// on all the same.
+    pub fn direct(mut self, direct: bool) -> Self {
+        self.ways.direct = Some(direct);
+        self
+    }
+
+    /// Go to a leader whose URL was not given, too. Then whoever answers at one of the URLs decides where requests go,
+    /// with the ids of leases in them; so it is refused for a client that has an API key or a certificate. From TLS it
+    /// does not lead to plain HTTP.
+    pub fn follow_any_leader(mut self, follow: bool) -> Self {
+        self.ways.follows_any = follow;
         self
     }
 
@@ -197,17 +218,25 @@ impl ClientBuilder {
     /// The client, if the settings make sense. Nothing is sent yet.
     pub fn build(self) -> Result<Client, Error> {
         let api_key = self.api_key.as_ref().map(|key| key.0.as_str());
-        if api_key.is_some() && !self.insecure {
-            self.urls.iter().try_for_each(|url| transport::check_private(url))?;
+        if self.ways.follows_any && (api_key.is_some() || self.trust.client.is_some()) {
+            return Err(Error::Invalid(
+                "an API key and a client certificate are sent only to servers whose URLs are given; give all of them \
+                 instead of following any leader"
+                    .into(),
+            ));
         }
         let transport = Transport::new(
             &self.urls,
+            self.ways,
             api_key,
             self.timeout,
             self.connect_timeout,
             self.http2,
             &self.trust,
         )?;
+        if api_key.is_some() && !self.insecure {
+            transport.check_private()?;
+        }
         let owner = self.owner.unwrap_or_else(random::owner);
         let Self { namespace, clock, .. } = self;
         Ok(Client { inner: Arc::new(Inner { transport, namespace, owner, clock }) })

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed, Reason};
+use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed, NotRenewedAll, Reason};
 
 use crate::Lost;
 
@@ -15,6 +15,8 @@ pub enum Error {
     NotAcquired(Box<NotAcquired>),
     /// There is nothing to renew: the lease is over.
     NotRenewed(NotRenewed),
+    /// One of several leases is over, and says which; so none of them was renewed.
+    NotRenewedAll(Box<NotRenewedAll>),
     /// There was nothing to give back: the lease was over before.
     NotReleased(NotReleased),
     /// The lock was lost while it was needed.
@@ -46,7 +48,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::NotAcquired(_) | Error::Unreachable(_) | Error::Broken(_) => true,
-            Error::NotRenewed(_) | Error::NotReleased(_) => false,
+            Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => false,
             Error::Lost(_) | Error::Invalid(_) => false,
             Error::Failed { failure, .. } => failure.retryable,
             // Whoever does not implement it will not do so later either.
@@ -62,6 +64,27 @@ impl Error {
             Error::Failed { failure, .. } => failure.may_have_taken_effect,
             Error::Foreign { status, .. } => *status >= 500 || *status < 400,
             _ => false,
+        }
+    }
+
+    /// The error of the last of several tries with the same request id, one of which may have taken effect: so may this
+    /// one then, unless it is an answer to all of them.
+    #[must_use]
+    pub fn after_uncertain(self) -> Self {
+        match self {
+            Error::Unreachable(why) => Error::Broken(format!(
+                "an earlier try got no answer, and now: cannot connect to {why}"
+            )),
+            Error::Failed { status, mut failure } => {
+                failure.may_have_taken_effect |= failure.retryable;
+                Error::Failed { status, failure }
+            }
+            error @ Error::Foreign { .. }
+                if error.is_retryable() && !error.may_have_taken_effect() =>
+            {
+                Error::Broken(format!("an earlier try got no answer, and now: {error}"))
+            }
+            error => error,
         }
     }
 
@@ -89,6 +112,7 @@ impl fmt::Display for Error {
                 (None, _) => f.write_str(&no.error),
             },
             Error::NotRenewed(no) => f.write_str(&no.error),
+            Error::NotRenewedAll(no) => f.write_str(&no.error),
             Error::NotReleased(no) => f.write_str(&no.error),
             Error::Lost(lost) => lost.fmt(f),
             Error::Failed { status, failure } => write!(f, "{} ({status})", failure.error),

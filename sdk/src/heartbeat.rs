@@ -106,7 +106,7 @@ async fn beat<R, F>(
 /// The server knows that there is nothing to renew.
 fn is_final(error: &Error) -> bool {
     match error {
-        Error::NotRenewed(_) => true,
+        Error::NotRenewed(_) | Error::NotRenewedAll(_) => true,
         Error::Failed { failure, .. } => failure.code == leasehold_api::Code::NoSuchSession,
         _ => false,
     }

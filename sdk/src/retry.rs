@@ -125,6 +125,29 @@ impl Attempts {
     }
 }
 
+/// Whether one of the tries so far may have taken effect.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt(bool);
+
+impl Doubt {
+    /// The error of the latest try, and whether any of them may have taken effect.
+    pub(crate) fn over(&mut self, error: Error) -> Error {
+        let error = if self.0 { error.after_uncertain() } else { error };
+        self.0 = error.may_have_taken_effect();
+        error
+    }
+
+    /// May a try have taken effect?
+    pub(crate) fn is_left(&self) -> bool {
+        self.0
+    }
+
+    /// Something else is asked from now on.
+    pub(crate) fn end(&mut self) {
+        self.0 = false;
+    }
+}
+
 /// Asks the same again as long as that may help, as often as [`Retry::default`] says.
 pub(crate) async fn persist<T, F>(client: &Client, question: impl Fn() -> F) -> Result<T, Error>
 where
@@ -132,10 +155,11 @@ where
 {
     let (clock, retry) = (client.clock(), Retry::default());
     let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
+    let mut doubt = Doubt::default();
     loop {
         let error = match question().await {
             Ok(answer) => return Ok(answer),
-            Err(error) => error,
+            Err(error) => doubt.over(error),
         };
         let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
         clock.sleep_until(clock.now() + pause).await;
@@ -249,6 +273,23 @@ mod tests {
         assert!(again(50_000, 50_000));
         assert!(!again(400, 200));
         assert!(again(400, 300), "100 ms are nothing");
+    }
+
+    #[test]
+    fn what_may_have_taken_effect_once_may_have_until_there_is_an_answer() {
+        let mut doubt = Doubt::default();
+        let unreachable = || Error::Unreachable("http://b: refused".into());
+        assert!(!doubt.over(unreachable()).may_have_taken_effect());
+        assert!(doubt.over(Error::Broken("cut".into())).may_have_taken_effect());
+        let error = doubt.over(unreachable());
+        assert!(error.may_have_taken_effect() && error.is_retryable(), "{error:?}");
+        assert!(error.to_string().contains("cannot connect to http://b: refused"), "{error}");
+        let failure = leasehold_api::Failure::new(Code::Busy, "busy");
+        assert!(doubt.over(Error::Failed { status: 503, failure }).may_have_taken_effect());
+        let throttled = Error::Foreign { status: 429, body: String::new() };
+        assert!(doubt.over(throttled).may_have_taken_effect());
+        assert!(!doubt.over(refusal(Reason::Held)).may_have_taken_effect(), "that is an answer");
+        assert!(!doubt.over(unreachable()).may_have_taken_effect());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use leasehold_api::OpenSessionRequest;
 use crate::clock::Moment;
 use crate::farewell::{self, GiveBack};
 use crate::heartbeat::Heartbeat;
-use crate::retry::{Attempts, Manner};
+use crate::retry::{Attempts, Doubt, Manner};
 use crate::tenure::Tenure;
 use crate::terms::{DEFAULT_TTL, margin, millis};
 use crate::{Client, Error, LockRequest, Lost, Retry};
@@ -63,6 +63,7 @@ impl SessionRequest {
         let clock = self.client.clock().clone();
         let give_up_at = clock.now() + self.retry.total_max;
         let mut attempts = Attempts::new(self.retry, Manner::Once, give_up_at);
+        let mut doubt = Doubt::default();
         loop {
             let sent_at = clock.now();
             match self.client.open_session(&request).await {
@@ -74,6 +75,7 @@ impl SessionRequest {
                     return Ok(Session::start(self.client, id, owner, self.ttl, tenure, end));
                 }
                 Err(error) => {
+                    let error = doubt.over(error);
                     let Some(pause) = attempts.after(&error, clock.now()) else {
                         return Err(error);
                     };
@@ -165,13 +167,13 @@ async fn close(client: &Client, id: &str) -> Result<(), Error> {
     let clock = client.clock();
     let retry = Retry::default();
     let mut attempts = Attempts::new(retry, Manner::Once, clock.now() + retry.total_max);
-    let mut may_be_closed = false;
+    let mut doubt = Doubt::default();
     loop {
         match client.close_session(id).await {
-            // The try before may have done it.
-            Err(Error::Failed { status: 404, .. }) if may_be_closed => return Ok(()),
+            // A try before may have done it.
+            Err(Error::Failed { status: 404, .. }) if doubt.is_left() => return Ok(()),
             Err(error) => {
-                may_be_closed |= error.may_have_taken_effect();
+                let error = doubt.over(error);
                 let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
                 clock.sleep_until(clock.now() + pause).await;
             }

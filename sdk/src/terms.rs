@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::clock::Moment;
 use crate::place::Place;
-use crate::retry::{Attempts, Manner};
+use crate::retry::{Attempts, Doubt, Manner};
 use crate::{Client, Error, Lost, Retry, random};
 
 /// The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
@@ -167,6 +167,7 @@ pub(crate) async fn obtain<W: Wish>(
     let mut attempts = Attempts::new(*retry, manner, give_up_at);
     let mut request_id = random::request_id();
     let mut place = Place::new(wish.client(), owner);
+    let mut doubt = Doubt::default();
     loop {
         let sent_at = clock.now();
         let wait = (manner == Manner::Queue).then(|| give_up_at.since(sent_at).min(WAIT_MAX));
@@ -174,7 +175,7 @@ pub(crate) async fn obtain<W: Wish>(
         if wait.is_some() {
             place.take(&request_id);
         }
-        let answer = wish.ask(&request_id, wait).await;
+        let answer = wish.ask(&request_id, wait).await.map_err(|error| doubt.over(error));
         place.answered(&answer);
         let error = match answer {
             Ok(granted) => {
@@ -193,6 +194,7 @@ pub(crate) async fn obtain<W: Wish>(
             // left of it is given back with the guard.
             _ => {
                 request_id = random::request_id();
+                doubt.end();
                 Error::Broken("the lease was over before we knew of it".into())
             }
         };

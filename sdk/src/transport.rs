@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::client::legacy::Client as HyperClient;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use leasehold_api::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::Error;
-use crate::address::{Addresses, Turn, unix_path};
+use crate::address::{Addresses, Trip, Ways, unix_path};
 use crate::socket::{Connector, KEEPALIVE, KEEPALIVE_INTERVAL};
 use crate::tls::{self, Trust};
 
@@ -23,6 +24,12 @@ use crate::tls::{self, Trust};
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// How much of an answer that is none of ours is shown.
 const FOREIGN_BYTES_SHOWN: usize = 200;
+/// Asks a server that does not lead to say so, instead of passing the request on.
+const DIRECT: &str = "leasehold-direct";
+/// Where such a server says the leader is.
+const LEADER: &str = "leasehold-leader";
+/// What it says.
+const NOT_LEADER: &str = "NOT_LEADER";
 
 /// Where the server is and how to talk to it.
 #[derive(Debug)]
@@ -57,17 +64,23 @@ impl Links {
 impl Transport {
     pub(crate) fn new(
         urls: &[String],
+        ways: Ways,
         api_key: Option<&str>,
         timeout: Duration,
         connect_timeout: Duration,
         http2: bool,
         trust: &Trust,
     ) -> Result<Self, Error> {
-        let addresses = Addresses::new(urls)?;
+        let addresses = Addresses::new(urls, ways)?;
         let authorization = api_key.map(bearer).transpose()?;
         let tls = Arc::new(tls::config(trust, http2, addresses.has_tls())?);
         let links = Links { timeout, connect_timeout, http2, tls };
         Ok(Self { http: links.connect(&addresses), addresses, authorization, links })
+    }
+
+    /// That an API key is not sent in the clear to another machine.
+    pub(crate) fn check_private(&self) -> Result<(), Error> {
+        self.addresses.given().try_for_each(check_private)
     }
 
     /// The same with connections of its own.
@@ -89,21 +102,15 @@ impl Transport {
         body: Option<&impl Serialize>,
         longer: Duration,
     ) -> Result<(StatusCode, Bytes), Error> {
-        let turn = self.addresses.turn();
-        let request = self.request(turn.url(), method, path, body)?;
-        let answer = async {
-            let sent = self.http.request(request).await;
-            let response = sent.map_err(|error| of_hyper(turn.given(), &error))?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(|error| Error::Broken(error.to_string()))?;
-            Ok((status, body.to_bytes()))
-        };
-        let answer = self.in_time(longer, answer).await;
-        if answer.as_ref().is_ok_and(|(status, _)| !is_of_a_gateway(*status)) {
-            turn.was_answered();
-        }
-        answer
+        let question = Question::new(method, path, body)?;
+        let mut trip = self.addresses.trip();
+        let (answer, _) = self
+            .somewhere(&mut trip, &question, longer, async |response| {
+                let (head, body) = response.into_parts();
+                Ok((head.status, leader_of(&head.headers), whole(body).await?, None::<()>))
+            })
+            .await?;
+        Ok(answer)
     }
 
     /// Asks for events, beginning after the one with this id.
@@ -112,64 +119,98 @@ impl Transport {
         path: &str,
         last_event_id: Option<&str>,
     ) -> Result<Incoming, Error> {
-        let turn = self.addresses.turn();
-        let mut request = self.request(turn.url(), Method::GET, path, None::<&()>)?;
+        let mut question = Question::new(Method::GET, path, None::<&()>)?;
         if let Some(id) = last_event_id {
             let invalid = |_| Error::Invalid("the id of the last event is no header".into());
-            let id = HeaderValue::from_str(id).map_err(invalid)?;
-            request.headers_mut().insert("last-event-id", id);
+            question.last_event_id = Some(HeaderValue::from_str(id).map_err(invalid)?);
         }
-        self.stream(&turn, request).await
+        self.stream(question).await
     }
 
     /// Sends `body` and asks for what happens from then on.
     pub(crate) async fn watch(&self, path: &str, body: &impl Serialize) -> Result<Incoming, Error> {
-        let turn = self.addresses.turn();
-        let request = self.request(turn.url(), Method::POST, path, Some(body))?;
-        self.stream(&turn, request).await
+        self.stream(Question::new(Method::POST, path, Some(body))?).await
     }
 
-    async fn stream(
+    async fn stream(&self, mut question: Question<'_>) -> Result<Incoming, Error> {
+        question.is_stream = true;
+        let mut trip = self.addresses.trip();
+        let asked = self.somewhere(&mut trip, &question, Duration::ZERO, async |response| {
+            let (head, body) = response.into_parts();
+            if head.status.is_success() {
+                return Ok((head.status, None, Bytes::new(), Some(body)));
+            }
+            Ok((head.status, leader_of(&head.headers), whole(body).await?, None))
+        });
+        match asked.await? {
+            (_, Some(stream)) => Ok(stream),
+            ((status, body), None) => Err(failure(status, &body)),
+        }
+    }
+
+    /// Asks one address after the other, as long as it is certain that nothing was done: no connection came about, or
+    /// the server says that another one leads. Anything else is the answer; the next request may go elsewhere then.
+    async fn somewhere<T>(
         &self,
-        turn: &Turn<'_>,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Incoming, Error> {
-        let events = HeaderValue::from_static("text/event-stream");
-        request.headers_mut().insert(ACCEPT, events);
-        let answer = async {
-            self.http.request(request).await.map_err(|error| of_hyper(turn.given(), &error))
-        };
-        let response: Response<Incoming> = self.in_time(Duration::ZERO, answer).await?;
-        if !is_of_a_gateway(response.status()) {
-            turn.was_answered();
+        trip: &mut Trip<'_>,
+        question: &Question<'_>,
+        longer: Duration,
+        read: impl AsyncFn(
+            Response<Incoming>,
+        ) -> Result<(StatusCode, Option<String>, Bytes, Option<T>), Error>,
+    ) -> Result<((StatusCode, Bytes), Option<T>), Error> {
+        let mut unreachable = Vec::new();
+        loop {
+            let request = self.request(trip, question)?;
+            let answer = async {
+                let sent = self.http.request(request).await;
+                read(sent.map_err(|error| of_hyper(trip.given(), &error))?).await
+            };
+            let (status, leader, body, stream) = match self.in_time(longer, answer).await {
+                Err(Error::Unreachable(why)) => {
+                    unreachable.push(why);
+                    if trip.was_unreachable() {
+                        continue;
+                    }
+                    return Err(Error::Unreachable(unreachable.join("; ")));
+                }
+                answer => answer?,
+            };
+            if is_not_leader(status, &body) && trip.does_not_lead(leader.as_deref()) {
+                continue;
+            }
+            if !is_of_a_gateway(status) && !is_not_leader(status, &body) {
+                trip.was_answered();
+            }
+            return Ok(((status, body), stream));
         }
-        if response.status().is_success() {
-            return Ok(response.into_body());
-        }
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect();
-        let read = async { body.await.map_err(|error| Error::Broken(error.to_string())) };
-        let body = self.in_time(Duration::ZERO, read).await?.to_bytes();
-        Err(failure(status, &body))
     }
 
     fn request(
         &self,
-        base: &str,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
+        trip: &Trip<'_>,
+        question: &Question<'_>,
     ) -> Result<Request<Full<Bytes>>, Error> {
-        let mut request = Request::builder().method(method).uri(format!("{base}{path}"));
+        let Question { method, path, body, is_stream, last_event_id } = question;
+        let uri = format!("{}{path}", trip.url());
+        let mut request = Request::builder().method(method.clone()).uri(uri);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let mut bytes = Vec::new();
-        if let Some(body) = body {
+        if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
-            bytes = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
         }
-        request.body(Full::new(bytes.into())).map_err(|error| Error::Invalid(error.to_string()))
+        if *is_stream {
+            request = request.header(ACCEPT, "text/event-stream");
+        } else if trip.is_direct() {
+            // Every server tells of events, and may do so itself.
+            request = request.header(DIRECT, "1");
+        }
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        let body = Full::new(body.clone().unwrap_or_default());
+        request.body(body).map_err(|error| Error::Invalid(error.to_string()))
     }
 
     async fn in_time<T>(
@@ -181,6 +222,38 @@ impl Transport {
         let late = |_| Error::Broken(format!("nothing came within {patience:?}"));
         tokio::time::timeout(patience, answer).await.map_err(late)?
     }
+}
+
+/// What is asked, wherever it is asked.
+struct Question<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<Bytes>,
+    is_stream: bool,
+    last_event_id: Option<HeaderValue>,
+}
+
+impl<'a> Question<'a> {
+    fn new(method: Method, path: &'a str, body: Option<&impl Serialize>) -> Result<Self, Error> {
+        let body = body.map(serde_json::to_vec).transpose();
+        let body = body.map_err(|error| Error::Invalid(error.to_string()))?.map(Bytes::from);
+        Ok(Self { method, path, body, is_stream: false, last_event_id: None })
+    }
+}
+
+async fn whole(body: Incoming) -> Result<Bytes, Error> {
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+    Ok(body.map_err(|error| Error::Broken(error.to_string()))?.to_bytes())
+}
+
+fn leader_of(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(LEADER)?.to_str().ok()?.into())
+}
+
+/// Does another server lead, so that nothing was done? A refused `Host` is a 421 too, but not that.
+fn is_not_leader(status: StatusCode, body: &[u8]) -> bool {
+    status == StatusCode::MISDIRECTED_REQUEST
+        && serde_json::from_slice::<Value>(body).is_ok_and(|said| said["code"] == NOT_LEADER)
 }
 
 /// What a gateway says whose server is not there. Another address may be that of one whose server is.
@@ -236,7 +309,11 @@ pub(crate) fn read_or<T: DeserializeOwned, No: DeserializeOwned>(
 /// What an answer says that is no 2xx.
 pub(crate) fn failure(status: StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<Failure>(body) {
-        Ok(failure) => Error::Failed { status: status.as_u16(), failure },
+        Ok(mut failure) => {
+            // Another server leads, or will.
+            failure.retryable |= is_not_leader(status, body);
+            Error::Failed { status: status.as_u16(), failure }
+        }
         Err(_) => foreign(status, body),
     }
 }
@@ -287,11 +364,8 @@ fn unconnected(base: &str, error: &(dyn std::error::Error + 'static)) -> String 
 }
 
 /// That an API key is not sent in the clear to another machine.
-pub(crate) fn check_private(url: &str) -> Result<(), Error> {
-    if unix_path(url).is_some() {
-        return Ok(());
-    }
-    let uri: hyper::Uri = url.parse().map_err(|_| Error::Invalid(format!("{url:?} is no URL")))?;
+fn check_private(url: &str) -> Result<(), Error> {
+    let Ok(uri) = url.parse::<hyper::Uri>() else { return Ok(()) };
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let is_near = host.eq_ignore_ascii_case("localhost")
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());

@@ -57,7 +57,7 @@ func (c *calls) acquireAll(ctx context.Context, body *acquireAllRequest) (*acqui
 func (c *calls) renewAll(ctx context.Context, body *renewAllRequest, patience time.Duration) (*renewed, error) {
 	q := question{method: http.MethodPost, path: c.path("/renew"), body: body, patience: patience}
 	answer, err := c.transport.call(ctx, q)
-	return readOr[renewed](refuseRenew, answer, err)
+	return readOr[renewed](refuseRenewAll, answer, err)
 }
 
 // releaseAll: that none was active is an answer like any other.
@@ -106,6 +106,9 @@ func (c *calls) watchLease(ctx context.Context, lock string, body *watchLeaseReq
 	}
 	return c.transport.stream(ctx, question{method: http.MethodPost, path: path, body: body})
 }
+
+// backupMax: a backup takes as long as the server's disk does.
+const backupMax = 10 * time.Minute
 
 // ListQuery is which locks to list. What is empty does not count.
 type ListQuery struct {
@@ -179,6 +182,26 @@ func (c *Client) Revoke(ctx context.Context, lock, reason string) (*Revoked, err
 		return nil, err
 	}
 	return read[Revoked](c.calls.post(ctx, path, &revokeRequest{Reason: reason}))
+}
+
+// RevokeAll revokes everything that an owner, a session or a principal has, in all namespaces.
+func (c *Client) RevokeAll(ctx context.Context, request RevokeAllRequest) (*RevokedAll, error) {
+	return read[RevokedAll](c.calls.post(ctx, "/v1/revoke", &request))
+}
+
+// TakeBackup has the server take a backup of itself, below the folder it was told.
+func (c *Client) TakeBackup(ctx context.Context) (*BackupTaken, error) {
+	q := question{method: http.MethodPost, path: "/v1/admin/backup", patience: backupMax}
+	return read[BackupTaken](c.calls.transport.call(ctx, q))
+}
+
+// Ready is nil if the server could make something durable right now.
+func (c *Client) Ready(ctx context.Context) error {
+	answer, err := c.calls.get(ctx, "/readyz")
+	if err == nil && !answer.isSuccess() {
+		return failure(answer)
+	}
+	return err
 }
 
 // CheckFence says whether a token's lease is active. This is advice: by the time you act on it, it may not be. What
@@ -258,6 +281,14 @@ func refuseRenew(answer *answer) error {
 		return nil
 	}
 	return &NotRenewedError{Refusal: no}
+}
+
+func refuseRenewAll(answer *answer) error {
+	var no notRenewedAll
+	if !has(answer, "renewed") || json.Unmarshal(answer.body, &no) != nil {
+		return nil
+	}
+	return &NotRenewedError{Refusal: no.NotRenewed, LockName: no.LockName, leaseID: func() string { return no.LeaseID }}
 }
 
 func refuseRelease(answer *answer) error {

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Error is what every error of a server answers: may it be tried again, and could it have happened?
@@ -40,7 +41,21 @@ func (*NotAcquiredError) Retryable() bool          { return true }
 func (*NotAcquiredError) MayHaveTakenEffect() bool { return false }
 
 // NotRenewedError: the lease cannot be renewed, it is over.
-type NotRenewedError struct{ Refusal NotRenewed }
+type NotRenewedError struct {
+	Refusal NotRenewed
+	// LockName of the first of several leases that is over; none of them was renewed then.
+	LockName string
+	// A function, because fmt shows what is in a struct, but not what a function returns.
+	leaseID func() string
+}
+
+// LeaseID of that lease, a secret: whoever prints the error does not see it.
+func (e *NotRenewedError) LeaseID() string {
+	if e.leaseID == nil {
+		return ""
+	}
+	return e.leaseID()
+}
 
 func (e *NotRenewedError) Error() string          { return e.Refusal.Error }
 func (*NotRenewedError) Retryable() bool          { return false }
@@ -89,10 +104,16 @@ func (e *FailedError) MayHaveTakenEffect() bool { return e.Failure.MayHaveTakenE
 type UnreachableError struct {
 	URL string
 	Err error
+	// Others that were tried before, in vain too.
+	Others []string
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("cannot connect to %s: %v. Is the server running? (LEASEHOLD_URL)", e.URL, e.Err)
+	others := ""
+	if len(e.Others) > 0 {
+		others = ", nor to " + strings.Join(e.Others, ", ")
+	}
+	return fmt.Sprintf("cannot connect to %s: %v%s. Is the server running? (LEASEHOLD_URL)", e.URL, e.Err, others)
 }
 func (e *UnreachableError) Unwrap() error          { return e.Err }
 func (*UnreachableError) Retryable() bool          { return true }

@@ -30,8 +30,13 @@ func (c *Client) Locks(ctx context.Context, locks []Wanted, options ...Option) (
 	if err != nil {
 		return nil, err
 	}
-	if terms.isShared || terms.limit != nil || terms.isWatched {
-		return nil, invalid("of several locks, each says in Wanted how it is shared, and none is watched")
+	for _, lock := range locks {
+		if err := terms.check(lock.Name); err != nil {
+			return nil, err
+		}
+	}
+	if terms.isShared || terms.limit != nil {
+		return nil, invalid("of several locks, each says in Wanted how it is shared")
 	}
 	metadata, err := terms.metadataJSON()
 	if err != nil {
@@ -51,7 +56,14 @@ func (c *Client) Locks(ctx context.Context, locks []Wanted, options ...Option) (
 		},
 		giveBack: c.releaseAll,
 	}
-	return asking.persevere(ctx)
+	set, err := asking.persevere(ctx)
+	if err == nil && terms.isWatched {
+		for _, lease := range set.acquired.Leases {
+			proof := &watchLeaseRequest{OwnerID: set.Owner(), LeaseID: lease.LeaseID, FencingToken: lease.FencingToken}
+			go set.watch(lease.LockName, proof)
+		}
+	}
+	return set, err
 }
 
 func wantedLocks(locks []Wanted) []wantedLock {

@@ -2,7 +2,9 @@ package leasehold
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -67,5 +69,39 @@ func TestAReleaseOfSeveralThatWasNotHeardIsAsGood(t *testing.T) {
 	var notReleased *NotReleasedError
 	if err := set.Release(ctx); !errors.As(err, &notReleased) {
 		t.Fatal(err)
+	}
+}
+
+func TestSeveralLocksThatAreWatchedAreToldAtOnceOfARevocation(t *testing.T) {
+	client, ctx := startServer(t).client(Options{}), background(t)
+	set, err := client.Locks(ctx, []Wanted{{Name: "j"}, {Name: "k"}}, TTL(time.Minute), Watched())
+	must(t, err)
+	_, err = client.Revoke(ctx, "k", "host is gone")
+	must(t, err)
+	if reason := reasonOf(t, set.Holding); reason != Ended {
+		t.Fatal(reason)
+	}
+}
+
+func TestWhichOfSeveralLeasesOfOneLockIsOverIsToldAndIsASecret(t *testing.T) {
+	client, ctx := startServer(t).client(Options{Owner: "ann"}), background(t)
+	var leases []heldLease
+	for n := 0; n < 2; n++ {
+		lease, err := client.Lock(ctx, "l", Limit(2))
+		must(t, err)
+		leases = append(leases, heldLease{LockName: "l", LeaseID: lease.LeaseID(), FencingToken: lease.FencingToken()})
+		if n == 1 {
+			must(t, lease.Release(ctx))
+		}
+	}
+	_, err := client.calls.renewAll(ctx, &renewAllRequest{OwnerID: "ann", ExtendByMs: 1000, Leases: leases}, 0)
+	var notRenewed *NotRenewedError
+	if !errors.As(err, &notRenewed) || notRenewed.LockName != "l" || notRenewed.LeaseID() != leases[1].LeaseID {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v"} {
+		if said := fmt.Sprintf(verb, notRenewed); strings.Contains(said, leases[1].LeaseID) {
+			t.Error(said)
+		}
 	}
 }

@@ -23,6 +23,9 @@ func (c *Client) Lock(ctx context.Context, name string, options ...Option) (*Lea
 }
 
 func (c *Client) lock(ctx context.Context, name string, terms *terms, session *Session) (*Lease, error) {
+	if err := terms.check(name); err != nil {
+		return nil, err
+	}
 	margin, err := terms.marginOrDefault()
 	if err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func (c *Client) lock(ctx context.Context, name string, terms *terms, session *S
 		return nil, err
 	}
 	asking := &asking[*acquired, *Lease]{
-		client: c, terms: terms, owner: question.OwnerID,
+		client: c, terms: terms, owner: question.OwnerID, earlyIsEnded: true,
 		ask: func(ctx context.Context, requestID string, waitMs *uint64) (*acquired, error) {
 			changed := *question
 			changed.RequestID, changed.WaitMs = &requestID, waitMs
@@ -50,7 +53,8 @@ func (c *Client) lock(ctx context.Context, name string, terms *terms, session *S
 	}
 	lease, err := asking.persevere(ctx)
 	if err == nil && terms.isWatched {
-		go lease.watch()
+		a := lease.acquired
+		go lease.watch(lease.Name(), &watchLeaseRequest{OwnerID: a.OwnerID, LeaseID: a.LeaseID, FencingToken: a.FencingToken})
 	}
 	return lease, err
 }

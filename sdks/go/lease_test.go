@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -194,4 +195,45 @@ func TestLease(t *testing.T) {
 			t.Error("a lock without a name")
 		}
 	})
+}
+
+func TestAnAdminRevokesAllThatAnOwnerHas(t *testing.T) {
+	client, ctx, owner := startServer(t).client(Options{}), background(t), "ann"
+	lease, err := client.Lock(ctx, "a", Owner(owner), TTL(1500*time.Millisecond))
+	must(t, err)
+	would, err := client.RevokeAll(ctx, RevokeAllRequest{Owner: &owner, Reason: "test", DryRun: true})
+	must(t, err)
+	if would.NRevoked != 1 || !lease.Held() {
+		t.Fatal(would)
+	}
+	revoked, err := client.RevokeAll(ctx, RevokeAllRequest{Owner: &owner, Reason: "test"})
+	must(t, err)
+	if len(revoked.Revoked) != 1 || revoked.Revoked[0].LockName != "a" || revoked.Revoked[0].FencingToken != 1 {
+		t.Fatal(revoked)
+	}
+	if reason := reasonOf(t, lease.Holding); reason != Ended {
+		t.Fatal(reason)
+	}
+	must(t, client.Ready(ctx))
+	if _, err := client.TakeBackup(ctx); !hasCode(err, "BACKUPS_OFF") {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatMakesNoSenseIsNotSent(t *testing.T) {
+	client, ctx := startServer(t).client(Options{}), background(t)
+	var none *InvalidError
+	for _, option := range []Option{
+		TTL(-1), Wait(-1), Grace(-1), Owner("\xff"), Metadata(math.NaN()), Metadata(make(chan int)), Metadata(strings.Repeat("x", 1<<20)),
+	} {
+		if _, err := client.Lock(ctx, "a", option); !errors.As(err, &none) {
+			t.Error(err)
+		}
+	}
+	if _, err := client.Lock(ctx, "\xff"); !errors.As(err, &none) {
+		t.Error(err)
+	}
+	if _, err := client.Locks(ctx, []Wanted{{Name: "\xff"}}); !errors.As(err, &none) {
+		t.Error(err)
+	}
 }

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // Option is one of the terms on which leases are asked for.
@@ -53,8 +54,8 @@ func Grace(grace time.Duration) Option { return func(t *terms) { t.grace = &grac
 // Metadata is any JSON, shown to whoever looks at the lock.
 func Metadata(metadata any) Option { return func(t *terms) { t.metadata = metadata } }
 
-// Watched: be told at once if the lock is revoked, not with the next renewal. It takes a connection of its own for as
-// long as the lock is held.
+// Watched: be told at once if a lock is revoked, not with the next renewal. It takes a connection of its own for each lock
+// for as long as it is held.
 func Watched() Option { return func(t *terms) { t.isWatched = true } }
 
 // ComeBack for the lock whenever the server recommends it, instead of queueing. Whoever queues goes first.
@@ -69,6 +70,23 @@ func (c *Client) terms(options []Option) *terms {
 		option(t)
 	}
 	return t
+}
+
+// check says what makes no sense with these locks.
+func (t *terms) check(locks ...string) error {
+	for _, text := range append(locks, t.owner) {
+		if !utf8.ValidString(text) {
+			// JSON would have others in their place, and two owners could become one.
+			return invalid("%q is not valid UTF-8", text)
+		}
+	}
+	if t.wait < 0 {
+		return invalid("the wait must not be less than 0, got %v", t.wait)
+	}
+	if t.grace != nil && *t.grace < 0 {
+		return invalid("the grace must not be less than 0, got %v", *t.grace)
+	}
+	return nil
 }
 
 // marginOrDefault is the margin that was asked for, or the usual one.

@@ -21,7 +21,10 @@ type asking[G any, H interface{ held() bool }] struct {
 	client *Client
 	terms  *terms
 	owner  string
-	ask    func(ctx context.Context, requestID string, waitMs *uint64) (G, error)
+	// A wait that is over early was ended by somebody, and is not begun again.
+	earlyIsEnded bool
+
+	ask func(ctx context.Context, requestID string, waitMs *uint64) (G, error)
 	// take makes of the answer what is held.
 	take func(ctx context.Context, granted G, sentAt moment) H
 	// giveBack releases what nobody wants any more.
@@ -44,6 +47,9 @@ func (a *asking[G, H]) persevere(ctx context.Context) (H, error) {
 			return none, err
 		}
 		attempts.begunAt = clock.now()
+		if a.earlyIsEnded && manner == inQueue {
+			attempts.wait = waitFrom(attempts.begunAt, attempts.giveUpAt)
+		}
 		held, err := a.try(ctx, place, manner, attempts.giveUpAt)
 		if err == nil {
 			return held, nil
@@ -71,11 +77,7 @@ func (a *asking[G, H]) try(ctx context.Context, place *place[G, H], manner manne
 	sentAt := a.client.clock.now()
 	var waitMs *uint64
 	if manner == inQueue {
-		wait := giveUpAt.since(sentAt)
-		if wait > waitMax {
-			wait = waitMax
-		}
-		ms := toMillis(wait)
+		ms := toMillis(waitFrom(sentAt, giveUpAt))
 		waitMs = &ms
 	}
 	var none H
@@ -93,6 +95,14 @@ func (a *asking[G, H]) try(ctx context.Context, place *place[G, H], manner manne
 		return none, errOver
 	}
 	return held, nil
+}
+
+// waitFrom is how long one request waits.
+func waitFrom(sentAt, giveUpAt moment) time.Duration {
+	if wait := giveUpAt.since(sentAt); wait < waitMax {
+		return wait
+	}
+	return waitMax
 }
 
 // errOver: a lease was granted and is over, because we slept or because a broken connection kept it from us.

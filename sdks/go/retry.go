@@ -33,12 +33,21 @@ const (
 	comingBack
 )
 
+// A wait that ends so long, and by such a part of it, before its time was ended by somebody: cancelled, or revoked. Clocks
+// differ, and the server counts from when it received what we sent.
+const (
+	earlyMin  = 100 * time.Millisecond
+	earlyPart = 10
+)
+
 // attempts are the tries so far.
 type attempts struct {
 	retry    Retry
 	manner   manner
 	giveUpAt moment
-	begunAt  moment
+	// When the latest try began, and the wait it asked for, if an early end of that is an answer.
+	begunAt moment
+	wait    time.Duration
 
 	nAttempts int
 	nFailures int
@@ -52,10 +61,14 @@ func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 	switch {
 	case errors.As(err, &refused):
 		a.nFailures = 0
-		if !a.returnsAfter(refused.Refusal.Reason) {
+		reason := refused.Refusal.Reason
+		if !a.returnsAfter(reason) || reason == "WAIT_TIMEOUT" && a.wasEnded(now) {
 			return 0, false
 		}
 		pause = a.afterRefusal(refused.Refusal, now)
+	case hasCode(err, "MAINTENANCE") && a.manner == once:
+		// It lasts as long as its operator wants: whoever does not wait has its answer.
+		return 0, false
 	case Retryable(err):
 		a.nFailures++
 		pause = jittered(doubled(a.retry.PauseMin, a.nFailures-1, a.retry.PauseMax))
@@ -67,6 +80,12 @@ func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 		nCounted = a.nFailures
 	}
 	return pause, nCounted < a.retry.AttemptsMax && now.after(pause) < a.giveUpAt
+}
+
+// wasEnded says whether a wait that is over now was ended by somebody. Asking again would undo that.
+func (a *attempts) wasEnded(now moment) bool {
+	left := a.wait - now.since(a.begunAt)
+	return left > earlyMin && left > a.wait/earlyPart
 }
 
 func (a *attempts) returnsAfter(reason string) bool {

@@ -110,3 +110,33 @@ func TestThatARequestMayHaveTakenEffectIsRememberedOverTheTries(t *testing.T) {
 		t.Fatal(n, err)
 	}
 }
+
+func TestAWaitThatSomebodyEndedIsNotBegunAgain(t *testing.T) {
+	isBegunAgain := func(wait, took time.Duration) bool {
+		queued := &attempts{retry: DefaultRetry, manner: inQueue, giveUpAt: moment(time.Hour), begunAt: moment(time.Second), wait: wait}
+		_, again := queued.after(refusal("WAIT_TIMEOUT", 400), queued.begunAt.after(took))
+		return again
+	}
+	for _, c := range []struct {
+		wait, took time.Duration
+		want       bool
+	}{
+		{50 * time.Second, 0, false}, {50 * time.Second, 44 * time.Second, false}, {50 * time.Second, 46 * time.Second, true},
+		{50 * time.Second, 50 * time.Second, true}, {400 * time.Millisecond, 200 * time.Millisecond, false},
+		{400 * time.Millisecond, 300 * time.Millisecond, true},
+	} {
+		if isBegunAgain(c.wait, c.took) != c.want {
+			t.Error(c)
+		}
+	}
+}
+
+func TestMaintenanceIsAnAnswerToThoseWhoDoNotWait(t *testing.T) {
+	maintenance := &FailedError{Status: 503, Failure: Failure{Code: "MAINTENANCE", Retryable: true}}
+	for _, manner := range []manner{once, inQueue} {
+		tries := &attempts{retry: DefaultRetry, manner: manner, giveUpAt: moment(time.Hour)}
+		if _, again := tries.after(maintenance, 0); again != (manner == inQueue) {
+			t.Error(manner)
+		}
+	}
+}

@@ -10,21 +10,20 @@ const watchPause = time.Second
 
 // watch hears of the end of the lease when it ends, not when it is renewed. If the server cannot be watched, renewals
 // still tell.
-func (l *Lease) watch() {
-	done := l.tenure.done
+func (h *Holding) watch(lock string, proof *watchLeaseRequest) {
+	done := h.tenure.done
 	for done.Err() == nil {
-		if l.watchOnce() {
-			l.tenure.lose(Ended)
+		if h.watchOnce(lock, proof) {
+			h.tenure.lose(Ended)
 			return
 		}
-		_ = sleepUntil(done, l.client.clock, l.client.clock.now().after(watchPause))
+		_ = sleepUntil(done, h.client.clock, h.client.clock.now().after(watchPause))
 	}
 }
 
 // watchOnce says whether the server said that the lease is over.
-func (l *Lease) watchOnce() bool {
-	body := &watchLeaseRequest{OwnerID: l.acquired.OwnerID, LeaseID: l.acquired.LeaseID, FencingToken: l.acquired.FencingToken}
-	stream, err := l.client.calls.watchLease(l.tenure.done, l.Name(), body)
+func (h *Holding) watchOnce(lock string, proof *watchLeaseRequest) bool {
+	stream, err := h.client.calls.watchLease(h.tenure.done, lock, proof)
 	if err != nil {
 		return hasCode(err, "LEASE_NOT_HELD")
 	}

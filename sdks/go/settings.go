@@ -13,9 +13,16 @@ import (
 
 // Options say where the server is and who we are. What is left out comes from the environment, or has a default.
 type Options struct {
-	// URLs (https://, http:// or unix:/path) of one server, or of several that stand in for each other. Default:
-	// LEASEHOLD_URL (several with commas in between), or http://127.0.0.1:8080.
+	// URLs (https://, http:// or unix:/path) of one server, or of several that stand in for each other; each text may have
+	// several, with commas in between. Default: LEASEHOLD_URL, or http://127.0.0.1:8080.
 	URLs []string
+	// Direct asks a server that does not lead to say who does, and goes there, instead of letting it pass requests on. Where
+	// the leader is at none of the URLs, it is asked to pass them on all the same. Default: DirectIfSeveral.
+	Direct Direct
+	// FollowAnyLeader goes to a leader whose URL was not given, too. Then whoever answers at one of the URLs decides where
+	// requests, with the ids of leases in them, are sent; so it is refused together with an API key or a certificate. It does
+	// not lead from https to http.
+	FollowAnyLeader bool
 	// Namespace of every lock. Default: LEASEHOLD_NAMESPACE, or the server's default.
 	Namespace string
 	// Owner of every lock. Default: host, process and random digits, so that no two clients are one owner.
@@ -41,12 +48,26 @@ type Options struct {
 	clock clock
 }
 
+// Direct is whether servers that do not lead are asked who does.
+type Direct int
+
+const (
+	// DirectIfSeveral: yes if several URLs are given, or any leader is followed.
+	DirectIfSeveral Direct = iota
+	// DirectAlways: yes.
+	DirectAlways
+	// DirectNever: no, they pass requests on.
+	DirectNever
+)
+
 const urlDefault = "http://127.0.0.1:8080"
 
 // settings are where to send requests, and with what.
 type settings struct {
 	// Each without a slash at its end. There is at least one.
-	urls []string
+	urls       []string
+	isDirect   bool
+	followsAny bool
 	// A function, because fmt shows what is in a struct, but not what a function returns.
 	apiKey         func() string
 	tls            *tls.Config
@@ -77,7 +98,11 @@ func (o Options) settings(getenv func(string) string) (*settings, error) {
 			return nil, err
 		}
 	}
-	s := &settings{urls: urls, apiKey: func() string { return apiKey }, tls: config, timeout: 10 * time.Second, connectTimeout: 3 * time.Second}
+	if o.FollowAnyLeader && (apiKey != "" || o.ClientCertFile != "" || getenv("LEASEHOLD_CLIENT_CERT_FILE") != "") {
+		return nil, invalid("an API key and a client certificate are sent only to servers whose URLs are given: give all of them instead of setting FollowAnyLeader")
+	}
+	isDirect := o.Direct == DirectAlways || o.Direct == DirectIfSeveral && (len(urls) > 1 || o.FollowAnyLeader)
+	s := &settings{urls: urls, isDirect: isDirect, followsAny: o.FollowAnyLeader, apiKey: func() string { return apiKey }, tls: config, timeout: 10 * time.Second, connectTimeout: 3 * time.Second}
 	if o.Timeout > 0 {
 		s.timeout = o.Timeout
 	}
@@ -89,27 +114,36 @@ func (o Options) settings(getenv func(string) string) (*settings, error) {
 
 func (o Options) urls(getenv func(string) string) ([]string, error) {
 	given := o.URLs
+	if variable := getenv("LEASEHOLD_URL"); len(given) == 0 && variable != "" {
+		given = []string{variable}
+	}
 	if len(given) == 0 {
-		given = strings.Split(getenv("LEASEHOLD_URL"), ",")
+		given = []string{urlDefault}
 	}
 	var urls []string
-	for _, text := range given {
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		url, err := checkedURL(text)
+	known := map[string]bool{}
+	for _, text := range strings.Split(strings.Join(given, ","), ",") {
+		url, err := checkedURL(strings.TrimSpace(text))
 		if err != nil {
 			return nil, err
 		}
+		place := url
+		if path, isUnix := unixPath(url); isUnix {
+			place = path
+		}
+		if known[place] {
+			return nil, invalid("%q is given twice", strings.TrimSpace(text))
+		}
+		known[place] = true
 		urls = append(urls, url)
-	}
-	if len(urls) == 0 {
-		urls = []string{urlDefault}
 	}
 	return urls, nil
 }
 
 func checkedURL(text string) (string, error) {
+	if text == "" {
+		return "", invalid("a URL is empty: several are written with one comma in between, http://a,http://b")
+	}
 	if path, isUnix := unixPath(text); isUnix {
 		if path == "" {
 			return "", invalid("%q has no path: write unix:/run/leasehold.sock", text)

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +19,9 @@ import (
 const (
 	// A page of 1000 locks, each with everything it can show, is far smaller.
 	answerBytesMax = 64 << 20
+	// The server takes 64 KiB unless it is told otherwise. Whoever sends far more may be hung up on before all of it is sent,
+	// and that looks like any connection that broke: it would be tried again and again.
+	requestBytesMax = 1 << 20
 	// How much of an answer that is none of ours is shown.
 	foreignBytesShown = 200
 	// A peer that is gone without a word is noticed after about 30 s, also while we wait in a queue.
@@ -52,16 +54,13 @@ func (a *answer) isSuccess() bool { return a.status >= 200 && a.status < 300 }
 // transport is where the servers are and how to talk to them.
 type transport struct {
 	settings *settings
+	routes   *routes
 	http     *http.Client
-
-	mutex sync.Mutex
-	// Which URL is used: the one that worked last.
-	at int
 }
 
 func newTransport(s *settings) *transport {
 	dialer := &net.Dialer{Timeout: s.connectTimeout, KeepAlive: keepAlive}
-	return &transport{settings: s, http: &http.Client{
+	return &transport{settings: s, routes: newRoutes(s), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 				if path, ok := s.socketOf(address); ok {
@@ -107,8 +106,12 @@ func (s *settings) socketOf(address string) (string, bool) {
 
 // call sends a request and waits for the whole answer.
 func (t *transport) call(ctx context.Context, q question) (*answer, error) {
-	return t.somewhere(ctx, q, func(ctx context.Context, base string) (*answer, error) {
-		response, err := t.send(ctx, base, q)
+	return t.somewhere(ctx, q, func(ctx context.Context, trip *trip) (*answer, error) {
+		q := q
+		if trip.isDirect {
+			q.headers = map[string]string{"Leasehold-Direct": "1"}
+		}
+		response, err := t.send(ctx, trip.at, q)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +123,8 @@ func (t *transport) call(ctx context.Context, q question) (*answer, error) {
 func (t *transport) stream(ctx context.Context, q question) (io.ReadCloser, error) {
 	var stream io.ReadCloser
 	q.headers = withAccept(q.headers)
-	answer, err := t.somewhere(ctx, q, func(limited context.Context, base string) (*answer, error) {
+	// Every server tells of events, and may do so itself: nobody is asked who leads.
+	answer, err := t.somewhere(ctx, q, func(limited context.Context, trip *trip) (*answer, error) {
 		// The patience is for the head of the answer; the stream itself goes on.
 		own, cancel := context.WithCancel(ctx)
 		headCame := make(chan struct{})
@@ -137,7 +141,7 @@ func (t *transport) stream(ctx context.Context, q question) (io.ReadCloser, erro
 			case <-headCame:
 			}
 		}()
-		response, err := t.send(own, base, q)
+		response, err := t.send(own, trip.at, q)
 		if err != nil || response.StatusCode != http.StatusOK {
 			defer cancel()
 		}
@@ -170,45 +174,48 @@ func (s *openStream) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// somewhere asks one URL after the other, at most once each, as long as it is certain that nothing was done: no
-// connection came about, or the server says that another one leads. Anything else is the answer; the next request may go
-// elsewhere then.
-func (t *transport) somewhere(ctx context.Context, q question, ask func(context.Context, string) (*answer, error)) (*answer, error) {
-	var last error
-	for range t.settings.urls {
-		at, base := t.current()
-		answer, err := t.inTime(ctx, q, base, ask)
+// somewhere asks one URL after the other, as long as it is certain that nothing was done: no connection came about, or the
+// server says that another one leads. Anything else is the answer; the next request may go elsewhere then.
+func (t *transport) somewhere(ctx context.Context, q question, ask func(context.Context, *trip) (*answer, error)) (*answer, error) {
+	trip := t.routes.begin()
+	var tried []*UnreachableError
+	for {
+		answer, err := t.inTime(ctx, q, trip, ask)
 		var unreachable *UnreachableError
 		switch {
 		case err == nil && isNotLeader(answer):
-			t.follow(at, answer.leader)
-			last = failure(answer)
+			if !trip.goOnFromFollower(answer.leader) {
+				return answer, nil
+			}
 		case err == nil:
-			if answer.status == http.StatusServiceUnavailable {
-				t.leave(at)
+			if isOfGateway(answer.status) {
+				trip.failed()
+			} else {
+				trip.wasAnswered()
 			}
 			return answer, nil
 		case errors.As(err, &unreachable):
-			t.leave(at)
-			last = err
+			tried = append(tried, unreachable)
+			if !trip.goOn() {
+				return nil, allUnreachable(tried)
+			}
 		default:
 			if MayHaveTakenEffect(err) {
-				t.leave(at)
+				trip.failed()
 			}
 			return nil, err
 		}
 	}
-	return nil, last
 }
 
-func (t *transport) inTime(ctx context.Context, q question, base string, ask func(context.Context, string) (*answer, error)) (*answer, error) {
+func (t *transport) inTime(ctx context.Context, q question, trip *trip, ask func(context.Context, *trip) (*answer, error)) (*answer, error) {
 	patience := q.patience
 	if patience == 0 {
 		patience = t.settings.timeout + q.longer
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answer, err := ask(limited, base)
+	answer, err := ask(limited, trip)
 	switch {
 	case err == nil:
 		return answer, nil
@@ -226,36 +233,18 @@ func (t *transport) inTime(ctx context.Context, q question, base string, ask fun
 	}
 }
 
-func (t *transport) current() (int, string) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.at, t.settings.urls[t.at]
+// isOfGateway: what a gateway says whose server is not there. Another URL may be that of one whose server is.
+func isOfGateway(status int) bool {
+	return status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
-// leave: of many requests that fail at once, only the first moves on.
-func (t *transport) leave(at int) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	if t.at == at {
-		t.at = (at + 1) % len(t.settings.urls)
+// allUnreachable names every server that was tried.
+func allUnreachable(tried []*UnreachableError) error {
+	last := *tried[len(tried)-1]
+	for _, before := range tried[:len(tried)-1] {
+		last.Others = append(last.Others, before.URL)
 	}
-}
-
-// follow goes where the server says the leader is, if that is one of our URLs: credentials go nowhere else.
-func (t *transport) follow(at int, leader string) {
-	if parsed, err := url.Parse(leader); err == nil && leader != "" {
-		for to, known := range t.settings.urls {
-			if known == normalURL(parsed) {
-				t.mutex.Lock()
-				defer t.mutex.Unlock()
-				if t.at == at {
-					t.at = to
-				}
-				return
-			}
-		}
-	}
-	t.leave(at)
+	return &last
 }
 
 func (t *transport) send(ctx context.Context, base string, q question) (*http.Response, error) {
@@ -264,6 +253,9 @@ func (t *transport) send(ctx context.Context, base string, q question) (*http.Re
 		text, err := json.Marshal(q.body)
 		if err != nil {
 			return nil, invalid("cannot be sent as JSON: %v", err)
+		}
+		if len(text) > requestBytesMax {
+			return nil, invalid("a request of %d bytes is too large: at most %d are sent", len(text), requestBytesMax)
 		}
 		body = bytes.NewReader(text)
 	}

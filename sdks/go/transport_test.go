@@ -90,7 +90,7 @@ func TestWhereNoConnectionComesAboutTheNextURLIsAskedAtOnce(t *testing.T) {
 	}
 	_, err := clientOf(t, "http://127.0.0.1:1", "http://127.0.0.1:2").Look(background(t), "a")
 	var unreachable *UnreachableError
-	if !errors.As(err, &unreachable) || !Retryable(err) || MayHaveTakenEffect(err) || !strings.Contains(err.Error(), "connection refused. Is the server running?") {
+	if !errors.As(err, &unreachable) || !Retryable(err) || MayHaveTakenEffect(err) || !strings.Contains(err.Error(), "connection refused, nor to http://127.0.0.1:1. Is the server running?") {
 		t.Fatal(err)
 	}
 }

@@ -175,6 +175,13 @@ type NotRenewed struct {
 	Error   string `json:"error"`
 }
 
+// notRenewedAll says which of several leases is over, so that none was renewed.
+type notRenewedAll struct {
+	NotRenewed
+	LockName string `json:"lock_name"`
+	LeaseID  string `json:"lease_id"`
+}
+
 // NotReleased says why a lease was not released.
 type NotReleased struct {
 	Released bool   `json:"released"`
@@ -273,6 +280,46 @@ type History struct {
 type Revoked struct {
 	LockName string         `json:"lock_name"`
 	Revoked  []RevokedLease `json:"revoked"`
+}
+
+// RevokeAllRequest is whose leases to revoke: exactly one of Owner, Session and Principal.
+type RevokeAllRequest struct {
+	// Owner: every lease of this owner, in all namespaces.
+	Owner *string `json:"owner,omitempty"`
+	// Session: every lease of the session with this number.
+	Session *uint64 `json:"session,omitempty"`
+	// Principal: every lease of this principal, whatever its owners are called.
+	Principal *string `json:"principal,omitempty"`
+	// Reason is kept in the events.
+	Reason string `json:"reason"`
+	// DryRun: only say what would be revoked.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// RevokedAll says which leases were revoked, or would be.
+type RevokedAll struct {
+	DryRun   bool   `json:"dry_run"`
+	NRevoked uint64 `json:"n_revoked"`
+	// Revoked are no more than 1000 of them.
+	Revoked []RevokedFrom `json:"revoked"`
+}
+
+// RevokedFrom is one of them.
+type RevokedFrom struct {
+	Namespace string  `json:"namespace"`
+	LockName  string  `json:"lock_name"`
+	OwnerID   string  `json:"owner_id"`
+	Principal *string `json:"principal,omitempty"`
+	// FencingToken is 0 if it was waiting.
+	FencingToken uint64 `json:"fencing_token"`
+	Waiting      bool   `json:"waiting"`
+}
+
+// BackupTaken is a backup that the server took of itself.
+type BackupTaken struct {
+	// Name below the server's backup-dir.
+	Name  string `json:"name"`
+	Bytes uint64 `json:"bytes"`
 }
 
 // RevokedLease was active until it was revoked.

@@ -37,12 +37,13 @@ var shapes = map[string]any{
 	"Failure": Failure{}, "FenceCheck": fenceCheck{}, "FenceVerdict": FenceVerdict{}, "Gap": gap{},
 	"GrantedLease": heldLease{}, "HeldLease": heldLease{}, "History": History{}, "Holder": Holder{}, "KeptAlive": keptAlive{},
 	"LockList": LockList{}, "LockState": LockState{}, "NotAcquired": NotAcquired{}, "NotReleased": NotReleased{},
-	"NotRenewed": NotRenewed{}, "OpenSessionRequest": openSessionRequest{}, "PastEvent": PastEvent{},
+	"NotRenewed": NotRenewed{}, "NotRenewedAll": notRenewedAll{}, "OpenSessionRequest": openSessionRequest{}, "PastEvent": PastEvent{},
 	"ReleaseAllRequest": releaseAllRequest{}, "ReleaseRequest": releaseRequest{}, "Released": released{},
 	"ReleasedAll": releasedAll{}, "ReleasedLease": releasedLease{}, "RenewAllRequest": renewAllRequest{},
 	"RenewRequest": renewRequest{}, "Renewed": renewed{}, "RevokeRequest": revokeRequest{}, "Revoked": Revoked{},
 	"RevokedLease": RevokedLease{}, "SessionOpened": sessionOpened{}, "Waiter": Waiter{}, "WantedLock": wantedLock{},
-	"WatchLeaseRequest": watchLeaseRequest{},
+	"WatchLeaseRequest": watchLeaseRequest{}, "RevokeAllRequest": RevokeAllRequest{}, "RevokedAll": RevokedAll{},
+	"RevokedFrom": RevokedFrom{}, "BackupTaken": BackupTaken{},
 }
 
 func readContracts(t *testing.T) map[string]contract {

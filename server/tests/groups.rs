@@ -87,6 +87,33 @@ async fn none_is_renewed_if_one_is_lost_and_those_left_are_released() {
 }
 
 #[tokio::test]
+async fn of_several_leases_of_one_lock_the_one_that_is_lost_is_named() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(client.acquire("a", "ann", 60_000, json!({"limit": 3})).await.body);
+    }
+    let id = |n: usize| held[n]["lease_id"].as_str().unwrap().to_owned();
+    let lease = |n: usize| json!({"lock_name": "a", "lease_id": id(n), "fencing_token": held[n]["fencing_token"]});
+    let release =
+        json!({"owner_id": "ann", "lease_id": id(1), "fencing_token": held[1]["fencing_token"]});
+    assert_eq!(client.post("/v1/locks/a/release", release).await.unwrap().status, 200);
+    for (order, lost) in [([0, 1, 2], 1), ([1, 0, 2], 1), ([2, 0, 1], 1)] {
+        let body = json!({"owner_id": "ann", "extend_by_ms": 1000, "leases": order.map(lease)});
+        let renewed = client.post("/v1/renew", body).await.unwrap();
+        assert_eq!((renewed.status, renewed.text_of("lock_name")), (409, "a".into()));
+        assert_eq!(renewed.text_of("lease_id"), id(lost), "{renewed:?}");
+    }
+    // What is no id at all is named as it was sent.
+    let mut odd = lease(0);
+    odd["lease_id"] = "odd".into();
+    let body = json!({"owner_id": "ann", "extend_by_ms": 1000, "leases": [lease(0), odd]});
+    assert_eq!(client.post("/v1/renew", body).await.unwrap().text_of("lease_id"), "odd");
+    local.stop().await;
+}
+
+#[tokio::test]
 async fn those_who_wait_for_several_get_all_at_once_in_order() {
     let local = Local::ephemeral().await;
     let client = &local.client;

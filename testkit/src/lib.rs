@@ -5,6 +5,7 @@ mod certificates;
 mod client;
 mod damage;
 mod etcd;
+pub mod fake;
 mod faulty;
 mod guarded;
 mod local;

@@ -4,10 +4,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
-use leasehold_testkit::{Method, json};
+use leasehold_testkit::{Method, fake, json};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{BINARY, Ended, World, command, fake, until};
+use crate::{BINARY, Ended, World, command, until};
 
 #[test]
 fn a_lock_is_had_refused_renewed_given_back_and_not_given_back_twice() {

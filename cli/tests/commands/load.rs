@@ -3,10 +3,10 @@
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use leasehold_testkit::fake::{self, Question};
 use leasehold_testkit::{Process, Value, json};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fake::{self, Question};
 use crate::{BINARY, Ended, World, command, until};
 
 /// A second of 8 clients on 2 locks with this more, and its report.

@@ -4,7 +4,6 @@
 
 mod completion;
 mod escape;
-mod fake;
 mod full;
 mod lease;
 mod load;
@@ -13,6 +12,7 @@ mod odd;
 mod pages;
 mod revoke;
 mod session;
+mod several;
 mod terminal;
 mod watch;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use leasehold_testkit::json;
+use leasehold_testkit::{fake, json};
 
-use crate::{Ended, command, fake};
+use crate::{Ended, command};
 
 #[test]
 fn a_server_that_ends_every_wait_at_once_is_not_asked_in_a_loop() {

@@ -23,10 +23,15 @@ pub(super) async fn events_complete(world: &World) -> Outcome {
     world.server.start_again().await?;
     happen(world, "e4").await?;
     told(world, 8).await?;
+    are_complete(world, "e").await
+}
+
+/// Whoever watches from the beginning was told all that happened to locks with such names, once and in order.
+pub(super) async fn are_complete(world: &World, prefix: &str) -> Outcome {
     let gaps = world.driver.told("gap", ("watch", "w"));
     demand!(gaps.is_empty(), "the server keeps these events; there is no gap: {gaps:?}");
     let history = world.server.history().await?;
-    let happened = history.all().iter().filter(|event| event.lock.starts_with('e'));
+    let happened = history.all().iter().filter(|event| event.lock.starts_with(prefix));
     let expected: Vec<_> = happened
         .map(|event| json!([event.kind, event.lock, event.owner, event.token, event.id]))
         .collect();
@@ -45,7 +50,7 @@ async fn happen(world: &World, lock: &str) -> Outcome {
 }
 
 /// Waits until so many events were told.
-async fn told(world: &World, n: usize) -> Outcome {
+pub(super) async fn told(world: &World, n: usize) -> Outcome {
     for _ in 0..1000 {
         if world.driver.told("happened", ("watch", "w")).len() >= n {
             return Ok(());

@@ -4,6 +4,7 @@ mod acquire;
 mod address;
 mod election;
 mod event;
+mod leader;
 mod loss;
 mod pause;
 mod release;
@@ -54,11 +55,15 @@ pub const SCRIPTS: &[Script] = scripts![
     wait::wait_survives_restart,
     wait::wait_survives_cuts,
     wait::cancel_leaves_queue,
+    wait::ended_wait_is_over,
     pause::paused_client,
     session::session_many_locks,
     session::session_loss,
     address::fail_over_refused,
     address::fail_over_stalled,
+    leader::fail_over_leader,
+    leader::fail_over_stranger,
+    leader::fail_over_cluster,
     event::events_complete,
     election::election,
     secret::api_key_is_secret,

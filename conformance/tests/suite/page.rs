@@ -71,3 +71,22 @@ fn the_results_are_of_all_scripts_and_none_failed() {
         assert!(!row.contains(&"FAILED"), "{row:?}");
     }
 }
+
+/// A Go module is fetched from where its name says. As long as nobody has said where the repository will be, it has a
+/// name that cannot be one, and its README says what to do.
+#[test]
+fn the_go_module_is_called_after_the_repository() {
+    let module = read("sdks/go/go.mod").unwrap_or_default();
+    let module = module.lines().next().and_then(|line| line.strip_prefix("module "));
+    match quoted(&read("Cargo.toml").unwrap_or_default(), "\nrepository = \"") {
+        Some(url) => {
+            let place = url.trim_start_matches("https://").trim_end_matches(".git").to_owned();
+            assert_eq!(module, Some(&*format!("{place}/sdks/go")), "as `repository` in Cargo.toml");
+        }
+        None => {
+            assert_eq!(module, Some("leasehold.example/go"));
+            let readme = read("sdks/go/README.md").unwrap_or_default();
+            assert!(readme.contains("`leasehold.example/go` is a placeholder"), "{readme}");
+        }
+    }
+}

@@ -17,6 +17,7 @@ class Answers:
     def __init__(self, answer: Callable[[str], Answer]) -> None:
         self.paths: List[str] = []
         self.keys: List[str] = []
+        self.headers: List[Dict[str, str]] = []
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -24,6 +25,7 @@ class Answers:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 outer.paths.append(self.path)
                 outer.keys.append(self.headers.get("Authorization") or "")
+                outer.headers.append(dict(self.headers.items()))
                 status, headers, body = answer(self.path)
                 payload = json.dumps(body).encode()
                 self.send_response(status)

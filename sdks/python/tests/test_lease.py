@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 import warnings
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import pytest
 
 from leasehold import (
     AsyncClient,
+    AsyncLease,
     Broken,
     Client,
     Invalid,
@@ -24,6 +25,7 @@ from leasehold import (
     Lost,
     NotAcquired,
     NotReleased,
+    NotRenewed,
     Retry,
     WaitTimeout,
     counted,
@@ -341,11 +343,26 @@ def test_a_lease_is_no_letter_to_another_process(client: Client, name: str) -> N
 
 
 def test_what_makes_no_sense_is_not_sent(client: Client, name: str) -> None:
-    for settings in ({"ttl": 0}, {"ttl": 1, "margin": 0.6}, {"wait": -1}, {"ttl": math.nan}, {"metadata": {1, 2}}):
+    deep: List[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for settings in (
+        {"ttl": 0},
+        {"ttl": 1, "margin": 0.6},
+        {"wait": -1},
+        {"ttl": math.nan},
+        {"ttl": math.inf},
+        {"metadata": {1, 2}},
+        {"metadata": deep},
+        {"metadata": "x" * (1 << 20)},
+        {"metadata": "\ud800"},
+        {"owner": "\ud800"},
+    ):
         with pytest.raises(Invalid):
             client.lock(name, **settings).acquire()
-    with pytest.raises(Invalid):
-        client.lock("").acquire()
+    for odd in ("", "\ud800"):
+        with pytest.raises(Invalid):
+            client.lock(odd).acquire()
 
 
 def test_names_and_namespaces_arrive_as_they_are(shared_server: Server) -> None:
@@ -355,3 +372,49 @@ def test_names_and_namespaces_arrive_as_they_are(shared_server: Server) -> None:
                 assert lease.name == name
                 assert client.check_fence(name, lease.fencing_token)["accepted"]
         assert {lock["lock_name"] for lock in client.list()["locks"]} == {"a/b c", "ü%2F?#", "..", "."}
+
+
+def test_which_of_several_leases_of_one_lock_is_over_is_told(shared_server: Server, name: str) -> None:
+    async def main() -> None:
+        async with AsyncClient(shared_server.url, owner="ann") as client:
+            kept, lost = [await client.lock(name, limit=2).acquire() for _ in range(2)]
+            leases: List[wire.HeldLease] = [
+                {"lock_name": name, "lease_id": lease.lease_id, "fencing_token": lease.fencing_token}
+                for lease in (kept, lost)
+            ]
+            await lost.release()
+            with pytest.raises(NotRenewed) as refused:
+                await client.renew_all({"owner_id": "ann", "extend_by_ms": 1000, "leases": leases})
+            assert (refused.value.lock, refused.value.lease_id) == (name, lost.lease_id)
+            assert lost.lease_id not in str(refused.value) + repr(refused.value)
+            await kept.release()
+
+    asyncio.run(main())
+
+
+def test_an_admin_revokes_all_that_an_owner_has(shared_server: Server, client: Client, name: str) -> None:
+    with Client(shared_server.url, owner=name) as other:
+        lease = other.lock(name, ttl=1.5).acquire()
+        asked: wire.RevokeAllRequest = {"owner": name, "reason": "test", "dry_run": True}
+        assert client.revoke_all(asked)["n_revoked"] == 1
+        assert lease.held
+        revoked = client.revoke_all({"owner": name, "reason": "test"})
+        assert [(one["lock_name"], one["fencing_token"]) for one in revoked["revoked"]] == [(name, 1)]
+        assert lease.lost.wait(10)
+        client.ready()
+
+
+def test_what_a_closed_loop_held_is_given_back_in_another(shared_server: Server, client: Client, name: str) -> None:
+    asyncs = AsyncClient(shared_server.url)
+
+    async def acquire(lock: str) -> AsyncLease:
+        return await asyncs.lock(lock, ttl=30, watched=True).acquire()
+
+    lease = asyncio.run(acquire(name))
+    assert lease.held, "until its deadline"
+    asyncio.run(lease.release())
+    assert not client.look(name)["held"]
+    lease = asyncio.run(acquire(name))
+    asyncio.run(asyncs.close())
+    assert not client.look(name)["held"]
+    assert not lease.held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from leasehold import Broken, Invalid, NotAcquired, Retry, Unreachable
+from leasehold import Broken, Failed, Invalid, NotAcquired, Retry, Unreachable
 from leasehold.errors import LeaseholdError
 from leasehold.retry import Attempts, Manner
 
@@ -64,3 +64,23 @@ def test_in_a_queue_only_failures_in_a_row_count() -> None:
     for _ in range(20):
         assert queued.after(Broken("cut"), 0.0) is not None
         assert queued.after(refusal("WAIT_TIMEOUT"), 0.0) is not None
+
+
+def test_a_wait_that_somebody_ended_is_not_begun_again() -> None:
+    def is_begun_again(wait: float, took: float) -> bool:
+        queued = Attempts(Retry(), Manner.QUEUE, 60.0)
+        queued.begin(1.0, wait)
+        return queued.after(refusal("WAIT_TIMEOUT"), 1.0 + took) is not None
+
+    assert not is_begun_again(50, 0)
+    assert not is_begun_again(50, 44)
+    assert is_begun_again(50, 45.5), "within a tenth of its end"
+    assert is_begun_again(50, 50)
+    assert not is_begun_again(0.4, 0.2)
+    assert is_begun_again(0.4, 0.31), "a tenth of a second is nothing"
+
+
+def test_maintenance_is_an_answer_to_those_who_do_not_wait() -> None:
+    maintenance = Failed(503, {"error": "no", "code": "MAINTENANCE", "retryable": True})
+    assert again(Manner.ONCE, maintenance) is None
+    assert again(Manner.QUEUE, maintenance) is not None

@@ -6,6 +6,9 @@ import type * as api from "./api.js";
 import { InvalidError, type LeaseholdError, NotAcquiredError, NotReleasedError, NotRenewedError } from "./error.js";
 import { type Answer, failure, foreign, isSuccess, parse, type Question, type Transport } from "./transport.js";
 
+/** A backup takes as long as the server's disk does. */
+const BACKUP_MAX_MS = 600_000;
+
 /** Which locks to list. */
 export interface ListQuery {
   /** Only names that begin with this. */
@@ -72,7 +75,9 @@ export class Calls {
   /** Makes several leases last longer, or none. */
   async renewAll(body: api.RenewAllRequest, signal?: AbortSignal): Promise<api.Renewed> {
     const answer = await this.#post(this.#path("/renew"), body, signal);
-    return readOr(answer, "renewed", (no: api.NotRenewed) => new NotRenewedError(no));
+    return readOr(answer, "renewed", ({ lock_name, lease_id, ...no }: api.NotRenewedAll) => {
+      return new NotRenewedError(no, { lock_name, lease_id });
+    });
   }
 
   /** Gives several leases back, those that are still active. What became of each is in the answer. */
@@ -107,6 +112,24 @@ export class Calls {
   /** Takes a lock away from all who have it. */
   async revoke(lock: string, reason: string): Promise<api.Revoked> {
     return read(await this.#post(this.#lockPath(lock, "/revoke"), { reason }));
+  }
+
+  /** Revokes everything that an owner, a session or a principal has, in all namespaces. */
+  async revokeAll(body: api.RevokeAllRequest): Promise<api.RevokedAll> {
+    return read(await this.#post("/v1/revoke", body));
+  }
+
+  /** Has the server take a backup of itself, below the folder it was told. */
+  async takeBackup(): Promise<api.BackupTaken> {
+    return read(await this.#post("/v1/admin/backup", undefined, undefined, BACKUP_MAX_MS));
+  }
+
+  /** Resolves if the server could make something durable right now. */
+  async ready(): Promise<void> {
+    const answer = await this.#transport.call({ method: "GET", path: "/readyz" });
+    if (!isSuccess(answer.status)) {
+      throw failure(answer);
+    }
   }
 
   /**

@@ -32,8 +32,22 @@ export class NotAcquiredError extends LeaseholdError {
 
 /** The lease cannot be renewed: it is over. */
 export class NotRenewedError extends LeaseholdError {
-  constructor(readonly refusal: NotRenewed) {
+  /** The lock of the first of several leases that is over; none of them was renewed then. */
+  readonly lock: string | undefined;
+  readonly #leaseId: string | undefined;
+
+  constructor(
+    readonly refusal: NotRenewed,
+    first?: { lock_name: string; lease_id: string },
+  ) {
     super(refusal.error);
+    this.lock = first?.lock_name;
+    this.#leaseId = first?.lease_id;
+  }
+
+  /** The id of that lease, a secret: whoever prints the error does not see it. */
+  get leaseId(): string | undefined {
+    return this.#leaseId;
   }
 }
 
@@ -83,8 +97,19 @@ export class FailedError extends LeaseholdError {
 
 /** No connection came about, so nothing was sent. */
 export class UnreachableError extends LeaseholdError {
-  constructor(url: string, why: string) {
-    super(`cannot connect to ${url}: ${why}. Is the server running? (LEASEHOLD_URL)`, true);
+  readonly #url: string;
+  readonly #why: string;
+
+  constructor(url: string, why: string, others: readonly string[] = []) {
+    const nor = others.length === 0 ? "" : `, nor to ${others.join(", ")}`;
+    super(`cannot connect to ${url}: ${why}${nor}. Is the server running? (LEASEHOLD_URL)`, true);
+    this.#url = url;
+    this.#why = why;
+  }
+
+  /** The same, after others were tried in vain. */
+  after(others: readonly string[]): UnreachableError {
+    return new UnreachableError(this.#url, this.#why, others);
   }
 }
 

@@ -7,6 +7,7 @@ import { Holding } from "./holding.js";
 import type { Granted } from "./lease.js";
 import { afterWait, persevere } from "./queue.js";
 import { persist } from "./retry.js";
+import { keepWatch } from "./sentinel.js";
 import { Tenure } from "./tenure.js";
 import { type CommonOptions, margin, type Sharing, sharing, TTL_DEFAULT_MS, waits } from "./terms.js";
 
@@ -29,16 +30,22 @@ export class LocksRequest {
   /** All the locks, if they are free or become free together within `waitMs`. They are granted at one instant. */
   async acquire(): Promise<LeaseSet> {
     const { owner = this.#client.owner, ttlMs = TTL_DEFAULT_MS } = this.#options;
-    const marginMs = margin(ttlMs, this.#options.marginMs);
+    const marginMs = margin(ttlMs, this.#options.marginMs, this.#options.waitMs);
     return await persevere<AcquiredAll, LeaseSet>(this.#client, {
       manner: waits(this.#options) ? "queue" : "once",
       options: this.#options,
       owner,
+      // That the wait of several was over early can have another reason.
+      earlyIsEnded: false,
       ask: (changing, signal) => this.#client.calls.acquireAll({ ...this.#question(owner, ttlMs), ...changing }, signal),
       take: async (acquired, sentAt) => {
         const first = { sentAt, expiresInMs: acquired.expires_after_send_ms ?? Infinity };
         const granted = await afterWait(this.#client, ttlMs, first, () => renewAll(this.#client, acquired, ttlMs));
-        return new LeaseSet(this.#client, acquired, ttlMs, marginMs, granted);
+        const set = new LeaseSet(this.#client, acquired, ttlMs, marginMs, granted);
+        if (this.#options.watched === true) {
+          set.watch();
+        }
+        return set;
       },
       giveBack: (acquired) => releaseAll(this.#client, acquired),
     });
@@ -76,6 +83,14 @@ export class LeaseSet extends Holding {
     this.#acquired = acquired;
     const renew = (signal: AbortSignal): Promise<number> => renewAll(client, acquired, ttlMs, signal);
     this.beat(client.clock, { ttlMs, end: sentAt + expiresInMs, renew });
+  }
+
+  /** @internal Hears of the end of each lease when it ends. */
+  watch(): void {
+    const { owner_id, leases } = this.#acquired;
+    for (const lease of leases) {
+      void keepWatch(this.#client, { owner_id, ...lease }, this.signal, () => this.lose("ended"));
+    }
   }
 
   /** The owner of the leases. */

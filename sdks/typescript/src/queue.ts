@@ -18,6 +18,8 @@ export interface Asking<Granted, Held extends Holding> {
   manner: Manner;
   options: CommonOptions;
   owner: string;
+  /** A wait that is over early was ended by somebody, and is not begun again. */
+  earlyIsEnded: boolean;
   ask(changing: { request_id: string; wait_ms?: number }, signal: AbortSignal | undefined): Promise<Granted>;
   /** Makes of the answer what is held. */
   take(granted: Granted, sentAt: number): Promise<Held>;
@@ -39,8 +41,9 @@ export async function persevere<Granted, Held extends Holding>(
   for (;;) {
     options.signal?.throwIfAborted();
     const sentAt = clock.now();
-    attempts.begin(sentAt);
-    const wait = manner === "queue" ? { wait_ms: Math.ceil(Math.min(giveUpAt - sentAt, WAIT_MAX_MS)) } : {};
+    const waitMs = manner === "queue" ? Math.ceil(Math.min(giveUpAt - sentAt, WAIT_MAX_MS)) : 0;
+    attempts.begin(sentAt, asking.earlyIsEnded ? waitMs : 0);
+    const wait = manner === "queue" ? { wait_ms: waitMs } : {};
     let error: LeaseholdError;
     try {
       const held = await asking.take(await place.ask(wait), sentAt);

@@ -12,13 +12,7 @@ import type { Tenure } from "./tenure.js";
 import { type CommonOptions, margin, type Sharing, sharing, TTL_DEFAULT_MS, waits } from "./terms.js";
 
 /** How a lock is asked for. */
-export interface LockOptions extends CommonOptions, Sharing {
-  /**
-   * Be told at once if the lock is revoked, not with the next renewal. It takes a connection of its own for as long as
-   * the lock is held.
-   */
-  watched?: boolean;
-}
+export interface LockOptions extends CommonOptions, Sharing {}
 
 /** The session a lock is in. */
 export interface Membership {
@@ -94,6 +88,7 @@ export class LockRequest {
       manner,
       options: this.#options,
       owner: this.#owner(),
+      earlyIsEnded: true,
       ask: (changing, signal) => this.#client.calls.acquire(this.#name, { ...this.#question(), ...changing }, signal),
       take: (acquired, sentAt) => this.#lease(marginMs, sentAt, acquired),
       giveBack: (acquired) => releaseLease(this.#client, acquired, requestId()),
@@ -112,7 +107,7 @@ export class LockRequest {
         throw new LostError(lost);
       }
     }
-    return margin(this.#ttlMs(), this.#options.marginMs);
+    return margin(this.#ttlMs(), this.#options.marginMs, this.#options.waitMs);
   }
 
   #question(): AcquireRequest {

@@ -1,7 +1,7 @@
 /** When to ask again. */
 
 import { sleepUntil, type Clock } from "./clock.js";
-import { LeaseholdError, NotAcquiredError } from "./error.js";
+import { FailedError, LeaseholdError, NotAcquiredError } from "./error.js";
 import { jittered } from "./random.js";
 
 /** How often and how long something is tried. Everything is bounded. */
@@ -27,12 +27,20 @@ export const RETRY_DEFAULT: Readonly<Retry> = {
 /** What is done about a lock that another owner has: nothing, wait in its queue, or come back. */
 export type Manner = "once" | "queue" | "return";
 
+/**
+ * A wait that ends so long, and by such a part of it, before its time was ended by somebody: cancelled, or revoked. Clocks
+ * differ, and the server counts from when it received what we sent.
+ */
+const EARLY_MIN_MS = 100;
+const EARLY_PART = 0.1;
+
 /** The tries so far. */
 export class Attempts {
   readonly #retry: Readonly<Retry>;
   readonly #manner: Manner;
   readonly #giveUpAt: number;
   #begunAt = 0;
+  #waitMs = 0;
   #nAttempts = 0;
   #nFailures = 0;
 
@@ -42,9 +50,16 @@ export class Attempts {
     this.#giveUpAt = giveUpAt;
   }
 
-  /** The next try begins. */
-  begin(now: number): void {
+  /** The next try begins. A wait of this length that ends early is the answer; with zero none is. */
+  begin(now: number, waitMs = 0): void {
     this.#begunAt = now;
+    this.#waitMs = waitMs;
+  }
+
+  /** Whether a wait that is over now was ended by somebody. Asking again would undo that. */
+  #wasEnded(now: number): boolean {
+    const leftMs = this.#waitMs - (now - this.#begunAt);
+    return leftMs > EARLY_MIN_MS && leftMs > this.#waitMs * EARLY_PART;
   }
 
   /** The pause before the next try; nothing if this error is the answer. */
@@ -62,7 +77,7 @@ export class Attempts {
   #afterRefusal(error: NotAcquiredError, now: number): number | undefined {
     this.#nFailures = 0;
     const { reason } = error.refusal;
-    if (!this.#returnsAfter(reason)) {
+    if (!this.#returnsAfter(reason) || (reason === "WAIT_TIMEOUT" && this.#wasEnded(now))) {
       return undefined;
     }
     const pauseMs = error.retryAfterMs + jittered(error.retryAfterMs / 4);
@@ -87,7 +102,9 @@ export class Attempts {
   }
 
   #afterFailure(error: LeaseholdError): number | undefined {
-    if (!error.retryable) {
+    // Maintenance lasts as long as its operator wants: whoever does not wait has its answer.
+    const isAnswer = error instanceof FailedError && error.code === "MAINTENANCE" && this.#manner === "once";
+    if (!error.retryable || isAnswer) {
       return undefined;
     }
     this.#nFailures += 1;

@@ -1,6 +1,6 @@
 /** Hearing of the end of a lease when it ends, not when it is renewed. */
 
-import type { Acquired } from "./api.js";
+import type { WatchLeaseRequest } from "./api.js";
 import type { Client } from "./client.js";
 import { sleepUntil } from "./clock.js";
 import { FailedError } from "./error.js";
@@ -10,8 +10,13 @@ import { Parser } from "./parser.js";
 const PAUSE_MS = 1000;
 
 /** Calls `ended` when the server says that the lease is over. If it cannot be watched, renewals still tell. */
-export async function keepWatch(client: Client, acquired: Acquired, signal: AbortSignal, ended: () => void): Promise<void> {
-  const { lock_name, owner_id, lease_id, fencing_token } = acquired;
+export async function keepWatch(
+  client: Client,
+  lease: WatchLeaseRequest & { lock_name: string },
+  signal: AbortSignal,
+  ended: () => void,
+): Promise<void> {
+  const { lock_name, owner_id, lease_id, fencing_token } = lease;
   while (!signal.aborted) {
     try {
       const stream = await client.calls.watchLease(lock_name, { owner_id, lease_id, fencing_token }, signal);

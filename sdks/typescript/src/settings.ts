@@ -12,6 +12,17 @@ export interface ClientOptions {
    * `http://127.0.0.1:8080`.
    */
   url?: string | readonly string[];
+  /**
+   * Ask a server that does not lead to say who does, and go there, instead of letting it pass requests on. Where the leader is
+   * at none of the URLs, it is asked to pass them on all the same. Default: true if several URLs are given.
+   */
+  direct?: boolean;
+  /**
+   * Go to a leader whose URL was not given, too. Then whoever answers at one of the URLs decides where requests, with the ids
+   * of leases in them, are sent; so it is refused together with an API key or a certificate. It does not lead from https to
+   * http.
+   */
+  followAnyLeader?: boolean;
   /** The namespace of every lock. Default: `LEASEHOLD_NAMESPACE`, or the server's default. */
   namespace?: string;
   /** The owner of every lock. Default: host, process and random digits, so that no two clients are one owner. */
@@ -40,6 +51,8 @@ export interface ClientOptions {
 export interface Settings {
   /** Each without a slash at its end. There is at least one. */
   urls: readonly string[];
+  direct: boolean;
+  followAnyLeader: boolean;
   apiKey: string | undefined;
   tls: { ca?: Buffer; cert?: Buffer; key?: Buffer };
   timeoutMs: number;
@@ -52,17 +65,20 @@ const URL_DEFAULT = "http://127.0.0.1:8080";
 
 /** The settings, if they make sense. */
 export function settings(options: ClientOptions, environment: Environment = process.env): Settings {
-  const urls = urlList(options.url ?? nonEmpty(environment["LEASEHOLD_URL"]) ?? URL_DEFAULT).map(checkedUrl);
-  if (urls.length === 0) {
-    throw new InvalidError("no URL is given");
-  }
+  const urls = urlList(options.url ?? nonEmpty(environment["LEASEHOLD_URL"]) ?? URL_DEFAULT);
   const apiKey = findKey(options, environment);
   if (apiKey !== undefined && options.insecure !== true) {
     urls.forEach(refusePlainHttp);
   }
   const tls = urls.some((url) => url.startsWith("https:")) ? readTls(options, environment) : {};
-  const { timeoutMs = 10_000, connectTimeoutMs = 3_000 } = options;
-  return { urls, apiKey, tls, timeoutMs, connectTimeoutMs };
+  const { timeoutMs = 10_000, connectTimeoutMs = 3_000, followAnyLeader = false } = options;
+  const clientCertFile = options.clientCertFile ?? nonEmpty(environment["LEASEHOLD_CLIENT_CERT_FILE"]);
+  if (followAnyLeader && (apiKey !== undefined || clientCertFile !== undefined)) {
+    const why = "an API key and a client certificate are sent only to servers whose URLs are given";
+    throw new InvalidError(`${why}: give all of them instead of setting followAnyLeader`);
+  }
+  const direct = options.direct ?? (urls.length > 1 || followAnyLeader);
+  return { urls, direct, followAnyLeader, apiKey, tls, timeoutMs, connectTimeoutMs };
 }
 
 /** Whom to trust, and what to show. */
@@ -80,12 +96,24 @@ function readTls(options: ClientOptions, environment: Environment): Settings["tl
   };
 }
 
-function urlList(urls: string | readonly string[]): string[] {
-  const list = typeof urls === "string" ? urls.split(",") : [...urls];
-  return list.map((url) => url.trim()).filter((url) => url !== "");
+function urlList(given: string | readonly string[]): string[] {
+  const texts = (typeof given === "string" ? [given] : given).flatMap((text) => text.split(","));
+  if (texts.length === 0) {
+    throw new InvalidError("no URL is given");
+  }
+  const urls = texts.map((text) => checkedUrl(text.trim()));
+  const places = urls.map((url) => socketPath(url) ?? url);
+  const twice = texts.find((_, n) => places.indexOf(places[n] ?? "") !== n);
+  if (twice !== undefined) {
+    throw new InvalidError(`${JSON.stringify(twice.trim())} is given twice`);
+  }
+  return urls;
 }
 
 function checkedUrl(text: string): string {
+  if (text === "") {
+    throw new InvalidError("a URL is empty: several are written with one comma in between, http://a,http://b");
+  }
   if (text.startsWith("unix:")) {
     if (socketPath(text) === "") {
       throw new InvalidError(`${JSON.stringify(text)} has no path: write unix:/run/leasehold.sock`);

@@ -28,6 +28,11 @@ export interface CommonOptions {
   graceMs?: number;
   /** Any JSON, shown to whoever looks at the lock. */
   metadata?: unknown;
+  /**
+   * Be told at once if a lock is revoked, not with the next renewal. It takes a connection for each lock for as long as it
+   * is held.
+   */
+  watched?: boolean;
   /** How failures are tried again. Default: `RETRY_DEFAULT`. */
   retry?: Partial<Retry>;
   /** Gives up: the queue is left at once. Once the lease is there, it has no effect. */
@@ -43,9 +48,12 @@ export function waits(options: CommonOptions): boolean {
 }
 
 /** The margin that was asked for, or the usual one. */
-export function margin(ttlMs: number, asked: number | undefined): number {
-  if (!(ttlMs > 0)) {
-    throw new InvalidError(`ttlMs must be more than 0, got ${ttlMs}`);
+export function margin(ttlMs: number, asked: number | undefined, waitMs = 0): number {
+  if (!(ttlMs > 0 && ttlMs < Infinity)) {
+    throw new InvalidError(`ttlMs must be more than 0 and have an end, got ${ttlMs}`);
+  }
+  if (!(waitMs >= 0)) {
+    throw new InvalidError(`waitMs must not be less than 0, got ${waitMs}`);
   }
   const marginMs = asked ?? Math.min(250, ttlMs / 10);
   if (!(marginMs >= 0 && marginMs <= ttlMs / 2)) {

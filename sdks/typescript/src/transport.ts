@@ -5,11 +5,17 @@ import * as https from "node:https";
 import { inspect } from "node:util";
 
 import type { Failure } from "./api.js";
-import { BrokenError, FailedError, ForeignError, UnreachableError } from "./error.js";
-import { normalUrl, type Settings, socketPath } from "./settings.js";
+import { BrokenError, FailedError, ForeignError, InvalidError, UnreachableError } from "./error.js";
+import { Routes, type Trip } from "./route.js";
+import { type Settings, socketPath } from "./settings.js";
 
 /** A page of 1000 locks, each with everything it can show, is far smaller. */
 const ANSWER_BYTES_MAX = 64 << 20;
+/**
+ * The server takes 64 KiB unless it is told otherwise. Whoever sends far more may be hung up on before all of it is sent, and
+ * that looks like any connection that broke: it would be tried again and again.
+ */
+const REQUEST_CHARS_MAX = 1 << 20;
 /** How much of an answer that is none of ours is shown. */
 const FOREIGN_CHARS_SHOWN = 200;
 /** A peer that is gone without a word is noticed after about 20 s, also while we wait in a queue. */
@@ -39,11 +45,11 @@ export interface Answer {
 export class Transport {
   readonly #settings: Settings;
   readonly #agents: { http: http.Agent; https: https.Agent };
-  /** Which URL is used: the one that worked last. */
-  #at = 0;
+  readonly #routes: Routes;
 
   constructor(settings: Settings) {
     this.#settings = settings;
+    this.#routes = new Routes(settings);
     const kept = { keepAlive: true, timeout: IDLE_MAX_MS };
     this.#agents = { http: new http.Agent(kept), https: new https.Agent({ ...kept, ...settings.tls }) };
   }
@@ -51,8 +57,9 @@ export class Transport {
   /** Sends a request and waits for the whole answer. */
   async call(question: Question): Promise<Answer> {
     const patienceMs = this.#settings.timeoutMs + (question.longerMs ?? 0);
-    return await this.#somewhere(question, async (url, signal) => {
-      const response = await this.#send(url, question, signal);
+    return await this.#somewhere(question, async ({ url, isDirect }, signal) => {
+      const headers = { ...question.headers, ...(isDirect ? { "leasehold-direct": "1" } : {}) };
+      const response = await this.#send(url, { ...question, headers }, signal);
       const answer = { status: response.statusCode ?? 0, body: await text(response, signal) };
       return { answer, leader: response.headers["leasehold-leader"] };
     }, patienceMs);
@@ -62,7 +69,8 @@ export class Transport {
   async stream(question: Question): Promise<http.IncomingMessage> {
     const headers = { accept: "text/event-stream", ...question.headers };
     let stream: http.IncomingMessage | undefined;
-    const answer = await this.#somewhere(question, async (url, signal) => {
+    // Every server tells of events, and may do so itself: nobody is asked who leads.
+    const answer = await this.#somewhere(question, async ({ url }, signal) => {
       const response = await this.#send(url, { ...question, headers }, signal);
       const status = response.statusCode ?? 0;
       if (isSuccess(status)) {
@@ -84,61 +92,43 @@ export class Transport {
   }
 
   /**
-   * Asks one URL after the other, at most once each, as long as it is certain that nothing was done: no connection
-   * came about, or the server says that another one leads. Anything else is the answer; the next request may go
-   * elsewhere then.
+   * Asks one URL after the other, as long as it is certain that nothing was done: no connection came about, or the server
+   * says that another one leads. Anything else is the answer; the next request may go elsewhere then.
    */
   async #somewhere(
     question: Question,
-    ask: (url: string, signal: AbortSignal) => Promise<{ answer: Answer; leader: string | string[] | undefined }>,
+    ask: (trip: Trip, signal: AbortSignal) => Promise<{ answer: Answer; leader: string | string[] | undefined }>,
     patienceMs: number,
   ): Promise<Answer> {
-    let last: unknown;
-    for (let n = 0; n < this.#settings.urls.length; n += 1) {
-      const at = this.#at;
-      const url = this.#settings.urls[at] ?? "";
+    const trip = this.#routes.begin();
+    const inVain: string[] = [];
+    for (;;) {
       try {
-        const { answer, leader } = await inTime(patienceMs, question.signal, (signal) => ask(url, signal));
-        if (!isNotLeader(answer)) {
-          if (answer.status === 503) {
-            this.#leave(at);
+        const { answer, leader } = await inTime(patienceMs, question.signal, (signal) => ask(trip, signal));
+        if (isNotLeader(answer)) {
+          if (trip.goOnFromFollower(leader)) {
+            continue;
           }
-          return answer;
+        } else if (isOfGateway(answer.status)) {
+          trip.failed();
+        } else {
+          trip.wasAnswered();
         }
-        this.#follow(at, leader);
-        last = failure(answer);
+        return answer;
       } catch (error) {
-        if (error instanceof UnreachableError || error instanceof BrokenError) {
-          this.#leave(at);
-        }
         if (!(error instanceof UnreachableError)) {
+          // Also a renewal that was broken off because it took too long: the next one may be faster.
+          if (error instanceof BrokenError) {
+            trip.failed();
+          }
           throw error;
         }
-        last = error;
+        const { url } = trip;
+        if (!trip.goOn()) {
+          throw error.after(inVain);
+        }
+        inVain.push(url);
       }
-    }
-    throw last;
-  }
-
-  /** Of many requests that fail at once, only the first moves on. */
-  #leave(at: number): void {
-    if (this.#at === at) {
-      this.#at = (at + 1) % this.#settings.urls.length;
-    }
-  }
-
-  /** Goes where the server says the leader is, if that is one of our URLs: credentials go nowhere else. */
-  #follow(at: number, leader: string | string[] | undefined): void {
-    let to = -1;
-    try {
-      to = this.#settings.urls.indexOf(normalUrl(new URL(String(leader))));
-    } catch {
-      // It does not say where the leader is.
-    }
-    if (to === -1) {
-      this.#leave(at);
-    } else if (this.#at === at) {
-      this.#at = to;
     }
   }
 
@@ -147,7 +137,7 @@ export class Transport {
     const url = new URL(unixPath === undefined ? base : "http://localhost");
     const isTls = url.protocol === "https:";
     const { apiKey } = this.#settings;
-    const body = question.body === undefined ? undefined : JSON.stringify(question.body);
+    const body = question.body === undefined ? undefined : json(question.body);
     const options: https.RequestOptions = {
       method: question.method,
       // As it is: `URL` would take a step of dots, even of escaped ones, for a way up.
@@ -201,6 +191,25 @@ export class Transport {
   [inspect.custom](): string {
     return `Transport { urls: ${this.#settings.urls.join(", ")} }`;
   }
+}
+
+/** As it is sent. */
+function json(body: unknown): string {
+  let text: string;
+  try {
+    text = JSON.stringify(body);
+  } catch (error) {
+    throw new InvalidError(`cannot be sent as JSON: ${(error as Error).message.split("\n")[0]}`);
+  }
+  if (text.length > REQUEST_CHARS_MAX) {
+    throw new InvalidError(`a request of ${text.length} characters is too large: at most ${REQUEST_CHARS_MAX} are sent`);
+  }
+  return text;
+}
+
+/** What a gateway says whose server is not there. Another URL may be that of one whose server is. */
+function isOfGateway(status: number): boolean {
+  return status === 502 || status === 503 || status === 504;
 }
 
 /** Runs `work` with a signal that fires when `signal` does, or with a `BrokenError` when the patience is over. */

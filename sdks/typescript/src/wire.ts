@@ -2305,6 +2305,8 @@ export interface components {
         "locks.NotRenewedAll": {
             /** @description The reason in words. */
             error: string;
+            /** @description That lease, as the request named it: an owner may have several of one lock. */
+            lease_id: string;
             /** @description The lock of the first lease that is lost, in the order of the request. */
             lock_name: string;
             reason: components["schemas"]["locks.Reason"];

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { inspect } from "node:util";
 
-import { Client, type LostError, NotAcquiredError, NotReleasedError } from "../src/index.js";
+import { Client, type LostError, NotAcquiredError, NotReleasedError, type NotRenewedError } from "../src/index.js";
 import { Link } from "../testkit/link.js";
 import { fired, soon, until } from "../testkit/patience.js";
 import { Server } from "../testkit/server.js";
@@ -53,4 +54,25 @@ test("that none of them was held any more is told", async () => {
   const set = await client.locks(["i"]).acquire();
   await client.calls.revoke("i", "host is gone");
   await assert.rejects(set.release(), NotReleasedError);
+});
+
+test("if they are watched, a revocation is told at once", async () => {
+  const client = server.client();
+  const set = await client.locks(["j", "k"], { ttlMs: 60_000, watched: true }).acquire();
+  await client.calls.revoke("k", "host is gone");
+  assert.equal(((await fired(set.signal)) as LostError).reason, "ended");
+});
+
+test("which of several leases of one lock is over is told, and is a secret", async () => {
+  const client = server.client();
+  const held = await Promise.all([0, 1].map(() => client.lock("l", { limit: 2, owner: "ann" }).acquire()));
+  const leases = held.map((lease) => ({ lock_name: "l", lease_id: lease.leaseId, fencing_token: lease.fencingToken }));
+  await held[1]?.release();
+  const renewed = client.calls.renewAll({ owner_id: "ann", extend_by_ms: 1000, leases });
+  await assert.rejects(renewed, (error: NotRenewedError) => {
+    assert.deepEqual([error.lock, error.leaseId], ["l", leases[1]?.lease_id]);
+    assert.ok(!inspect(error, { depth: 9, showHidden: true }).includes(String(error.leaseId)));
+    return true;
+  });
+  await held[0]?.release();
 });

@@ -186,3 +186,37 @@ test("nothing that prints a lease shows its id", async () => {
   assert.ok(!JSON.stringify(lease).includes(lease.leaseId));
   await lease.release();
 });
+
+test("an admin revokes all that an owner has", async () => {
+  const client = server.client();
+  const lease = await client.lock("admin/a", { owner: "admin/ann", ttlMs: 1_500 }).acquire();
+  const asked = { owner: "admin/ann", reason: "test" };
+  assert.equal((await client.calls.revokeAll({ ...asked, dry_run: true })).n_revoked, 1);
+  assert.ok(lease.held);
+  const { revoked } = await client.calls.revokeAll(asked);
+  assert.deepEqual(revoked.map(({ lock_name, fencing_token }) => [lock_name, fencing_token]), [["admin/a", 1]]);
+  assert.equal(((await fired(lease.signal)) as LostError).reason, "ended");
+  await client.calls.ready();
+  await assert.rejects(client.calls.takeBackup(), { code: "BACKUPS_OFF" });
+});
+
+test("what makes no sense is not sent", async () => {
+  const client = server.client();
+  const circle: { self?: unknown } = {};
+  circle.self = circle;
+  let deep: unknown[] = [];
+  for (let n = 0; n < 100_000; n += 1) {
+    deep = [deep];
+  }
+  const large = "x".repeat(1 << 20);
+  for (const options of [
+    { ttlMs: Infinity },
+    { ttlMs: NaN },
+    { waitMs: NaN },
+    { waitMs: -1 },
+    ...[circle, deep, large, 10n].map((metadata) => ({ metadata })),
+  ]) {
+    await assert.rejects(client.lock("sense", options).acquire(), { name: "InvalidError" });
+  }
+  await assert.rejects(client.lock("\ud800").acquire(), { name: "InvalidError" });
+});

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Reason } from "../src/api.js";
-import { BrokenError, InvalidError, type LeaseholdError, NotAcquiredError, UnreachableError } from "../src/error.js";
+import { BrokenError, FailedError, InvalidError, type LeaseholdError, NotAcquiredError, UnreachableError } from "../src/error.js";
 import { Attempts, type Manner, persist, RETRY_DEFAULT } from "../src/retry.js";
 import { FakeClock } from "../testkit/fake-clock.js";
 
@@ -58,6 +58,26 @@ test("a wait that is over at once is not begun again at once", () => {
   assert.ok((pauseAfter(1, refusal("WAIT_TIMEOUT")) ?? 0) > 390);
   assert.equal(pauseAfter(10_000, refusal("WAIT_TIMEOUT")), 0, "it has waited");
   assert.equal(pauseAfter(0, refusal("WAIT_TIMEOUT", 0)), RETRY_DEFAULT.pauseMinMs);
+});
+
+test("a wait that somebody ended is not begun again", () => {
+  const isBegunAgain = (waitMs: number, tookMs: number): boolean => {
+    const queued = attempts("queue");
+    queued.begin(1_000, waitMs);
+    return queued.after(refusal("WAIT_TIMEOUT"), 1_000 + tookMs) !== undefined;
+  };
+  assert.ok(!isBegunAgain(50_000, 0));
+  assert.ok(!isBegunAgain(50_000, 44_000));
+  assert.ok(isBegunAgain(50_000, 45_500), "within a tenth of its end");
+  assert.ok(isBegunAgain(50_000, 50_000));
+  assert.ok(!isBegunAgain(400, 200));
+  assert.ok(isBegunAgain(400, 300), "100 ms are nothing");
+});
+
+test("maintenance is an answer to those who do not wait", () => {
+  const failure = { error: "no", code: "MAINTENANCE", retryable: true, may_have_taken_effect: false } as const;
+  assert.equal(again("once", new FailedError(503, failure)), undefined);
+  assert.notEqual(again("queue", new FailedError(503, failure)), undefined);
 });
 
 test("in a queue only failures in a row count", () => {

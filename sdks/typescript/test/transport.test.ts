@@ -62,7 +62,8 @@ test("if all URLs are tried in vain, the error says so", async () => {
     name: "UnreachableError",
     retryable: true,
     mayHaveTakenEffect: false,
-    message: "cannot connect to http://127.0.0.1:2: connection refused. Is the server running? (LEASEHOLD_URL)",
+    message:
+      "cannot connect to http://127.0.0.1:2: connection refused, nor to http://127.0.0.1:1. Is the server running? (LEASEHOLD_URL)",
   });
 });
 
@@ -106,6 +107,27 @@ test("a 421 is not followed to a URL that was not configured, and no key goes th
   const client = new Client({ url: follower.url, apiKey: "key" });
   await assert.rejects(client.calls.look("a"), { code: "NOT_LEADER", retryable: true });
   assert.equal(stranger.seen.length, 0);
+});
+
+test("a follower is asked who leads, and then to pass it on", async (t) => {
+  const refuse = refusing(421, "NOT_LEADER");
+  const follower = await stub(t, (request, response) => {
+    (request.headers["leasehold-direct"] === "1" ? refuse : good)(request, response);
+  });
+  const directs = (): unknown[] => follower.seen.map(({ headers }) => headers["leasehold-direct"]);
+  await new Client({ url: [follower.url, "http://127.0.0.1:1"] }).calls.look("a");
+  assert.deepEqual(directs(), ["1", undefined]);
+  await new Client({ url: follower.url }).calls.look("a");
+  assert.deepEqual(directs(), ["1", undefined, undefined]);
+});
+
+test("any leader is followed only if that is meant", async (t) => {
+  const stranger = await stub(t, good);
+  const follower = await stub(t, refusing(421, "NOT_LEADER", { "leasehold-leader": stranger.url }));
+  const client = new Client({ url: follower.url, followAnyLeader: true });
+  await client.calls.look("a");
+  await client.calls.look("a");
+  assert.deepEqual([follower.seen.length, stranger.seen.length], [1, 2]);
 });
 
 test("another 421 is an answer", async (t) => {

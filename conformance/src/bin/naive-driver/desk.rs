@@ -71,12 +71,20 @@ impl Desk {
         {
             builder = builder.namespace(namespace);
         }
-        if let Some(key) = command["api_key"].as_str() {
+        // With a key the SDK would refuse to.
+        let key = command["api_key"].as_str().filter(|_| !has(Bug::FollowsAnybody));
+        if let Some(key) = key {
             if has(Bug::LogsTheKey) {
                 use std::io::Write;
                 let _ = writeln!(std::io::stderr(), "connecting with {key}");
             }
             builder = builder.api_key(key);
+        }
+        if has(Bug::NeverAsksWhoLeads) {
+            builder = builder.direct(false);
+        }
+        if has(Bug::FollowsAnybody) {
+            builder = builder.follow_any_leader(true);
         }
         if let Some(timeout) = time(command, "timeout_ms") {
             builder = builder.timeout(timeout);

@@ -188,6 +188,9 @@ async fn renew(hold: Arc<Hold>, mut given: Given) {
 
 /// The server knows that it is over.
 fn is_final(error: &Error) -> bool {
-    let is_over = matches!(error, Error::NotRenewed(_) | Error::Failed { status: 404, .. });
+    let is_over = matches!(
+        error,
+        Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::Failed { status: 404, .. }
+    );
     is_over && Bug::chosen() != Some(Bug::IgnoresRefusedRenewals)
 }

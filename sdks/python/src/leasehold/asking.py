@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, TypeVar
 
@@ -11,7 +12,7 @@ from .errors import Broken, Failed, Invalid, LeaseholdError
 from .holding import LeaseHolding, later
 from .lease import millis
 from .loss import OnLost
-from .retry import Attempts, Manner, Retry
+from .retry import Attempts, Doubt, Manner, Retry
 from .secret import request_id
 from .transport import within
 
@@ -55,8 +56,8 @@ class Options:
     def margin_or_default(self) -> float:
         """Return the margin, if it makes sense with the ttl."""
         ttl = self.ttl_or_default
-        if not ttl > 0:
-            raise Invalid(f"ttl must be more than 0, not {ttl!r}")
+        if not 0 < ttl < math.inf:
+            raise Invalid(f"ttl must be more than 0 and have an end, not {ttl!r}")
         if not self.wait >= 0:
             raise Invalid(f"wait must not be less than 0, not {self.wait!r}")
         margin = min(0.25, ttl / 10) if self.margin is None else self.margin
@@ -68,13 +69,17 @@ class Options:
 class Question:
     """One request for a lock, in as many tries as it takes: all with the same request id."""
 
-    def __init__(self, client: AsyncClient, options: Options, manner: Manner, body: Dict[str, Any]) -> None:
+    def __init__(
+        self, client: AsyncClient, options: Options, manner: Manner, body: Dict[str, Any], *, early_is_ended: bool
+    ) -> None:
+        """Ask for this. `early_is_ended`: a wait that is over early was ended by somebody, and is not begun again."""
+        self._early_is_ended = early_is_ended
         self._client = client
         self._options = options
         self._manner = manner
         self._body = {**body, "request_id": request_id()}
-        # The server may have heard of this request id.
-        self._may_be_served = False
+        # The server may have something under this request id.
+        self._doubt = Doubt()
 
     async def ask(
         self,
@@ -82,14 +87,15 @@ class Question:
         take: Callable[[float, A], Awaitable[L]],
     ) -> L:
         """Return the lease that `take` makes of an answer to `send` and the time it was sent at."""
-        clock, retry, wait = self._client.clock, self._options.retry, self._options.wait
-        give_up_at = clock.now() + (wait or retry.total_max)
+        clock, retry = self._client.clock, self._options.retry
+        give_up_at = clock.now() + (self._options.wait or retry.total_max)
         attempts = Attempts(retry, self._manner, give_up_at)
         while True:
             sent_at = clock.now()
-            attempts.begin(sent_at)
+            wait = min(max(give_up_at - sent_at, 0.0), WAIT_MAX) if self._manner is Manner.QUEUE else 0.0
+            attempts.begin(sent_at, wait if self._early_is_ended else 0.0)
             if self._manner is Manner.QUEUE:
-                self._body["wait_ms"] = millis(min(max(give_up_at - sent_at, 0.0), WAIT_MAX))
+                self._body["wait_ms"] = millis(wait)
             try:
                 lease = await self._try(sent_at, send, take)
                 if lease.held:
@@ -97,16 +103,17 @@ class Question:
                 await lease._farewell()
                 error: LeaseholdError = self._renamed()
             except LeaseholdError as failure:
+                self._doubt.over(failure)
                 is_spent = isinstance(failure, Failed) and failure.code == "REQUEST_ID_SPENT"
                 error = self._renamed() if is_spent else failure
             pause = attempts.after(error, clock.now())
             if pause is None:
-                if self._may_be_served and error.may_have_taken_effect:
+                if self._doubt.is_left:
                     # We may have a place in the queue, or even the lock, and nobody will ever know.
                     later(self._leave(send, take))
                 raise error
             logger.debug("not acquired yet, next try in %.3f s: %s", pause, error)
-            await self._pause(pause, error, send, take)
+            await self._pause(pause, send, take)
 
     def _renamed(self) -> LeaseholdError:
         """Take another id: this one has had its lease.
@@ -114,13 +121,12 @@ class Question:
         We slept through it, or a broken connection kept it from us.
         """
         self._body["request_id"] = request_id()
-        self._may_be_served = False
+        self._doubt = Doubt()
         return Broken("the lease was over before we knew of it")
 
     async def _try(
         self, sent_at: float, send: Callable[[Any], Awaitable[A]], take: Callable[[float, A], Awaitable[L]]
     ) -> L:
-        self._may_be_served = True
         try:
             return await take(sent_at, await send(self._body))
         except asyncio.CancelledError:
@@ -130,7 +136,6 @@ class Question:
     async def _pause(
         self,
         pause: float,
-        error: LeaseholdError,
         send: Callable[[Any], Awaitable[A]],
         take: Callable[[float, A], Awaitable[L]],
     ) -> None:
@@ -138,7 +143,7 @@ class Question:
         try:
             await clock.sleep_until(clock.now() + pause)
         except asyncio.CancelledError:
-            if self._may_be_served and error.may_have_taken_effect:
+            if self._doubt.is_left:
                 await self._leave(send, take)
             raise
 

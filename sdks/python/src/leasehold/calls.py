@@ -103,6 +103,10 @@ class Calls:
         answer = await self._transport().call("POST", self._lock_path(lock, "/revoke"), {"reason": reason})
         return cast(wire.Revoked, _read(answer, None))
 
+    async def revoke_all(self, request: wire.RevokeAllRequest) -> wire.RevokedAll:
+        """Revoke everything that an owner, a session or a principal has, in all namespaces."""
+        return cast(wire.RevokedAll, _read(await self._transport().call("POST", "/v1/revoke", _body(request)), None))
+
     async def check_fence(self, lock: str, fencing_token: int) -> wire.FenceVerdict:
         """Return whether a token's lease is active. Advice only: by the time you act on it, it may not be."""
         body: Dict[str, Any] = {"lock_name": lock, "fencing_token": fencing_token}
@@ -152,8 +156,11 @@ class Calls:
 
 def escape(text: str) -> str:
     """Return `text` as one step of a path, or one value of a query."""
-    # A step of dots alone would be taken for a way up.
-    return "%2E" * len(text) if text.strip(".") == "" else quote(text, safe="")
+    try:
+        # A step of dots alone would be taken for a way up.
+        return "%2E" * len(text) if text.strip(".") == "" else quote(text, safe="")
+    except UnicodeEncodeError:
+        raise Invalid(f"{text!r} is not valid Unicode") from None
 
 
 def _body(request: Any) -> Mapping[str, Any]:

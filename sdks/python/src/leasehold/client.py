@@ -44,6 +44,8 @@ class AsyncClient(Calls):
         api_key: Optional[str] = None,
         api_key_file: Path = None,
         insecure: bool = False,
+        direct: Optional[bool] = None,
+        follow_any_leader: bool = False,
         ca_file: Path = None,
         client_cert_file: Path = None,
         client_key_file: Path = None,
@@ -54,6 +56,11 @@ class AsyncClient(Calls):
         """Take the settings; nothing is sent yet.
 
         - `url`: one, several with commas between, or a list. Default: LEASEHOLD_URL, or http://127.0.0.1:8080.
+        - `direct`: ask a server that does not lead to say who does, and go there, instead of letting it pass requests
+          on. Where the leader is at none of the URLs, it is asked to pass them on all the same. Default: with several.
+        - `follow_any_leader`: go to a leader whose URL was not given, too. Then whoever answers at one of the URLs
+          decides where requests, with the ids of leases in them, are sent; so it is refused together with an API key or
+          a certificate. It does not lead from https to http.
         - `namespace`: of every lock. Default: LEASEHOLD_NAMESPACE, or the server's default.
         - `owner`: who asks. Default: HOST-PID-RANDOM, another in every process.
         - `api_key`, `api_key_file`: sent as `Authorization: Bearer`. Default: LEASEHOLD_API_KEY_FILE, or
@@ -70,6 +77,8 @@ class AsyncClient(Calls):
             api_key=api_key,
             api_key_file=api_key_file,
             insecure=insecure,
+            direct=direct,
+            follow_any_leader=follow_any_leader,
             ca_file=ca_file,
             client_cert_file=client_cert_file,
             client_key_file=client_key_file,

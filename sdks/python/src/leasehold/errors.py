@@ -38,11 +38,21 @@ class WaitTimeout(NotAcquired):
 
 
 class NotRenewed(LeaseholdError):
-    """There is nothing to renew: the lease is over."""
+    """There is nothing to renew: the lease is over.
+
+    Of several leases `lock` and `lease_id` name the first that is over; none of them was renewed then.
+    """
 
     def __init__(self, answer: Mapping[str, Any]) -> None:
         self.reason: str = answer["reason"]
+        self.lock: Optional[str] = answer.get("lock_name")
+        self._lease_id: Optional[str] = answer.get("lease_id")
         super().__init__(answer["error"])
+
+    @property
+    def lease_id(self) -> Optional[str]:
+        """The id of that lease: a secret."""
+        return self._lease_id
 
 
 class NotReleased(LeaseholdError):

@@ -146,7 +146,9 @@ class AsyncLocksRequest(AsyncEntrance[AsyncMultiLease]):
             sent_at, lasts = await renewed_after_wait(proofs, ttl, sent_at, lasts)
             return AsyncMultiLease.start(proofs, ttl, margin, sent_at, lasts)
 
-        lease = await Question(client, options, manner, self._body()).ask(send, take)
+        # That the wait of several was over early can have another reason.
+        question = Question(client, options, manner, self._body(), early_is_ended=False)
+        lease = await question.ask(send, take)
         if options.watched:
             lease.watch()
         if options.on_lost is not None:

@@ -43,6 +43,8 @@ class Heartbeat:
 
     async def stop(self) -> None:
         """End it, and return when it has ended: nothing is sent by it after that."""
+        if self._loop.is_closed():
+            return
         self._cancel()
         await asyncio.wait(self._tasks)
 

@@ -156,7 +156,8 @@ class Holding:
 
 def _may_be_tried_again(end: asyncio.Task[None]) -> bool:
     if not end.done() or end.cancelled():
-        return end.cancelled()
+        # What a closed loop had begun goes on nowhere.
+        return end.cancelled() or end.get_loop().is_closed()
     error = end.exception()
     return isinstance(error, LeaseholdError) and error.retryable
 

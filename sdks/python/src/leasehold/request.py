@@ -102,7 +102,7 @@ class AsyncLockRequest(AsyncEntrance[AsyncLease]):
 
     async def _ask(self, manner: Manner) -> AsyncLease:
         margin = self._check()
-        question = Question(self._client, self.options, manner, self._body())
+        question = Question(self._client, self.options, manner, self._body(), early_is_ended=True)
 
         async def send(body: Any) -> wire.Acquired:
             return await self._client.acquire(self.name, cast(wire.AcquireRequest, body))

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from typing import Awaitable, Callable, Optional, TypeVar
 
 from .clock import Clock
-from .errors import LeaseholdError, NotAcquired
+from .errors import Failed, LeaseholdError, NotAcquired
 from .secret import jittered
 
 T = TypeVar("T")
+
+#: A wait that ends so many seconds, and by such a part of it, before its time was ended by somebody: cancelled, or
+#: revoked. Clocks differ, and the server counts from when it received what we sent.
+EARLY_MIN = 0.1
+EARLY_PART = 0.1
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,18 @@ class Attempts:
         self._manner = manner
         self._give_up_at = give_up_at
         self._begun_at = 0.0
+        self._wait = 0.0
         self._n_attempts = 0
         self._n_failures = 0
 
-    def begin(self, now: float) -> None:
-        """Note when the next try begins."""
-        self._begun_at = now
+    def begin(self, now: float, wait: float = 0.0) -> None:
+        """Note when the next try begins. A wait of this length that ends early is the answer; with zero none is."""
+        self._begun_at, self._wait = now, wait
+
+    def _was_ended(self, now: float) -> bool:
+        """Return whether a wait that is over now was ended by somebody. Asking again would undo that."""
+        left = self._wait - (now - self._begun_at)
+        return left > EARLY_MIN and left > self._wait * EARLY_PART
 
     def after(self, error: LeaseholdError, now: float) -> Optional[float]:
         """Return the pause before the next try; `None` if this error is the answer."""
@@ -65,6 +76,9 @@ class Attempts:
             pause = self._pause_of_refusal(error, now)
             if pause is None:
                 return None
+        elif isinstance(error, Failed) and error.code == "MAINTENANCE" and self._manner is Manner.ONCE:
+            # It lasts as long as its operator wants: whoever does not wait has its answer.
+            return None
         elif error.retryable:
             self._n_failures += 1
             pause = self._retry.pause(self._n_failures)
@@ -75,6 +89,8 @@ class Attempts:
         return None if is_over else pause
 
     def _pause_of_refusal(self, error: NotAcquired, now: float) -> Optional[float]:
+        if error.reason == "WAIT_TIMEOUT" and self._was_ended(now):
+            return None
         if error.reason in ("QUEUE_FULL", "WAIT_TIMEOUT"):
             returns = self._manner is not Manner.ONCE
         else:
@@ -89,14 +105,29 @@ class Attempts:
         return pause
 
 
+class Doubt:
+    """Whether one of the tries so far, all with the same request id, may have taken effect."""
+
+    def __init__(self) -> None:
+        self.is_left = False
+
+    def over(self, error: LeaseholdError) -> None:
+        """Let the error of the latest try say whether any of them may have taken effect, unless it answers them all."""
+        if self.is_left and error.retryable and not isinstance(error, NotAcquired):
+            error.may_have_taken_effect = True
+        self.is_left = error.may_have_taken_effect
+
+
 async def persist(clock: Clock, ask: Callable[[], Awaitable[T]], retry: Optional[Retry] = None) -> T:
     """Ask the same again as long as that may help, within `retry`."""
     retry = retry or Retry()
     attempts = Attempts(retry, Manner.ONCE, clock.now() + retry.total_max)
+    doubt = Doubt()
     while True:
         try:
             return await ask()
         except LeaseholdError as error:
+            doubt.over(error)
             pause = attempts.after(error, clock.now())
             if pause is None:
                 raise

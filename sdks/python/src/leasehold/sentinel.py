@@ -33,6 +33,8 @@ class Sentinel:
 
     async def stop(self) -> None:
         """End it, and return when it has ended."""
+        if self._task.get_loop().is_closed():
+            return
         self._task.cancel()
         await asyncio.wait({self._task})
 

@@ -30,6 +30,10 @@ class Settings:
     timeout: float
     connect_timeout: float
     tls: Optional[ssl.SSLContext] = field(repr=False)
+    #: Whoever does not lead is asked to say who does.
+    direct: bool = False
+    #: Also to a leader whose URL was not given.
+    follow_any_leader: bool = False
     clock: Clock = field(repr=False, default_factory=BootClock)
 
     @classmethod
@@ -42,6 +46,8 @@ class Settings:
         api_key: Optional[str],
         api_key_file: Union[str, os.PathLike[str], None],
         insecure: bool,
+        direct: Optional[bool],
+        follow_any_leader: bool,
         ca_file: Union[str, os.PathLike[str], None],
         client_cert_file: Union[str, os.PathLike[str], None],
         client_key_file: Union[str, os.PathLike[str], None],
@@ -66,22 +72,39 @@ class Settings:
                 given(client_cert_file, "LEASEHOLD_CLIENT_CERT_FILE"),
                 given(client_key_file, "LEASEHOLD_CLIENT_KEY_FILE"),
             )
+        if follow_any_leader and (secret is not None or given(client_cert_file, "LEASEHOLD_CLIENT_CERT_FILE")):
+            raise Invalid(
+                "an API key and a client certificate are sent only to servers whose URLs are given; "
+                "give all of them instead of follow_any_leader"
+            )
+        if direct is None:
+            direct = len(urls) > 1 or follow_any_leader
         namespace = given(namespace, "LEASEHOLD_NAMESPACE")
-        return cls(urls, namespace, owner, secret, timeout, connect_timeout, tls, clock or BootClock())
+        follow, clock = follow_any_leader, clock or BootClock()
+        return cls(urls, namespace, owner, secret, timeout, connect_timeout, tls, direct, follow, clock)
 
 
 def _urls(given: Union[str, Sequence[str]]) -> Tuple[str, ...]:
     """Return the URLs, without a slash at their end. A text may have several, with commas between."""
-    parts: List[str] = []
-    for text in [given] if isinstance(given, str) else given:
-        parts += [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
+    texts = [part.strip() for text in ([given] if isinstance(given, str) else given) for part in text.split(",")]
+    if not texts:
         raise Invalid("no URL of a server is given")
-    return tuple(base(part) for part in parts)
+    urls: List[str] = []
+    places: List[str] = []
+    for text in texts:
+        url = base(text)
+        place = unix_path(url) or url
+        if place in places:
+            raise Invalid(f"{text!r} is given twice")
+        urls.append(url)
+        places.append(place)
+    return tuple(urls)
 
 
 def base(text: str) -> str:
     """Return a URL as it is compared and used, or say what is wrong with it."""
+    if not text:
+        raise Invalid("a URL is empty; several are written with one comma in between: http://a,http://b")
     if text.startswith("unix:"):
         if not unix_path(text):
             raise Invalid(f"{text!r} has no path; write unix:/run/leasehold.sock")

@@ -14,11 +14,16 @@ from typing import Any, AsyncIterator, Coroutine, Dict, List, Mapping, NamedTupl
 import httpx
 
 from .errors import Broken, Failed, Foreign, Invalid, LeaseholdError, SessionOver, Unreachable
-from .settings import Settings, base, unix_path
+from .route import Routes
+from .settings import Settings, unix_path
 from .version import __version__
 
 #: A page of 1000 locks, each with everything it can show, is far smaller.
 ANSWER_BYTES_MAX = 64 << 20
+
+#: The server takes 64 KiB unless it is told otherwise. Whoever sends far more is hung up on before all of it is sent,
+#: and that looks like any connection that broke: it would be tried again and again.
+REQUEST_BYTES_MAX = 1 << 20
 
 T = TypeVar("T")
 
@@ -90,8 +95,8 @@ class Transport:
     """Connections to one of several servers: the one that worked last. They belong to the running loop."""
 
     def __init__(self, settings: Settings) -> None:
-        self._urls = settings.urls
-        self._current = 0
+        direct, follow = settings.direct, settings.follow_any_leader
+        self._routes = Routes(settings.urls, direct=direct, follow_any_leader=follow)
         self._timeout = settings.timeout
         self._connect_timeout = settings.connect_timeout
         self._headers = {"User-Agent": f"leasehold-python/{__version__}"}
@@ -161,46 +166,43 @@ class Transport:
         *,
         whole: bool,
     ) -> Union[Answer, Stream]:
-        """Ask the server that worked last. One that cannot be reached or does not lead is left for the next one."""
+        """Ask one URL after the other, as long as it is certain that nothing was done.
+
+        That is if no connection came about, or the server says that another one leads. Anything else is the answer; the
+        next request may go elsewhere then.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
-        n_left = len(self._urls)
+        trip = self._routes.begin()
+        in_vain: List[str] = []
         while True:
-            index, n_left = self._current, n_left - 1
-            request = self._request(self._urls[index], method, path, body, headers)
+            # Every server tells of events, and may do so itself: nobody is asked who leads.
+            direct = {"Leasehold-Direct": "1"} if trip.direct and whole else {}
+            request = self._request(trip.url, method, path, body, {**headers, **direct})
             left = max(until - loop.time(), 0.001)
             request.extensions["timeout"] = {"connect": min(self._connect_timeout, left)}
             try:
-                answer = await within(left, self._send(self._urls[index], request, whole=whole))
+                answer = await within(left, self._send(trip.url, request, whole=whole))
             except asyncio.TimeoutError:
-                self._leave(index)
-                raise Broken(f"no answer of {self._urls[index]} within {patience:g} s") from None
-            except Unreachable:
-                self._leave(index)
-                if n_left <= 0:
-                    raise
+                trip.failed()
+                raise Broken(f"no answer of {trip.url} within {patience:g} s") from None
+            except Unreachable as error:
+                in_vain.append(str(error))
+                if not trip.go_on():
+                    raise Unreachable("; ".join(in_vain) + ". Is the server running? (LEASEHOLD_URL)") from None
                 continue
             except Broken:
-                self._leave(index)
+                trip.failed()
                 raise
-            if isinstance(answer, Answer) and answer.status in (421, 503):
-                leads_elsewhere = _is_not_leader(answer)
-                self._leave(index, answer.headers.get("Leasehold-Leader") if leads_elsewhere else None)
-                if leads_elsewhere and n_left > 0:
+            if isinstance(answer, Answer) and _is_not_leader(answer):
+                if trip.go_on_from_follower(answer.headers.get("Leasehold-Leader")):
                     continue
+            elif isinstance(answer, Answer) and answer.status in (502, 503, 504):
+                # So says a gateway whose server is not there; another one's may be.
+                trip.failed()
+            else:
+                trip.was_answered()
             return answer
-
-    def _leave(self, index: int, leader: Optional[str] = None) -> None:
-        """Ask another server from now on: the leader if it is one that was configured, otherwise the next one."""
-        if leader is not None:
-            try:
-                self._current = self._urls.index(base(leader))
-                return
-            except ValueError:
-                # Whoever was not configured gets no credentials. (Invalid is a ValueError too.)
-                pass
-        if self._current == index:
-            self._current = (index + 1) % len(self._urls)
 
     def _request(
         self, url: str, method: str, path: str, body: Optional[Mapping[str, Any]], headers: Dict[str, str]
@@ -210,9 +212,12 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = "application/json"
             try:
-                content = json.dumps(body, allow_nan=False).encode()
-            except (TypeError, ValueError) as error:
+                # Also what is no valid Unicode is noticed here, not by the server.
+                content = json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
+            except (TypeError, ValueError, RecursionError) as error:
                 raise Invalid(f"this cannot be sent as JSON: {error}") from None
+            if len(content) > REQUEST_BYTES_MAX:
+                raise Invalid(f"a request of {len(content)} bytes is too large: at most {REQUEST_BYTES_MAX} are sent")
         where = url if unix_path(url) is None else "http://localhost"
         return httpx.Request(method, where + path, headers=headers, content=content)
 
@@ -225,8 +230,7 @@ class Transport:
             return Answer(response.status_code, response.headers, await _read(response))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             where = url if path is not None else f"{request.url.scheme}://{request.url.netloc.decode()}"
-            hint = "Is the server running? (LEASEHOLD_URL)"
-            raise Unreachable(f"cannot connect to {where}: {_words(error)}. {hint}") from None
+            raise Unreachable(f"cannot connect to {where}: {_words(error)}") from None
         except httpx.LocalProtocolError as error:
             raise Invalid(f"this cannot be sent: {_words(error)}") from None
         except httpx.HTTPError as error:

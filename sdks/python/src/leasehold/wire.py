@@ -882,6 +882,10 @@ class NotRenewedAll(TypedDict):
     """
     The reason in words.
     """
+    lease_id: str
+    """
+    That lease, as the request named it: an owner may have several of one lock.
+    """
     lock_name: str
     """
     The lock of the first lease that is lost, in the order of the request.

@@ -194,12 +194,13 @@ pub(super) async fn renew(
 }
 
 fn not_renewed(lost: &HeldLease) -> Response {
-    let HeldLease { lock_name, .. } = lost.clone();
+    let HeldLease { lock_name, lease_id, .. } = lost.clone();
     let error = format!(
         "lease on lock {lock_name:?} not found, expired, or owned by another client; no lease was renewed"
     );
     let reason = Reason::NotOwnerOrExpired;
-    json(StatusCode::CONFLICT, &NotRenewedAll { renewed: false, lock_name, reason, error })
+    let refusal = NotRenewedAll { renewed: false, lock_name, lease_id, reason, error };
+    json(StatusCode::CONFLICT, &refusal)
 }
 
 /// One for each lease; `None` if what was sent cannot be any lease's.

@@ -35,6 +35,8 @@ class Client:
         api_key: Optional[str] = None,
         api_key_file: Path = None,
         insecure: bool = False,
+        direct: Optional[bool] = None,
+        follow_any_leader: bool = False,
         ca_file: Path = None,
         client_cert_file: Path = None,
         client_key_file: Path = None,
@@ -50,6 +52,8 @@ class Client:
             api_key=api_key,
             api_key_file=api_key_file,
             insecure=insecure,
+            direct=direct,
+            follow_any_leader=follow_any_leader,
             ca_file=ca_file,
             client_cert_file=client_cert_file,
             client_key_file=client_key_file,
@@ -187,6 +191,14 @@ class Client:
     def revoke(self, lock: str, reason: str) -> wire.Revoked:
         """Take a lock away from all who have it."""
         return self._portal().call(self._async.revoke(lock, reason))
+
+    def revoke_all(self, request: wire.RevokeAllRequest) -> wire.RevokedAll:
+        """Revoke everything that an owner, a session or a principal has, in all namespaces."""
+        return self._portal().call(self._async.revoke_all(request))
+
+    def take_backup(self) -> wire.BackupTaken:
+        """Have the server take a backup of itself, below the folder it was told."""
+        return self._portal().call(self._async.take_backup())
 
     def check_fence(self, lock: str, fencing_token: int) -> wire.FenceVerdict:
         """Return whether a token's lease is active. Advice only: by the time you act on it, it may not be."""

@@ -4,24 +4,51 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use leasehold_testkit::Value;
+use serde_json::Value;
 
 /// What was asked.
-pub(crate) struct Question {
+#[derive(Clone, Debug)]
+pub struct Question {
     /// Method and path.
-    pub(crate) line: String,
+    pub line: String,
     /// In lower case.
-    pub(crate) headers: Vec<String>,
-    pub(crate) body: Value,
+    pub headers: Vec<String>,
+    /// `null` if it was no JSON.
+    pub body: Value,
+}
+
+impl Question {
+    /// Does it have this header, `name: value` in lower case?
+    pub fn has(&self, header: &str) -> bool {
+        self.headers.iter().any(|given| given == header)
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// The status of the answer.
+    pub status: u16,
+    /// Headers beside those that every answer has.
+    pub headers: Vec<(&'static str, String)>,
+    /// Its body.
+    pub body: Value,
+}
+
+impl From<(u16, Value)> for Said {
+    fn from((status, body): (u16, Value)) -> Self {
+        Self { status, headers: Vec::new(), body }
+    }
 }
 
 /// Answers every question with a status and JSON. Returns its URL; it lives as long as the test's process.
-pub(crate) fn serve<A>(answer: A) -> String
+pub fn serve<A, S>(answer: A) -> String
 where
-    A: Fn(&Question) -> (u16, Value) + Send + Sync + 'static,
+    A: Fn(&Question) -> S + Send + Sync + 'static,
+    S: Into<Said>,
 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("its address"));
     let answer = Arc::new(answer);
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -33,18 +60,22 @@ where
     url
 }
 
-fn converse(
+fn converse<S: Into<Said>>(
     stream: TcpStream,
-    answer: &(impl Fn(&Question) -> (u16, Value) + ?Sized),
+    answer: &(impl Fn(&Question) -> S + ?Sized),
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(question) = read(&mut reader)? {
         // Every command asks first whether anybody is there.
         let is_greeting = question.line.starts_with("GET /readyz ");
-        let (status, body) = if is_greeting { (200, Value::Null) } else { answer(&question) };
+        let said = if is_greeting { (200, Value::Null).into() } else { answer(&question).into() };
+        let Said { status, headers, body } = said;
         let body = body.to_string();
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json");
+        let mut head = format!("HTTP/1.1 {status} X\r\ncontent-type: application/json");
+        for (name, value) in headers {
+            head += &format!("\r\n{name}: {value}");
+        }
         write!(stream, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
     }
     Ok(())
