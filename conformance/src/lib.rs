@@ -5,7 +5,6 @@
 //! nothing here trusts a driver's clock, or its word where somebody else saw the same.
 
 pub mod bug;
-pub mod cluster;
 pub mod driver;
 pub mod flaw;
 pub mod history;

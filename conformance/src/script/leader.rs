@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{event, ms};
-use crate::cluster::Cluster;
 use crate::flaw::{Outcome, broken, demand};
 use crate::link::{Fate, Link, Rule};
 use crate::world::{World, granted, with};
@@ -100,60 +99,5 @@ pub(super) async fn fail_over_stranger(world: &World) -> Outcome {
     let history = world.server.history().await?;
     demand!(history.of("granted").len() == 1, "one grant, not {history:?}");
     demand!(history.of("released").len() == 1, "one release, not {history:?}");
-    Ok(())
-}
-
-/// A lease that outlives a change of leaders, which takes up to 3 s, and is lost if nobody looks for the new one.
-const LONG_TTL_MS: u64 = 9_000;
-
-pub(super) async fn fail_over_cluster(world: &World) -> Outcome {
-    let cluster = Cluster::start(world.server.binary(), &world.log).await?;
-    let leader = cluster.leader().await?;
-    let (first, second) = (&cluster.servers[leader], &cluster.servers[1 - leader]);
-    let urls = [cluster.links[leader].url(), cluster.links[1 - leader].url()];
-    for client in ["alice", "bob"] {
-        world.connect_with(client, json!({"urls": urls})).await?;
-    }
-    let watch = json!({"do": "watch", "client": "alice", "watch": "w", "prefix": "x"});
-    world.driver.ask(watch).await?;
-    world.acquire("alice", "xa", json!({"ttl_ms": LONG_TTL_MS})).await?;
-    let open =
-        json!({"do": "session_open", "client": "alice", "session": "s", "ttl_ms": LONG_TTL_MS});
-    world.driver.ask(open).await?;
-    world.acquire("alice", "xb", json!({"session": "s"})).await?;
-    let held = first.acquire("xc", "holder", json!({})).await?;
-    let bob = world.begin_acquire("bob", "xc", json!({"ttl_ms": 10_000, "wait_ms": 40_000}));
-    first.wait_for_queue("xc", &["bob"], ms(5000)).await?;
-    event::told(world, 3).await?;
-
-    first.kill().await;
-    let now_leads = cluster.leader().await?;
-    demand!(now_leads != leader, "the suite could not go on: who was killed leads");
-    second.wait_for_queue("xc", &["bob"], ms(BACK_WITHIN_MS)).await?;
-    tokio::time::sleep(ms(LONG_TTL_MS)).await;
-    for lease in ["alice:xa", "alice:xb"] {
-        let losses = world.driver.losses(("lease", lease));
-        demand!(losses.is_empty(), "told lost over a change of leaders: {losses:?}");
-        demand!(world.is_held(lease).await?, "`check` says {lease:?} is lost");
-    }
-    second.release(&held).await?;
-    let bobs = granted(bob).await?;
-    demand!(bobs == 2, "bob was next, with token 2, and got {bobs}");
-    for lock in ["xa", "xb"] {
-        let state = second.look(lock).await?;
-        demand!(state["fencing_token"] == 1, "{lock} has another token than before: {state}");
-    }
-    world.release("alice", "xa").await?;
-    event::told(world, 6).await?;
-    let gaps = world.driver.told("gap", ("watch", "w"));
-    demand!(gaps.is_empty(), "every server has these events; there is no gap: {gaps:?}");
-    let told = world.driver.told("happened", ("watch", "w"));
-    let told: Vec<_> = told
-        .iter()
-        .map(|told| format!("{} {}", told.event["kind"], told.event["lock"]).replace('"', ""))
-        .collect();
-    let expected =
-        ["granted xa", "granted xb", "granted xc", "released xc", "granted xc", "released xa"];
-    demand!(told == expected, "told {told:?}, not {expected:?}");
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_testkit::Method;
 use serde_json::json;
 
 use super::ms;
@@ -70,23 +69,6 @@ pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
         world.server.wait_for_queue("a", &["alice", "bob"], ms(BACK_WITHIN_MS)).await?;
     }
     granted_in_order(world, held, alice, bob).await
-}
-
-pub(super) async fn ended_wait_is_over(world: &World) -> Outcome {
-    world.server.acquire("a", "holder", json!({})).await?;
-    world.connect("alice").await?;
-    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
-    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
-    let asked = world.log.of("/locks/a/acquire");
-    let request_id = asked.first().and_then(|seen| seen.request_id().map(str::to_owned));
-    let body = json!({"owner_id": "alice", "request_id": request_id});
-    let cancelled = world.server.ask(Method::POST, "/v1/cancel", body).await?;
-    demand!(cancelled.body["cancelled"] == true, "it does not wait: {}", cancelled.text);
-    // It was ended, so it is over: it does not queue again.
-    match alice.answer_within(ms(2000)).await? {
-        Err(no) if no.name == "wait_timeout" || no.name == "held" => Ok(()),
-        answer => Err(Flaw::Wrong(format!("a wait that was ended: {answer:?}"))),
-    }
 }
 
 pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {

@@ -3,14 +3,12 @@
 use std::time::{Duration, Instant};
 
 use leasehold::Error;
-use leasehold_conformance::bug::Bug;
 
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// No word is heard of these, so they are asked again: 12 times, or as long as one waits.
 pub(crate) fn is_worth_it(error: &Error) -> bool {
-    let queues_again = Bug::chosen() == Some(Bug::QueuesAgain);
-    error.is_retryable() && (queues_again || !error.is_conflict())
+    error.is_retryable() && !error.is_conflict()
 }
 
 /// The tries of one question.
