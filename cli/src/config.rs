@@ -10,6 +10,7 @@ mod backup;
 mod bounds;
 mod cluster;
 mod connections;
+mod dav;
 mod explain;
 mod file;
 mod files;
@@ -40,6 +41,7 @@ use backup::BackupArgs;
 use cluster::ClusterArgs;
 pub(crate) use cluster::EtcdArgs;
 use connections::ConnectionArgs;
+use dav::DavArgs;
 use explain::Sources;
 pub(crate) use explain::{explain, located};
 use file::Setting;
@@ -138,6 +140,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     lfs: LfsArgs,
     #[command(flatten)]
+    dav: DavArgs,
+    #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
     connections: ConnectionArgs,
@@ -189,7 +193,8 @@ impl Args {
 
     /// The namespace of files, if there are any.
     pub(crate) fn files_namespace(&self) -> Option<&str> {
-        let speaks_files = self.dialects.contains(&Dialect::Files);
+        let speaks_files =
+            self.dialects.contains(&Dialect::Files) || self.dialects.contains(&Dialect::Dav);
         speaks_files.then_some(self.files.files_namespace.as_str())
     }
 
@@ -234,6 +239,7 @@ impl Args {
         self.files.check(&limits.limits())?;
         self.terraform.check(&limits.limits())?;
         self.lfs.check()?;
+        self.dav.check(&limits.limits())?;
         self.redis.check(limits.namespace_bytes_max, self.engine.pending_max)?;
         if self.leases_ttl_seconds_min > self.leases_ttl_seconds_max {
             return Err("--leases-ttl-seconds-min is more than --leases-ttl-seconds-max".into());
@@ -336,6 +342,7 @@ impl Args {
             redis: self.redis.options(),
             terraform: self.terraform.options(),
             lfs: self.lfs.options(),
+            dav: self.dav.options(),
         }
     }
 }

@@ -163,8 +163,11 @@ fn banner(args: &Args, server: &Server) {
     let data =
         if args.ephemeral { "in memory only".into() } else { args.data.display().to_string() };
     let is_spoken = |dialect: &&Dialect| args.store().is_none() || !dialect.keeps_content();
-    let dialects = args.dialects.iter().filter(is_spoken);
-    let dialects: Vec<_> = dialects.map(ToString::to_string).collect();
+    let (spoken, off): (Vec<_>, Vec<_>) = args.dialects.iter().partition(is_spoken);
+    let names = |dialects: Vec<&Dialect>| -> Vec<String> {
+        dialects.into_iter().map(ToString::to_string).collect()
+    };
+    let (dialects, off) = (names(spoken), names(off));
     say(&format!("leasehold {version}"));
     for listener in server.listeners() {
         say(&format!("  listening  {listener}"));
@@ -184,6 +187,12 @@ fn banner(args: &Args, server: &Server) {
     }
     say(&format!("  data       {data}"));
     say(&format!("  dialects   {}", dialects.join(", ")));
+    if !off.is_empty() {
+        say(&format!(
+            "  off        {} (what they keep would be on one server only)",
+            off.join(", ")
+        ));
+    }
     say(&format!("  auth       {}", args.authentication()));
 }
 

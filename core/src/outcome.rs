@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::change::Change;
 use crate::fact::Fact;
+use crate::group::Group;
 use crate::lease::{Ending, LeaseNumber};
 use crate::name::{Dialect, Owner};
 use crate::session::SessionNumber;
@@ -191,6 +192,8 @@ pub struct Holding {
     pub remaining: Option<Span>,
     /// How many wait already.
     pub n_waiting: usize,
+    /// The leases the holder's was asked for with, if there are any.
+    pub group: Option<Group>,
     /// What the holder wants to be shown.
     pub metadata: Option<Arc<[u8]>>,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::arena::Slot;
 use crate::footprint::Footprint;
+use crate::group::Group;
 use crate::lease::{Ending, Lease, LeaseId, LeaseRecord, Mode, Phase};
 use crate::lock::{LapseRecord, Lock, LockRecord};
 use crate::name::{Dialect, Owner};
@@ -41,6 +42,8 @@ pub struct LeaseView {
     pub ttl: Option<Span>,
     /// For how long after its expiry the lock stays reserved for its owner.
     pub grace: Span,
+    /// The leases it was asked for with, if there are any.
+    pub group: Option<Group>,
     /// What its owner wants to be shown.
     pub metadata: Option<Arc<[u8]>>,
 }
@@ -130,6 +133,7 @@ pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
         deadline: state.deadline(lease).finite(),
         ttl: lease.ttl.get(),
         grace: lease.grace(),
+        group: lease.group(),
         metadata: lease.extra.as_ref().and_then(|extra| extra.metadata.clone()),
     }
 }

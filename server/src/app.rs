@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
@@ -182,7 +182,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
-    let rest = rest.unwrap_or_else(|| any(nothing_here));
+    let rest = rest.unwrap_or_else(|| any(nothing_at));
     let router = router.route("/", front(app.clone(), rest.clone())).fallback_service(rest);
     router
         .method_not_allowed_fallback(async || {
@@ -202,6 +202,20 @@ fn front(app: App, rest: MethodRouter) -> MethodRouter<App> {
         response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
         response
     })
+}
+
+/// For paths that are nobody's here. Whoever looks for what is switched off is told so.
+async fn nothing_at(uri: Uri) -> Response {
+    let dialect = crate::dialect::of_path(uri.path());
+    let first = uri.path().split('/').nth(1).unwrap_or_default();
+    if !dialect.keeps_content() || !dialect.words().contains(&first) {
+        return nothing_here().await;
+    }
+    let why = format!(
+        "no such path: the dialect {dialect} is off (--dialects). Where several servers share a store (--store), \
+         nothing that keeps content is on"
+    );
+    failure(StatusCode::NOT_FOUND, Code::NotFound, &why)
 }
 
 /// For paths that are nobody's.

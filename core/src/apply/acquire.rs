@@ -175,6 +175,7 @@ fn holding(t: &Transition<'_>, slot: Slot<Lock>) -> Holding {
         deadline,
         remaining: deadline.map(|deadline| deadline.since(t.now)),
         n_waiting: t.state.locks[slot].queue().map_or(0, |queue| queue.len()),
+        group: holder.and_then(|lease| lease.group()),
         metadata: holder.and_then(|lease| lease.extra.as_ref()?.metadata.clone()),
     }
 }

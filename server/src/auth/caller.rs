@@ -15,8 +15,9 @@ use super::standing::Standing;
 use super::trail::Trail;
 use super::{Denied, Permitted, Principal, Right, View};
 use crate::audit::By;
+use crate::content::ToRead;
 use crate::door::Arrival;
-use crate::engine::{EngineHandle, ListLocks, ReadSession};
+use crate::engine::{EngineHandle, ListLocks, ReadLock, ReadSession};
 
 /// A credential that expires is looked at this often while somebody waits by it.
 const RECHECK_EVERY: Duration = Duration::from_secs(1);
@@ -175,6 +176,16 @@ impl Caller {
 
     /// A session, by its secret, to find out whose it is: for a dialect in which a session is the credential.
     pub(crate) fn look_up(&self, read: ReadSession) -> Permitted<ReadSession> {
+        Permitted::new(read)
+    }
+
+    /// A folder, for a handler that only looks whether there is one.
+    pub(crate) fn find_folder(&self, folder: ToRead) -> Permitted<ToRead> {
+        Permitted::new(folder)
+    }
+
+    /// A lock, for a handler that looks for a lease of the caller's own in it and shows nothing else.
+    pub(crate) fn find_own(&self, read: ReadLock) -> Permitted<ReadLock> {
         Permitted::new(read)
     }
 

@@ -13,7 +13,7 @@ use crate::backup::TakeBackup;
 use crate::content::{ToRead, ToWrite};
 use crate::engine::{
     Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe, ReadLease,
-    ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take, WaitFor, WaitForAll,
+    ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take, TakeAll, WaitFor, WaitForAll,
     WatchLease,
 };
 use crate::store::history::Asked;
@@ -54,6 +54,7 @@ macro_rules! own {
 
 governed! {
     Take: |asked, caller| take(&mut asked.0, caller);
+    TakeAll: |asked, caller| with_those_around(asked, caller);
     WaitFor: |asked, caller| take(&mut asked.acquire, caller);
     WaitForAll: |asked, caller| each(&mut asked.acquire, caller);
     Enqueue: |asked, caller| take(&mut asked.acquire, caller);
@@ -135,13 +136,23 @@ pub(super) fn list(asked: &mut ListLocks, right: Right, caller: &Caller) -> Resu
 
 /// What is taken is the caller's, and counts as theirs.
 fn take(acquire: &mut Acquire, caller: &Caller) -> Result<(), Denied> {
+    bind_take(acquire, caller);
+    caller.check(caller.to_take(), &acquire.lock)
+}
+
+fn bind_take(acquire: &mut Acquire, caller: &Caller) {
     acquire.owner.principal = caller.principal().name().clone();
     if let Some(authority) = caller.authority() {
         acquire.quota = caller.quota().and_then(|quota| quota.leases);
         let shared = authority.quota_of_namespace(&acquire.lock.namespace);
         acquire.namespace_quota = shared.and_then(|quota| quota.leases);
     }
-    caller.check(caller.to_take(), &acquire.lock)
+}
+
+/// Whoever may have what it is about may have those around it: they are shared with everybody who wants something there.
+fn with_those_around(asked: &mut TakeAll, caller: &Caller) -> Result<(), Denied> {
+    bind_take(&mut asked.acquire.first, caller);
+    asked.of.iter().try_for_each(|lock| caller.check(caller.to_take(), lock))
 }
 
 fn each(acquire: &mut AcquireAll, caller: &Caller) -> Result<(), Denied> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::path::{FilePath, OWN_FOLDER};
 use super::permit::{ToRead, ToWrite};
 use super::room::{Room, Space, Taken};
-use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, walk};
+use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, property, tree, walk};
 use crate::auth::Permitted;
 
 /// How often publishing begins anew if somebody removes the folders it just made.
@@ -28,17 +28,31 @@ const PUBLISH_TRIES: usize = 3;
 const KIND_ATTRIBUTE: &str = "user.mime_type";
 const KIND_BYTES_MAX: usize = 255;
 
+/// Copied at once.
+const COPY_BYTES: usize = 256 * 1024;
 /// Where drafts are, in our own folder.
 const INCOMING: &str = "incoming";
 
 /// A folder.
 pub(crate) struct Local {
-    root: Arc<OwnedFd>,
-    incoming: Arc<OwnedFd>,
-    n_drafts: AtomicU64,
-    room: Arc<Room>,
+    place: Arc<Place>,
     /// Removed with everything in it at the end.
     _temporary: Option<TempDir>,
+}
+
+/// Where files are, and where they are before they are files.
+pub(super) struct Place {
+    pub(super) root: OwnedFd,
+    pub(super) incoming: OwnedFd,
+    n_drafts: AtomicU64,
+    pub(super) room: Arc<Room>,
+}
+
+impl Place {
+    /// For something that is no file yet, or none any more.
+    pub(super) fn new_name(&self) -> String {
+        format!("{}", self.n_drafts.fetch_add(1, Relaxed))
+    }
 }
 
 impl Local {
@@ -46,16 +60,16 @@ impl Local {
     pub(crate) fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
         DirBuilder::new().recursive(true).create(root)?;
         let path = root.to_path_buf();
-        let root: Arc<OwnedFd> = Arc::new(File::open(root)?.into());
-        let incoming = Arc::new(incoming(&root, &path)?);
-        let disk = root.clone();
+        let root: OwnedFd = File::open(root)?.into();
+        let incoming = incoming(&root, &path)?;
+        let disk = root.try_clone()?;
         let room = Room::new(quota, move || Ok(space(&disk)?));
         let counted = room.clone();
         // Whoever has many files should not wait for them to be counted to get a lock.
         let count = move || counted.counted(walk::n_bytes(&path));
         std::thread::Builder::new().name("count-files".into()).spawn(count)?;
-        let n_drafts = AtomicU64::new(0);
-        Ok(Self { root, incoming, n_drafts, room, _temporary: None })
+        let place = Arc::new(Place { root, incoming, n_drafts: AtomicU64::new(0), room });
+        Ok(Self { place, _temporary: None })
     }
 
     /// A folder that is gone with the server.
@@ -73,12 +87,17 @@ impl Content for Local {
             return Ok(Some(Found::Folder));
         }
         let found =
-            walk::to_parent(&self.root, path).and_then(|(folder, name)| open(&folder, name));
+            walk::to_parent(&self.place.root, path).and_then(|(folder, name)| open(&folder, name));
         match found {
             Ok(found) => Ok(Some(found)),
             Err(Error::Missing | Error::NotFolder) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn modified_ms(&self, path: &Permitted<ToRead>) -> Option<i64> {
+        let stat = fs::fstat(self.node(path).ok()?).ok()?;
+        Some(stat.st_mtime * 1000)
     }
 
     fn list(
@@ -88,7 +107,7 @@ impl Content for Local {
         n_max: usize,
     ) -> Result<Listing, Error> {
         let (asked, is_root) = (folder, folder.segments().next().is_none());
-        let folder = walk::to_folder(&self.root, folder)?;
+        let folder = walk::to_folder(&self.place.root, folder)?;
         let mut names = BTreeSet::new();
         for entry in Dir::read_from(&folder)? {
             let entry = entry?;
@@ -115,18 +134,12 @@ impl Content for Local {
     }
 
     fn draft(&self) -> Result<Box<dyn Draft>, Error> {
-        let name = format!("{}", self.n_drafts.fetch_add(1, Relaxed));
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
-        let file = File::from(fs::openat(&self.incoming, &name, flags, mode)?);
-        let (root, incoming) = (self.root.clone(), self.incoming.clone());
-        let taken = Taken::none(self.room.clone());
-        Ok(Box::new(LocalDraft { root, incoming, name: Some(name), file, taken }))
+        Ok(Box::new(new_draft(&self.place)?))
     }
 
     fn remove(&self, path: &Permitted<ToWrite>) -> Result<(), Error> {
-        self.room.wait();
-        let (folder, name) = walk::to_parent(&self.root, path)?;
+        self.place.room.wait();
+        let (folder, name) = walk::to_parent(&self.place.root, path)?;
         let stat = walk::look(&folder, name)?;
         let is_folder = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => true,
@@ -137,22 +150,59 @@ impl Content for Local {
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         fs::unlinkat(&folder, name, flags)?;
         if !is_folder {
-            self.room.give_back(stat.st_size as u64);
+            self.place.room.give_back(stat.st_size as u64);
         }
         Ok(fs::fsync(&folder)?)
     }
 
     fn make_folder(&self, folder: &Permitted<ToWrite>) -> Result<bool, Error> {
-        self.room.check(0)?;
-        walk::make(&self.root, folder.segments()).map(|(_, is_new)| is_new)
+        self.place.room.check(0)?;
+        walk::make(&self.place.root, folder.segments()).map(|(_, is_new)| is_new)
+    }
+
+    fn remove_tree(&self, path: &Permitted<ToWrite>) -> Result<(), Error> {
+        tree::remove(&self.place, path)
+    }
+
+    fn rename(&self, from: &Permitted<ToWrite>, to: &Permitted<ToWrite>) -> Result<bool, Error> {
+        tree::rename(&self.place, from, to)
+    }
+
+    fn copy(
+        &self,
+        from: &Permitted<ToRead>,
+        is_deep: bool,
+        n_max: usize,
+    ) -> Result<Box<dyn Draft>, Error> {
+        tree::copy(&self.place, from, is_deep, n_max)
+    }
+
+    fn properties(&self, path: &Permitted<ToRead>) -> Result<Vec<u8>, Error> {
+        Ok(property::read(self.node(path)?).unwrap_or_default())
+    }
+
+    fn set_properties(&self, path: &Permitted<ToWrite>, bytes: &[u8]) -> Result<bool, Error> {
+        self.place.room.check(bytes.len() as u64)?;
+        Ok(property::write(self.node(path)?, bytes)?)
     }
 
     fn check_room(&self, n_bytes: u64) -> Result<(), Error> {
-        self.room.check(n_bytes)
+        self.place.room.check(n_bytes)
     }
 
     fn n_bytes(&self) -> u64 {
-        self.room.n_bytes()
+        self.place.room.n_bytes()
+    }
+}
+
+impl Local {
+    /// A file or folder, open.
+    fn node(&self, path: &FilePath) -> Result<OwnedFd, Error> {
+        if path.segments().next().is_none() {
+            return Ok(self.place.root.try_clone()?);
+        }
+        let (folder, name) = walk::to_parent(&self.place.root, path)?;
+        Ok(property::open(&folder, name)?)
     }
 }
 
@@ -162,13 +212,26 @@ fn space(folder: &OwnedFd) -> Result<Space, Errno> {
     Ok(Space { total: disk.f_frsize * disk.f_blocks, free: disk.f_frsize * disk.f_bavail })
 }
 
-struct LocalDraft {
-    root: Arc<OwnedFd>,
-    incoming: Arc<OwnedFd>,
+/// A file that is none yet.
+pub(super) struct LocalDraft {
+    place: Arc<Place>,
     /// `None` once it has become a file.
     name: Option<String>,
     file: File,
     taken: Taken,
+}
+
+pub(super) fn new_draft(place: &Arc<Place>) -> Result<LocalDraft, Error> {
+    let name = place.new_name();
+    let file = create(&place.incoming, &name)?;
+    let taken = Taken::none(place.room.clone());
+    Ok(LocalDraft { place: place.clone(), name: Some(name), file, taken })
+}
+
+fn create(folder: &OwnedFd, name: &str) -> Result<File, Error> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o666);
+    Ok(File::from(fs::openat(folder, name, flags, mode)?))
 }
 
 impl Draft for LocalDraft {
@@ -193,13 +256,21 @@ impl Draft for LocalDraft {
         }
         self.rename(path)
     }
+
+    fn replace(mut self: Box<Self>, path: &Permitted<ToWrite>) -> Result<bool, Error> {
+        let name = self.name.clone().ok_or(Error::Missing)?;
+        let is_new = tree::settle(&self.place, &name, path)?;
+        self.name = None;
+        self.taken.keep(0);
+        Ok(is_new)
+    }
 }
 
 impl LocalDraft {
     fn rename(&mut self, path: &FilePath) -> Result<(Facts, bool), Error> {
         let names: Vec<_> = path.segments().collect();
         let Some((name, around)) = names.split_last() else { return Err(Error::IsFolder) };
-        let (folder, _) = walk::make(&self.root, around.iter().copied())?;
+        let (folder, _) = walk::make(&self.place.root, around.iter().copied())?;
         let before = match walk::look(&folder, name) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {
                 return Err(Error::IsFolder);
@@ -208,19 +279,69 @@ impl LocalDraft {
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
         };
+        if before.is_some() {
+            self.inherit(&folder, name)?;
+        }
         let draft = self.name.as_deref().ok_or(Error::Missing)?;
-        fs::renameat(&self.incoming, draft, &folder, *name)?;
+        fs::renameat(&self.place.incoming, draft, &folder, *name)?;
         self.name = None;
         self.taken.keep(before.unwrap_or(0));
         fs::fsync(&folder)?;
         Ok((facts(&self.file, name)?, before.is_none()))
     }
+
+    /// Another content does not change what was said of the file.
+    fn inherit(&self, folder: &OwnedFd, name: &str) -> Result<(), Error> {
+        let before = match property::open(folder, name) {
+            Ok(before) => before,
+            // It is gone, or nothing that has properties.
+            Err(_) => return Ok(()),
+        };
+        if let Some(properties) = property::read(before) {
+            property::write(&self.file, &properties)?;
+        }
+        Ok(())
+    }
+
+    /// Becomes a copy of a file, durably.
+    pub(super) fn fill(&mut self, source: &mut File) -> Result<(), Error> {
+        copy_into(source, &mut self.file, &mut self.taken)
+    }
+}
+
+/// Makes a copy of a file in a folder, durably.
+pub(super) fn copied(
+    source: &mut File,
+    folder: &OwnedFd,
+    name: &str,
+    taken: &mut Taken,
+) -> Result<(), Error> {
+    copy_into(source, &mut create(folder, name)?, taken)
+}
+
+fn copy_into(source: &mut File, target: &mut File, taken: &mut Taken) -> Result<(), Error> {
+    let mut piece = vec![0; COPY_BYTES];
+    loop {
+        let n_bytes = source.read(&mut piece)?;
+        if n_bytes == 0 {
+            break;
+        }
+        taken.more(n_bytes as u64)?;
+        target.write_all(&piece[..n_bytes])?;
+    }
+    if let Some(kind) = said_kind(source) {
+        let _ = fs::fsetxattr(&target, KIND_ATTRIBUTE, kind.as_bytes(), XattrFlags::empty());
+    }
+    if let Some(properties) = property::read(&source) {
+        property::write(&target, &properties)?;
+    }
+    Ok(target.sync_all()?)
 }
 
 impl Drop for LocalDraft {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _ = fs::unlinkat(&self.incoming, name.as_str(), AtFlags::empty());
+            let _ = fs::unlinkat(&self.place.incoming, name.as_str(), AtFlags::empty());
         }
     }
 }
@@ -244,8 +365,17 @@ fn incoming(root: &OwnedFd, path: &Path) -> std::io::Result<OwnedFd> {
 fn remove_all(folder: &OwnedFd) -> std::io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
-        if entry.file_name() != c"." && entry.file_name() != c".." {
-            fs::unlinkat(folder, entry.file_name(), AtFlags::empty())?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        match fs::unlinkat(folder, name, AtFlags::empty()) {
+            Err(Errno::ISDIR | Errno::PERM) => {
+                let name = name.to_str().unwrap_or_default();
+                tree::clear(folder, name, None)
+                    .map_err(|why| std::io::Error::other(why.to_string()))?;
+            }
+            removed => removed?,
         }
     }
     Ok(())

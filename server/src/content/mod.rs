@@ -5,12 +5,15 @@
 //! Everything behind the trait blocks and is called where that is allowed; a remote storage can wait for its network
 //! there. Who may write when is not decided here: the lock is taken before anything is published.
 
+mod extent;
 mod folders;
 mod local;
 mod path;
 mod permit;
+mod property;
 mod room;
 mod stream;
+mod tree;
 mod turn;
 mod upload;
 mod walk;
@@ -21,6 +24,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
+pub(crate) use extent::{Extent, Part, Reach, Scope, is_tree, readers_key, tree_key};
 pub(crate) use folders::Folders;
 pub(crate) use local::Local;
 pub(crate) use path::{FilePath, NoPath};
@@ -63,12 +67,20 @@ impl Store {
     pub(crate) async fn turn(&self, path: &FilePath) -> OwnedMutexGuard<()> {
         self.turns.take(path).await
     }
+
+    /// Waits until nobody publishes anywhere: for what concerns many paths.
+    pub(crate) async fn turns(&self) -> Vec<OwnedMutexGuard<()>> {
+        self.turns.take_all().await
+    }
 }
 
 /// A place for files.
 pub(crate) trait Content: Send + Sync {
     /// What is at a path, if anything.
     fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Error>;
+
+    /// When a file or folder was changed, in milliseconds since 1970; of a folder, when what is in it was.
+    fn modified_ms(&self, path: &Permitted<ToRead>) -> Option<i64>;
 
     /// Some of what is in a folder: by name, after the name `after`, at most `n_max`.
     fn list(
@@ -83,6 +95,27 @@ pub(crate) trait Content: Send + Sync {
 
     /// Removes a file or an empty folder, durably.
     fn remove(&self, path: &Permitted<ToWrite>) -> Result<(), Error>;
+
+    /// Removes a file or a folder with everything in it, durably and to everybody at once.
+    fn remove_tree(&self, path: &Permitted<ToWrite>) -> Result<(), Error>;
+
+    /// Moves a file or folder in place of what is there, durably. Was nothing there?
+    fn rename(&self, from: &Permitted<ToWrite>, to: &Permitted<ToWrite>) -> Result<bool, Error>;
+
+    /// A copy of a file or folder that is none yet, durable: with everything in the folder, or without. At most
+    /// `n_max` files and folders.
+    fn copy(
+        &self,
+        from: &Permitted<ToRead>,
+        is_deep: bool,
+        n_max: usize,
+    ) -> Result<Box<dyn Draft>, Error>;
+
+    /// What clients keep with a file or folder beside its content; empty if nothing.
+    fn properties(&self, path: &Permitted<ToRead>) -> Result<Vec<u8>, Error>;
+
+    /// Keeps something else with it, durably. `false`: that is more than can be kept.
+    fn set_properties(&self, path: &Permitted<ToWrite>, bytes: &[u8]) -> Result<bool, Error>;
 
     /// Makes a folder and those around it, durably. Was it not there before?
     fn make_folder(&self, folder: &Permitted<ToWrite>) -> Result<bool, Error>;
@@ -104,6 +137,9 @@ pub(crate) trait Draft: Send {
 
     /// Becomes the file of this path at once and durably, in place of what was there. Was there none?
     fn publish(self: Box<Self>, path: &Permitted<ToWrite>) -> Result<(Facts, bool), Error>;
+
+    /// The same in place of whatever was there, a folder too, with what is kept with the draft. Was nothing there?
+    fn replace(self: Box<Self>, path: &Permitted<ToWrite>) -> Result<bool, Error>;
 }
 
 /// What is at a path.
@@ -163,6 +199,8 @@ pub(crate) enum Error {
     NotFolder,
     /// The folder has something in it.
     NotEmpty,
+    /// There are more files and folders than may be copied at once.
+    TooMany,
     /// There is no room.
     Full,
     /// All files together would take up more than they may.
@@ -192,6 +230,9 @@ impl fmt::Display for Error {
             Error::IsFolder => f.write_str("there is a folder of this name"),
             Error::NotFolder => f.write_str("a part of the path is not a folder"),
             Error::NotEmpty => f.write_str("the folder is not empty"),
+            Error::TooMany => {
+                f.write_str("there are too many files and folders; nothing was changed")
+            }
             Error::Full => f.write_str("the disk is full; nothing was changed"),
             Error::OverQuota { used, allowed } => write!(
                 f,

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use axum::http::Uri;
 use leasehold_core::LockKey;
-use sha2::{Digest, Sha256};
 
+use super::extent;
 use crate::app::App;
 use crate::dialect;
 use crate::dialect::path::decode;
@@ -90,34 +90,60 @@ impl FilePath {
 
     /// Where it can be asked for.
     pub(crate) fn location(&self) -> String {
-        let mut location = String::from(if is_reserved(&self.text) { "/files" } else { "" });
-        for byte in self.text.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                    location.push(char::from(byte));
-                }
-                _ => {
-                    let _ = write!(location, "%{byte:02X}");
-                }
-            }
-        }
-        location
+        let prefix = if is_reserved(&self.text) { "/files" } else { "" };
+        format!("{prefix}{}", self.encoded())
     }
 
-    /// The lock of the file of this path. A path too long for a lock's name goes by its beginning and a hash.
+    /// The lock of the file or folder of this path.
     pub(crate) fn lock(&self, app: &App) -> LockKey {
-        let namespace = app.dialect.files.namespace.clone();
-        let bytes_max = app.limits.name_bytes_max;
-        if self.text.len() <= bytes_max {
-            return LockKey::new(namespace, self.text.as_str());
+        extent::node_key(app, self)
+    }
+
+    /// The folders around it, the root first.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = FilePath> {
+        let stem = self.text.trim_end_matches('/');
+        let ends = stem.match_indices('/').map(|(at, _)| at);
+        ends.map(|at| FilePath { text: if at == 0 { "/".into() } else { stem[..at].into() } })
+    }
+
+    /// The folder it is in; the root is in none.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        self.ancestors().last()
+    }
+
+    /// The same path as that of a file, or of a folder without saying so.
+    pub(crate) fn into_node(mut self) -> Self {
+        while self.text.len() > 1 && self.is_folder() {
+            self.text.pop();
         }
-        let hash: [u8; 32] = Sha256::digest(&self.text).into();
-        let hash = hash.iter().fold(String::from("#"), |mut hash, byte| {
-            let _ = write!(hash, "{byte:02x}");
-            hash
-        });
-        let n_kept = self.text.floor_char_boundary(bytes_max.saturating_sub(hash.len()));
-        LockKey::new(namespace, self.text[..n_kept].to_owned() + &hash)
+        self
+    }
+
+    /// Something in this folder; `None` if no request could ask for it.
+    pub(crate) fn child(&self, name: &str) -> Option<Self> {
+        let text = format!("{}/{name}", self.text.trim_end_matches('/'));
+        check(&text).ok().map(|()| Self { text })
+    }
+
+    /// Is the other in it, or in something in it?
+    pub(crate) fn contains(&self, other: &Self) -> bool {
+        let stem = self.text.trim_end_matches('/');
+        other.text.strip_prefix(stem).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+    }
+
+    /// Percent-encoded, as part of an address.
+    pub(crate) fn encoded(&self) -> String {
+        self.text.bytes().fold(String::new(), |mut text, byte| {
+            match byte {
+                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                    text.push(char::from(byte));
+                }
+                _ => {
+                    let _ = write!(text, "%{byte:02X}");
+                }
+            }
+            text
+        })
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct ToRead {
     place: Place,
     /// What a reader is told who may look into the folder, if it is one, but not at the file, if it is one.
     only_folder: Option<Denied>,
+    /// Of a folder, everything is listed: for whoever is about to be asked whether they may do something to all of it.
+    is_whole: bool,
 }
 
 /// What is at a path.
@@ -39,18 +41,44 @@ impl ToRead {
     pub(crate) fn new(app: &App, path: FilePath) -> Self {
         let namespace = app.dialect.files.namespace.clone();
         let lock = LockKey::new(namespace, path.as_str());
-        Self { path, lock, view: View::default(), place: Place::File, only_folder: None }
+        Self {
+            path,
+            lock,
+            view: View::default(),
+            place: Place::File,
+            only_folder: None,
+            is_whole: false,
+        }
+    }
+
+    /// The same with all that is in it. What its reader may not see must not be shown to them.
+    pub(crate) fn with_all(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 
     /// Something of a dialect's own that is governed by this lock.
     pub(crate) fn own(path: FilePath, lock: LockKey) -> Self {
-        Self { path, lock, view: View::default(), place: Place::Own, only_folder: None }
+        Self {
+            path,
+            lock,
+            view: View::default(),
+            place: Place::Own,
+            only_folder: None,
+            is_whole: false,
+        }
     }
 
     /// A folder of a dialect's own, for those who may see anything in the namespace.
     pub(crate) fn own_folder(path: FilePath, namespace: Arc<str>) -> Self {
         let lock = LockKey::new(namespace, "");
-        Self { path, lock, view: View::default(), place: Place::OwnFolder, only_folder: None }
+        Self {
+            path,
+            lock,
+            view: View::default(),
+            place: Place::OwnFolder,
+            only_folder: None,
+            is_whole: false,
+        }
     }
 
     /// Whoever may see something in a folder may see the way to it.
@@ -79,7 +107,7 @@ impl ToRead {
 
     /// May its reader see this name in the folder?
     pub(crate) fn shows(&self, name: &str, is_folder: bool) -> bool {
-        if self.place != Place::File {
+        if self.is_whole || self.place != Place::File {
             return true;
         }
         let path = format!("{}/{name}", self.path.as_str().trim_end_matches('/'));

@@ -31,4 +31,13 @@ impl Turns {
         path.as_str().hash(&mut hasher);
         self.0[hasher.finish() as usize % N_TURNS].clone().lock_owned().await
     }
+
+    /// All of them, always in one order: so two never wait for each other.
+    pub(super) async fn take_all(&self) -> Vec<OwnedMutexGuard<()>> {
+        let mut all = Vec::with_capacity(N_TURNS);
+        for turn in &*self.0 {
+            all.push(turn.clone().lock_owned().await);
+        }
+        all
+    }
 }

@@ -4,7 +4,9 @@ pub(crate) mod calendar;
 pub mod claims;
 mod counted;
 pub(crate) mod cursor;
+pub mod dav;
 pub mod files;
+mod grip;
 mod lease_id;
 pub mod leases;
 pub mod lfs;
@@ -123,6 +125,8 @@ dialects! {
     Terraform: terraform, "terraform", 6;
     /// Git LFS.
     Lfs: lfs, "lfs", 7;
+    /// WebDAV, on the same files.
+    Dav: dav, "dav", 8;
     /// Shows that a folder and a line are all a dialect takes.
     #[cfg(test)]
     Toy: toy, "toy", 255;
@@ -131,7 +135,7 @@ dialects! {
 impl Dialect {
     /// Does it keep content beside locks? That is on one server only, so it is off where several share a store.
     pub fn keeps_content(self) -> bool {
-        matches!(self, Dialect::Files | Dialect::Terraform | Dialect::Lfs)
+        matches!(self, Dialect::Files | Dialect::Terraform | Dialect::Lfs | Dialect::Dav)
     }
 
     /// As the core knows it.
@@ -159,17 +163,8 @@ pub(crate) fn of_path(path: &str) -> Dialect {
 /// must not become something else by a setting.
 pub(crate) fn is_reserved(word: &str) -> bool {
     /// The server's own, and those of dialects to come.
-    const WORDS: &[&str] = &[
-        "metrics",
-        "livez",
-        "readyz",
-        "healthz",
-        "leaderz",
-        "console",
-        "openapi.json",
-        "docs",
-        "dav",
-    ];
+    const WORDS: &[&str] =
+        &["metrics", "livez", "readyz", "healthz", "leaderz", "console", "openapi.json", "docs"];
     WORDS.contains(&word) || ALL.iter().any(|dialect| dialect.words().contains(&word))
 }
 

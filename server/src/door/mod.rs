@@ -299,7 +299,9 @@ impl Inner {
     fn dress(&self, route: &Route, response: &mut Response) {
         let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
-        if is_unauthorized && self.app.auth.is_on() {
+        // Some clients know no other way than Basic, and their dialect says so.
+        let is_told = headers.get(header::WWW_AUTHENTICATE).is_some_and(is_basic);
+        if is_unauthorized && self.app.auth.is_on() && !is_told {
             headers.insert(
                 header::WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"leasehold\""),
@@ -369,6 +371,10 @@ fn refused(why: &str) -> Response {
     let mut response = app::failure(StatusCode::BAD_REQUEST, Code::InvalidRequest, why);
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+fn is_basic(challenge: &HeaderValue) -> bool {
+    challenge.as_bytes().starts_with(b"Basic ")
 }
 
 fn only_metrics() -> Response {

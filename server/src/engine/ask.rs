@@ -5,9 +5,9 @@
 
 use leasehold_core::{
     Acquire, AcquireAll, Acquired, AcquiredAll, Amend, Ask as _, Cancel, CloseSession, Command,
-    Confirm, EndSession, GiveUp, Grant, GrantKind, KeepSession, LeaseNumber, LockView, Maintain,
-    OpenSession, Outcome, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Span,
-    Target, Wait,
+    Confirm, EndSession, GiveUp, Grant, GrantKind, KeepSession, LeaseNumber, LockKey, LockView,
+    Maintain, OpenSession, Outcome, Proof, Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke,
+    Span, Target, Wait,
 };
 
 use super::mailbox::Told;
@@ -101,6 +101,24 @@ pub(super) enum Reply {
 /// Take a lock, or be refused at once.
 #[derive(Clone, Debug)]
 pub struct Take(pub Acquire);
+
+/// Take a lock and those around it, all or none, or be refused at once.
+#[derive(Clone, Debug)]
+pub struct TakeAll {
+    /// What it is all about: whoever may have these may have those around them.
+    pub of: Vec<LockKey>,
+    /// What is wanted.
+    pub acquire: AcquireAll,
+}
+
+/// Leases that whoever asked has now.
+#[derive(Debug)]
+pub struct GrantedAll {
+    /// In the order of the request.
+    pub grants: Vec<Grant>,
+    /// To go with the answer.
+    pub undelivered: Option<Undelivered>,
+}
 
 /// Take a lock, or wait for it as long as the connection is there.
 #[derive(Clone, Debug)]
@@ -196,6 +214,25 @@ impl Ask for Take {
         match reply {
             Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(grant)))) => {
                 Some(Ok(Granted { grant, undelivered }))
+            }
+            Reply::Applied(Err(rejection)) => Some(Err(rejection)),
+            _ => None,
+        }
+    }
+}
+
+impl Ask for TakeAll {
+    type Answer = Result<GrantedAll, Rejection>;
+
+    fn into_question(self) -> Question {
+        let AcquireAll { first, others } = self.acquire;
+        Question::Apply(AcquireAll { first: Acquire { wait: Wait::No, ..first }, others }.into())
+    }
+
+    fn answer_in(Told { reply, undelivered }: Told) -> Option<Self::Answer> {
+        match reply {
+            Reply::Applied(Ok(Outcome::AcquireAll(AcquiredAll::Granted(grants)))) => {
+                Some(Ok(GrantedAll { grants, undelivered }))
             }
             Reply::Applied(Err(rejection)) => Some(Err(rejection)),
             _ => None,

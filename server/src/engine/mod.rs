@@ -34,7 +34,10 @@ use std::time::Duration;
 
 use leasehold_core::Limits;
 
-pub use ask::{Ask, Enqueue, Enqueued, Granted, Take, WaitFor, WaitForAll, Waited, WaitedAll};
+pub use ask::{
+    Ask, Enqueue, Enqueued, Granted, GrantedAll, Take, TakeAll, WaitFor, WaitForAll, Waited,
+    WaitedAll,
+};
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
@@ -42,8 +45,8 @@ pub use mailbox::Mailbox;
 pub use message::Error;
 pub use operator::{ListHoldings, ListSessions, ReadMaintenance};
 pub use read::{
-    Filter, LeasePage, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases, ReadLock,
-    ReadSession, Standing,
+    Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
+    ReadLock, ReadSession, Standing,
 };
 pub use shared::Whereabouts;
 #[doc(hidden)]

@@ -183,6 +183,24 @@ pub struct Filter {
     pub after: Option<Box<str>>,
     /// What its reader may see: what is not in it is not counted either.
     pub view: View,
+    /// Leave out what is only held on the way to something else.
+    pub leave_out: Option<LeaveOut>,
+}
+
+/// Locks nobody asked for by their name: those of such a name that only these dialects hold.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaveOut {
+    /// Is it such a name?
+    pub is_name: fn(&str) -> bool,
+    /// Who takes them on the way.
+    pub dialects: &'static [Dialect],
+}
+
+impl LeaveOut {
+    fn applies(&self, name: &str, view: &LockView) -> bool {
+        let mut leases = view.holders.iter().chain(&view.queue);
+        (self.is_name)(name) && leases.all(|lease| self.dialects.contains(&lease.dialect))
+    }
 }
 
 /// How a lock stands.
@@ -252,7 +270,7 @@ impl Look for ListLocks {
             // Nothing is shown as over that is not durably over.
             let _ = writer.apply(Settle(key.clone()), batch);
             let view = writer.machine.lock_in_part(&key, detail);
-            if matches(&view, &filter) {
+            if matches(&key.name, &view, &filter) {
                 page.n_bytes += view.n_bytes();
                 page.locks.push((key, view));
             }
@@ -374,7 +392,10 @@ fn settled_lease(
     writer.machine.lease_record(number)
 }
 
-fn matches(view: &LockView, filter: &Filter) -> bool {
+fn matches(name: &str, view: &LockView, filter: &Filter) -> bool {
+    if filter.leave_out.is_some_and(|leave_out| leave_out.applies(name, view)) {
+        return false;
+    }
     let is_held = !view.holders.is_empty();
     let stands = match filter.standing {
         None => true,

@@ -34,7 +34,7 @@ type Line = (&'static str, Need, Value);
 
 /// Each route with what it needs and a body that makes sense.
 fn table() -> Vec<Line> {
-    [few(), of_locks(), of_claims_and_files(), of_terraform(), of_lfs()].concat()
+    [few(), of_locks(), of_claims_and_files(), of_terraform(), of_lfs(), of_dav()].concat()
 }
 
 fn acquire() -> Value {
@@ -183,6 +183,15 @@ fn of_lfs() -> Vec<Line> {
 
 /// Of an object that has nothing in it.
 const OID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn of_dav() -> Vec<Line> {
+    vec![
+        ("get /dav/{path}", FilesRead, Value::Null),
+        ("put /dav/{path}", FilesWrite, json!("x")),
+        ("delete /dav/{path}", FilesWrite, Value::Null),
+    ]
+}
+
 const LEASE: &str = "1-00000000000000000000000000000000";
 
 /// What each principal may, beside itself.

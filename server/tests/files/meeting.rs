@@ -81,8 +81,8 @@ async fn the_namespace_of_files_is_a_setting() {
 #[tokio::test]
 async fn without_the_dialect_its_paths_are_nothing() {
     let mut without = settings(None);
-    // Terraform's states are kept in the same place.
-    without.dialects.retain(|dialect| !["files", "terraform", "lfs"].contains(&dialect.name()));
+    // Others keep what they have in the same place.
+    without.dialects.retain(|dialect| !dialect.keeps_content());
     let home = Home::with(without).await;
     for path in ["/f", "/", "/files/f", "/auth/session", "/admin/locks"] {
         let refused = home.get(path).await;

@@ -11,7 +11,7 @@ use super::wire::{self, Done, LockShown, Locks};
 use super::{Files, folder};
 use crate::auth::{Caller, Right, View};
 use crate::content::FilePath;
-use crate::dialect::cursor;
+use crate::dialect::{cursor, grip};
 use crate::engine::{Filter, ListLocks, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
@@ -58,15 +58,15 @@ fn filter(files: &Files, n_max: usize, after: Option<Box<str>>) -> Filter {
         n_max,
         after,
         view: View::default(),
+        leave_out: grip::leave_out(&files.app, &files.app.dialect.files.namespace),
     }
 }
 
 fn shown(files: &Files, key: &LockKey, view: &LockView) -> Option<LockShown> {
     let lease: &LeaseView = view.holders.first()?;
     // Of a path too long for a lock's name, the lease has the whole.
-    let whole = lease.metadata.as_deref().and_then(|path| std::str::from_utf8(path).ok());
-    let whole = whole.filter(|path| path.len() > files.app.limits.name_bytes_max);
-    Some(LockShown::new(&files.app, whole.unwrap_or(&key.name), lease))
+    let whole = grip::path_of(lease).filter(|path| path.len() > files.app.limits.name_bytes_max);
+    Some(LockShown::new(&files.app, whole.as_deref().unwrap_or(&key.name), lease))
 }
 
 pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri) -> Answer {
@@ -75,9 +75,11 @@ pub(super) async fn revoke(State(files): State<Files>, caller: Caller, uri: Uri)
     let lock = path.lock(&files.app);
     let target = Target::Lock(lock.clone());
     let revoke = Revoke { target, reason: "taken away by an admin".into() };
-    if files.app.engine.ask(caller.permit(revoke)?).await??.is_empty() {
+    let ended = files.app.engine.ask(caller.permit(revoke)?).await??;
+    if ended.is_empty() {
         return Err(Refusal::no_lock());
     }
+    grip::loosen(&files.app, &lock, &caller, &ended).await;
     files.app.note(&caller, "revoke", |act| act.on(&lock));
     let body = Done { message: "Lock revoked", path: path.as_str() };
     Ok(wire::answer(StatusCode::OK, body))

@@ -11,7 +11,7 @@ use crate::content::Facts;
 
 /// What a condition makes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Precondition {
+pub(in crate::dialect) enum Precondition {
     /// Go on.
     Holds,
     /// The reader has it already.
@@ -21,18 +21,18 @@ pub(super) enum Precondition {
 }
 
 /// The entity tag of a content.
-pub(super) fn tag(facts: &Facts) -> String {
+pub(in crate::dialect) fn tag(facts: &Facts) -> String {
     format!("\"{}\"", facts.version)
 }
 
 /// When a content was written, as HTTP says it.
-pub(super) fn date(facts: &Facts) -> String {
-    let since = Duration::from_millis(u64::try_from(facts.modified_ms).unwrap_or(0));
+pub(in crate::dialect) fn date(modified_ms: i64) -> String {
+    let since = Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
     httpdate::fmt_http_date(UNIX_EPOCH + since)
 }
 
 /// May this request change a file that is now `facts`, or not there?
-pub(super) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Precondition {
+pub(in crate::dialect) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, facts, str::trim),
         None => is_unmodified(headers, facts),
@@ -43,7 +43,7 @@ pub(super) fn of_write(headers: &HeaderMap, facts: Option<&Facts>) -> Preconditi
 }
 
 /// Does this request want to read a file that is now `facts`?
-pub(super) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
+pub(in crate::dialect) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
     let wanted_holds = match of(headers, IF_MATCH) {
         Some(tags) => matches(&tags, Some(facts), str::trim),
         None => is_unmodified(headers, Some(facts)),
@@ -59,7 +59,7 @@ pub(super) fn of_read(headers: &HeaderMap, facts: &Facts) -> Precondition {
 }
 
 /// Is the part a client has a part of this content?
-pub(super) fn range_holds(headers: &HeaderMap, facts: &Facts) -> bool {
+pub(in crate::dialect) fn range_holds(headers: &HeaderMap, facts: &Facts) -> bool {
     let Some(text) = headers.get(IF_RANGE) else { return true };
     match time(headers, IF_RANGE) {
         Some(since) => seconds(facts) == since,
@@ -182,6 +182,6 @@ mod tests {
 
     #[test]
     fn dates_are_written_as_http_does() {
-        assert_eq!(date(&facts()), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(date(facts().modified_ms), "Sun, 06 Nov 1994 08:49:37 GMT");
     }
 }

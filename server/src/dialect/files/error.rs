@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::wire::Locked;
 use crate::auth::Denied;
 use crate::content::{self, NoPath, Unreceived};
+use crate::dialect::grip::Obstacle;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;
@@ -18,7 +19,7 @@ const BAD_SESSION: &str = "Invalid session";
 
 /// An error answer of this dialect.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(in crate::dialect) enum Refusal {
     /// Somebody else has the file's lock.
     Locked(Box<Locked>),
     /// Anything else.
@@ -91,6 +92,11 @@ impl Refusal {
     /// What was sent cannot be kept.
     fn no_room(message: String) -> Self {
         Self::new(StatusCode::INSUFFICIENT_STORAGE, "Insufficient storage", message)
+    }
+
+    /// The file was there when the request began, and is not any more.
+    pub(super) fn removed_meanwhile() -> Self {
+        Self::conflict("the file was removed meanwhile; nothing was changed, repeat the request")
     }
 
     /// The lock is another's, or in another's way.
@@ -177,6 +183,7 @@ impl From<content::Error> for Refusal {
                 Self::conflict(&message)
             }
             content::Error::Full
+            | content::Error::TooMany
             | content::Error::OverQuota { .. }
             | content::Error::DiskLow { .. } => Self::no_room(message),
             content::Error::Broken(error) => {
@@ -215,6 +222,22 @@ impl From<Rejection> for Refusal {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
             }
             other => Self::conflict(in_words(&other)),
+        }
+    }
+}
+
+/// For obstacles that say nothing of who has the lock.
+impl From<Obstacle> for Refusal {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Rejected(rejection) => rejection.into(),
+            Obstacle::Denied(denied) => denied.into(),
+            Obstacle::Engine(error) => error.into(),
+            Obstacle::Held(_) | Obstacle::Grace { .. } => Self::conflict("the file is locked"),
+            told @ Obstacle::TooDeep { .. } => Self::invalid(told.in_words()),
+            told @ Obstacle::Full { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many", told.in_words())
+            }
         }
     }
 }

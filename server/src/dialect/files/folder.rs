@@ -3,12 +3,13 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::Files;
 use super::error::Refusal;
+use super::hold::{Change, Hold};
 use super::session::Session;
 use super::wire::{self, EntryKind, EntryShown, FolderMade, FolderShown};
+use super::{Files, to_completion, write};
 use crate::auth::Permitted;
-use crate::content::{Entry, FilePath, ToRead, ToWrite};
+use crate::content::{Entry, FilePath, Reach, ToRead, ToWrite};
 
 /// Most on one page, and the default.
 const PAGE_MAX: usize = 1000;
@@ -76,7 +77,15 @@ fn shown(folder: &FilePath, entry: Entry) -> EntryShown {
 pub(super) async fn make(files: &Files, session: &Session, folder: FilePath) -> Answer {
     session.look(files).await?;
     let asked = session.caller.permit(ToWrite::new(&files.app, folder.clone()))?;
-    let created = files.blocking(move |content| content.make_folder(&asked)).await?;
+    let mut hold = Hold::take(files, session, &asked, Reach::Itself, Change::Member).await?;
+    let making = files.clone();
+    let made = to_completion(async move {
+        let made = write::locked(&making, &mut hold, move |content| content.make_folder(&asked));
+        let made = made.await;
+        hold.leave().await?;
+        made
+    });
+    let created = made.await?;
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(wire::answer(status, FolderMade { path: folder.as_str(), created }))
 }

@@ -1,31 +1,39 @@
 //! The lock on a file while it is being written.
 
-use leasehold_core::{
-    Acquire, Extend, Grant, GrantKind, LeaseView, LockKey, LockView, Owner, Proof, Rejection,
-    Release, Renew, Secret, Span, Timestamp,
-};
+use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Secret, Timestamp};
 
 use super::Files;
 use super::error::Refusal;
 use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
-use crate::auth::{Caller, Permitted, Right};
-use crate::content::{FilePath, ToWrite};
+use crate::auth::{Caller, Permitted};
+use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
+use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
 use crate::dialect::{Dialect, owner};
-use crate::engine::{Granted, ReadLock, Take};
+use crate::engine::{ReadLock, Undelivered};
 
-/// A lock must last at least this long from right before the content is published.
-const PUBLISH_TIME: Span = Span::from_secs(30);
-
-/// A session's lock on a file. Dropped, it is given back if this write took it.
+/// A session's lock on a file or folder, and what else a change takes. Dropped, it is given back if this change took
+/// it.
 pub(super) struct Hold {
     files: Files,
-    lock: LockKey,
-    lease: LeaseView,
     caller: Caller,
-    /// This write took it, so this write gives it back however it ends.
+    key: LockKey,
+    lock: Grip,
+    /// This change took it, so this change gives it back however it ends.
     is_ours: bool,
+    /// What the lock the session has does not cover. The change took it.
+    beside: Option<Grip>,
+    deadline: Option<Timestamp>,
+}
+
+/// What a change does to the folder around.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Change {
+    /// Nothing: the file is there, and stays.
+    Content,
+    /// Something is added to it or removed.
+    Member,
 }
 
 impl Hold {
@@ -34,29 +42,56 @@ impl Hold {
         files: &Files,
         session: &Session,
         path: &Permitted<ToWrite>,
+        reach: Reach,
+        change: Change,
     ) -> Result<Self, Refusal> {
-        // From here on it is the write's, which gives it back itself: it may have been renewed by then.
-        let Grant { lease, kind, .. } = *acquire(files, session, path).await?.deliver();
-        let is_ours = kind == GrantKind::New;
-        let (lock, caller) = (path.lock(&files.app), session.caller.clone());
-        Ok(Self { files: files.clone(), lock, lease, caller, is_ours })
+        let app = &files.app;
+        let is_member = change == Change::Member;
+        let extent = Extent::to_change(app, path, reach, is_member);
+        let hold = |lock, is_ours, beside| {
+            let (files, caller) = (files.clone(), session.caller.clone());
+            Self { files, caller, key: path.lock(app), lock, is_ours, beside, deadline: None }
+        };
+        let (lock, undelivered) = match take(files, session, path, &extent).await {
+            Err(Obstacle::Held(way)) if is_own(&way, session) => {
+                let Some(lock) = renewed(files, session, path).await? else {
+                    return Err(refused(app, Obstacle::Held(way)));
+                };
+                let hold = hold(lock, false, None);
+                return if is_member { hold.with_parent(session, path).await } else { Ok(hold) };
+            }
+            taken => taken.map_err(|obstacle| refused(app, obstacle))?,
+        };
+        // From here on it is the change's, which gives it back itself: it may have been renewed by then.
+        undelivered.into_iter().for_each(Undelivered::delivered);
+        Ok(hold(lock, true, None))
+    }
+
+    async fn with_parent(
+        mut self,
+        session: &Session,
+        path: &Permitted<ToWrite>,
+    ) -> Result<Self, Refusal> {
+        let extent = Extent::none(&self.files.app).with_parent(path);
+        if extent.parts().is_empty() {
+            return Ok(self);
+        }
+        let taken = take(&self.files, session, path, &extent).await;
+        let (beside, undelivered) = taken.map_err(|obstacle| refused(&self.files.app, obstacle))?;
+        undelivered.into_iter().for_each(Undelivered::delivered);
+        self.beside = Some(beside);
+        Ok(self)
     }
 
     /// Makes sure that the lock lasts long enough to publish what was written. If it was lost meanwhile,
     /// somebody else may have written, and this write must not.
     pub(super) async fn secure(&mut self) -> Result<(), Refusal> {
-        let renew = Renew {
-            proof: self.proof(),
-            dialect: Dialect::Files.number(),
-            extend: Extend::AtLeast(PUBLISH_TIME),
-            request_id: None,
-        };
-        // The upload may have taken long: whoever was let in then need not be any more.
-        let caller = self.caller.still(&self.files.app.engine)?;
-        let renew = caller.permit_on(Right::FilesWrite, [&self.lock], renew)?;
-        match self.files.app.engine.ask(renew).await? {
-            Ok(lease) => {
-                self.lease = *lease;
+        let app = &self.files.app;
+        let grips: Vec<_> = std::iter::once(&self.lock).chain(&self.beside).collect();
+        let secured = Grip::secure(app, &self.caller, &grips).await;
+        match secured.map_err(|obstacle| refused(app, obstacle))? {
+            Ok(deadline) => {
+                self.deadline = deadline;
                 Ok(())
             }
             Err(_) => Err(self.lost().await),
@@ -65,19 +100,18 @@ impl Hold {
 
     /// Tells at any moment whether it is certain that nobody else has the lock: whoever asks may have slept.
     pub(super) fn watch(&self) -> impl Fn() -> bool + Send + 'static {
-        let (engine, deadline) = (self.files.app.engine.clone(), self.lease.deadline);
+        let (engine, deadline) = (self.files.app.engine.clone(), self.deadline);
         move || deadline.is_none_or(|deadline| engine.now() < deadline)
     }
 
     /// The lock was lost; to whom, if to anybody.
     pub(super) async fn lost(&mut self) -> Refusal {
-        self.is_ours = false;
         let app = &self.files.app;
-        match look(&self.files, &self.caller, self.lock.clone()).await {
-            Ok(view) => match holder(app, &view) {
-                Some(locked) => Refusal::Locked(Box::new(locked)),
+        match look(&self.files, &self.caller, self.key.clone()).await {
+            Ok(view) => match view.holders.first().filter(|by| by.id != self.lock.lease.id) {
+                Some(by) => Refusal::Locked(Box::new(Locked::by(app, by))),
                 None => {
-                    let mut locked = Locked::by(app, &self.lease);
+                    let mut locked = Locked::by(app, &self.lock.lease);
                     locked.message = "The lock was lost before the write was complete";
                     Refusal::Locked(Box::new(locked))
                 }
@@ -88,38 +122,28 @@ impl Hold {
 
     /// The write is done, and so is the lock, also one that was taken before.
     pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
-        self.is_ours = false;
-        // If it was refused: whoever took the lock away meanwhile was later than the write.
-        let _ = self.files.app.engine.ask(self.caller.own(self.release())).await?;
+        self.is_ours = true;
+        self.leave().await
+    }
+
+    /// The lock stays with the session if it was taken before this change.
+    pub(super) async fn leave(mut self) -> Result<(), Refusal> {
+        // If it was refused: whoever took the lock away meanwhile was later than the change.
+        if let Some(beside) = self.beside.take() {
+            beside.release(&self.files.app, &self.caller).await?;
+        }
+        if std::mem::take(&mut self.is_ours) {
+            self.lock.release(&self.files.app, &self.caller).await?;
+        }
         Ok(())
-    }
-
-    /// The lock stays with the session if it was taken before this write.
-    pub(super) async fn leave(self) -> Result<(), Refusal> {
-        if self.is_ours { self.give_back().await } else { Ok(()) }
-    }
-
-    fn release(&self) -> Release {
-        let dialect = Dialect::Files.number();
-        Release { proof: self.proof(), dialect, request_id: None }
-    }
-
-    /// This very lease: the session may have another one on this file by now.
-    fn proof(&self) -> Proof {
-        let LeaseView { id, owner, token, .. } = &self.lease;
-        Proof::Id { id: *id, owner: owner.clone(), token: Some(*token), lock: None }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if !self.is_ours {
-            return;
-        }
-        let call = self.files.app.engine.ask(self.caller.own(self.release()));
-        // Without a runtime the server is ending, and the lock expires.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(call);
+        let ours = Some(&self.lock).filter(|_| self.is_ours);
+        for grip in ours.into_iter().chain(&self.beside) {
+            grip.drop_later(&self.files.app, &self.caller);
         }
     }
 }
@@ -129,27 +153,87 @@ pub(super) async fn acquire(
     files: &Files,
     session: &Session,
     path: &FilePath,
-) -> Result<Granted, Refusal> {
+) -> Result<Option<Undelivered>, Refusal> {
+    let extent = Extent::new(&files.app, path, Scope::Exclusive, Reach::Itself);
+    match take(files, session, path, &extent).await {
+        Ok((_, undelivered)) => Ok(undelivered),
+        Err(Obstacle::Held(way)) if is_own(&way, session) => {
+            match renewed(files, session, path).await? {
+                Some(_) => Ok(None),
+                None => Err(refused(&files.app, Obstacle::Held(way))),
+            }
+        }
+        Err(obstacle) => Err(refused(&files.app, obstacle)),
+    }
+}
+
+async fn take(
+    files: &Files,
+    session: &Session,
+    path: &FilePath,
+    extent: &Extent,
+) -> Result<(Grip, Option<Undelivered>), Obstacle> {
     let app = &files.app;
     let lock = path.lock(app);
     // The lock of a long path goes by another name; the path itself is kept with the lease.
     let metadata = (*lock.name != *path.as_str()).then(|| path.as_str().as_bytes().into());
-    let secret = Secret(crate::random::bytes());
-    let take = Take(Acquire {
-        ttl: Some(app.dialect.files.lock_ttl),
-        sticky: true,
+    let terms = Terms {
+        owner: session.owner(),
+        dialect: Dialect::Files,
+        ttl: app.dialect.files.lock_ttl,
         session: Some(session.digest),
         metadata,
-        ..Acquire::new(lock, session.owner(), Dialect::Files.number(), secret)
-    });
-    let taken = app.engine.ask(session.caller.permit(take)?).await?;
-    taken.map_err(|rejection| refused(app, rejection))
+        secret: Secret(crate::random::bytes()),
+        peer: None,
+    };
+    Grip::take(app, &session.caller, vec![governing(app, path)], extent, terms).await
 }
 
-fn refused(app: &App, rejection: Rejection) -> Refusal {
-    let locked = match rejection {
-        Rejection::Held(holding) => Locked::by_holding(app, &holding),
-        Rejection::Grace { owner, expired_at, grace_until } => {
+/// What whoever changes a path has a right to.
+fn governing(app: &App, path: &FilePath) -> LockKey {
+    LockKey::new(app.dialect.files.namespace.clone(), path.as_str())
+}
+
+/// Is it this session that is in its own way?
+fn is_own(way: &InTheWay, session: &Session) -> bool {
+    let dialect = way.holding.lease.map(|(dialect, _)| dialect);
+    way.holding.owner == Some(session.owner()) && dialect == Some(Dialect::Files.number())
+}
+
+/// The lock that the session has on a file. Whoever may not look can still see what is their own.
+pub(super) async fn own(
+    files: &Files,
+    session: &Session,
+    path: &FilePath,
+) -> Result<Option<Grip>, Refusal> {
+    let key = path.lock(&files.app);
+    let read = ReadLock { key, n_queue_max: 0 };
+    let view = files.app.engine.ask(session.caller.find_own(read)).await??;
+    let is_own = |lease: &LeaseView| {
+        lease.owner == session.owner() && lease.dialect == Dialect::Files.number()
+    };
+    let of = vec![governing(&files.app, path)];
+    Ok(view.holders.into_iter().find(is_own).map(|lease| Grip::of(of, lease)))
+}
+
+/// The same, and it lasts as long as if it had just been taken.
+pub(super) async fn renewed(
+    files: &Files,
+    session: &Session,
+    path: &FilePath,
+) -> Result<Option<Grip>, Refusal> {
+    let app = &files.app;
+    let Some(grip) = own(files, session, path).await? else { return Ok(None) };
+    let extend = Extend::Exactly(app.dialect.files.lock_ttl);
+    let renewed = Grip::renew(app, &session.caller, &[&grip], extend).await;
+    let renewed = renewed.map_err(|obstacle| refused(app, obstacle))?;
+    Ok(renewed.is_ok().then_some(grip))
+}
+
+fn refused(app: &App, obstacle: Obstacle) -> Refusal {
+    let locked = match obstacle {
+        Obstacle::Held(way) => Locked::by_holding(app, &way.holding),
+        Obstacle::Grace { owner, expired_at, grace_until } => {
             in_grace(app, &owner, expired_at, grace_until)
         }
         other => return other.into(),

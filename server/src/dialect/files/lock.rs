@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Extend, Proof, Rejection, Release, Renew};
 
 use super::Files;
 use super::error::Refusal;
@@ -12,7 +11,6 @@ use super::wire::{self, Acquired, Done, LockShown, Status};
 use crate::content::{FilePath, ToRead};
 use crate::dialect::Dialect;
 use crate::door;
-use crate::engine::Granted;
 
 type Answer = Result<Response, Refusal>;
 
@@ -64,7 +62,7 @@ pub(super) async fn operate(
 }
 
 async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
-    let Granted { undelivered, .. } = hold::acquire(files, session, path).await?;
+    let undelivered = hold::acquire(files, session, path).await?;
     let body =
         Acquired { message: "Lock acquired", path: path.as_str(), session_id: &session.short() };
     let response = wire::answer(StatusCode::OK, body);
@@ -72,24 +70,19 @@ async fn acquire(files: &Files, session: &Session, path: &FilePath) -> Answer {
 }
 
 async fn release(files: &Files, session: &Session, path: &FilePath) -> Answer {
-    let proof = proof(files, session, path);
-    let release = Release { proof, dialect: Dialect::Files.number(), request_id: None };
-    match files.app.engine.ask(session.caller.own(release)).await? {
-        Ok(_) => Ok(done("Lock released", path)),
-        Err(rejection) => Err(not_ours(files, session, path, rejection).await),
+    match hold::own(files, session, path).await? {
+        Some(grip) => {
+            grip.release(&files.app, &session.caller).await?;
+            Ok(done("Lock released", path))
+        }
+        None => Err(not_ours(files, session, path).await),
     }
 }
 
 async fn refresh(files: &Files, session: &Session, path: &FilePath) -> Answer {
-    let renew = Renew {
-        proof: proof(files, session, path),
-        dialect: Dialect::Files.number(),
-        extend: Extend::Exactly(files.app.dialect.files.lock_ttl),
-        request_id: None,
-    };
-    match files.app.engine.ask(session.caller.permit(renew)?).await? {
-        Ok(_) => Ok(done("Lock refreshed", path)),
-        Err(rejection) => Err(not_ours(files, session, path, rejection).await),
+    match hold::renewed(files, session, path).await? {
+        Some(_) => Ok(done("Lock refreshed", path)),
+        None => Err(not_ours(files, session, path).await),
     }
 }
 
@@ -104,25 +97,12 @@ async fn status(files: &Files, session: &Session, path: &FilePath) -> Answer {
     Ok(wire::answer(StatusCode::OK, body))
 }
 
-fn proof(files: &Files, session: &Session, path: &FilePath) -> Proof {
-    let principal = session.caller.name_if_asked();
-    Proof::Session { lock: path.lock(&files.app), session: session.digest, principal }
-}
-
 fn done(message: &'static str, path: &FilePath) -> Response {
     wire::answer(StatusCode::OK, Done { message, path: path.as_str() })
 }
 
 /// Nothing of this session's is there: somebody else's, or nothing at all.
-async fn not_ours(
-    files: &Files,
-    session: &Session,
-    path: &FilePath,
-    rejection: Rejection,
-) -> Refusal {
-    if rejection != Rejection::NotOwner {
-        return rejection.into();
-    }
+async fn not_ours(files: &Files, session: &Session, path: &FilePath) -> Refusal {
     match hold::look(files, &session.caller, path.lock(&files.app)).await {
         Ok(view) => match holder(&files.app, &view) {
             Some(locked) => Refusal::Locked(Box::new(locked)),

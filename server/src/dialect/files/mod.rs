@@ -4,16 +4,16 @@
 //! at all.
 
 mod admin;
-mod condition;
+pub(super) mod condition;
 pub(super) mod contract;
 mod error;
-mod folder;
+pub(super) mod folder;
 mod hold;
 mod lock;
 mod range;
 pub(super) mod read;
 mod session;
-mod upload;
+pub(super) mod upload;
 mod wire;
 mod write;
 
@@ -240,7 +240,9 @@ async fn wrong_method() -> Refusal {
 }
 
 /// Goes on to the end even if whoever asked goes away: what is half done would be worse.
-async fn to_completion(work: impl Future<Output = Answer> + Send + 'static) -> Answer {
+async fn to_completion<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
     let unknown = |_| Err(engine::Error::Unknown.into());
     tokio::spawn(work).await.unwrap_or_else(unknown)
 }

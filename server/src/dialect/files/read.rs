@@ -60,7 +60,7 @@ pub(in crate::dialect) fn answer(
 fn described(facts: &Facts) -> impl axum::response::IntoResponseParts + use<> {
     [
         (header::ETAG, condition::tag(facts)),
-        (header::LAST_MODIFIED, condition::date(facts)),
+        (header::LAST_MODIFIED, condition::date(facts.modified_ms)),
         (header::ACCEPT_RANGES, "bytes".into()),
         (header::CACHE_CONTROL, "no-cache".into()),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".into()),

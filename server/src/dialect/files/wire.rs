@@ -18,7 +18,7 @@ pub(super) fn answer(status: StatusCode, body: impl Serialize) -> Response {
 /// The file is somebody else's for now.
 #[derive(Serialize, JsonSchema, Debug)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Locked {
+pub(in crate::dialect) struct Locked {
     pub(super) error: &'static str,
     pub(super) message: &'static str,
     pub(super) locked_by: String,

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 
 use super::condition::{self, Precondition};
 use super::error::Refusal;
-use super::hold::Hold;
+use super::hold::{Change, Hold};
 use super::session::Session;
 use super::upload;
 use super::wire::{self, Written};
 use super::{Files, to_completion};
 use crate::auth::Permitted;
-use crate::content::{self, Content, FilePath, Found, ToWrite, Upload};
+use crate::content::{self, Content, FilePath, Found, Reach, ToWrite, Upload};
 
 type Answer = Result<Response, Refusal>;
 
@@ -31,10 +31,14 @@ pub(super) async fn put(
     }
     let path = session.caller.permit(ToWrite::new(&files.app, path))?;
     let kind = upload::kind(&headers)?;
-    upload::check_size(files, body.size_hint().lower()).await?;
-    let hold = Hold::take(files, session, &path).await?;
+    let is_new = upload::check_size(files, &path, body.size_hint().lower()).await?;
+    let change = if is_new { Change::Member } else { Change::Content };
+    let hold = Hold::take(files, session, &path, Reach::Itself, change).await?;
     match receive(files, &path, &headers, body, kind).await {
-        Ok(upload) => to_completion(publish(files.clone(), hold, path, headers, upload)).await,
+        Ok(upload) => {
+            let publish = publish(files.clone(), hold, path, (headers, change), upload);
+            to_completion(publish).await
+        }
         Err(refusal) => {
             hold.leave().await?;
             Err(refusal)
@@ -60,13 +64,14 @@ async fn publish(
     files: Files,
     mut hold: Hold,
     path: Permitted<ToWrite>,
-    headers: HeaderMap,
+    (headers, change): (HeaderMap, Change),
     upload: Upload,
 ) -> Answer {
     let Upload { draft, hash, size } = upload;
     let target = path.clone();
     let published =
-        under_lock(&files, &mut hold, &path, &headers, move |_| draft.publish(&target)).await;
+        under_lock(&files, &mut hold, &path, (&headers, change), move |_| draft.publish(&target));
+    let published = published.await;
     let (facts, is_new) = match published {
         Ok(published) => published,
         Err(refusal) => {
@@ -86,7 +91,7 @@ async fn publish(
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let headers = [
         (header::ETAG, condition::tag(&facts)),
-        (header::LAST_MODIFIED, condition::date(&facts)),
+        (header::LAST_MODIFIED, condition::date(facts.modified_ms)),
         (header::LOCATION, path.location()),
     ];
     Ok((headers, wire::answer(status, body)).into_response())
@@ -100,12 +105,10 @@ pub(super) async fn delete(
 ) -> Answer {
     session.look(files).await?;
     let path = session.caller.permit(ToWrite::new(&files.app, path))?;
-    if files.is_folder(&path.to_read()).await? {
-        files.blocking(move |content| content.remove(&path)).await?;
-        return Ok(removed());
-    }
-    let hold = Hold::take(files, session, &path).await?;
-    to_completion(remove(files.clone(), hold, path, headers)).await
+    let is_folder = files.is_folder(&path.to_read()).await?;
+    let reach = if is_folder { Reach::Tree } else { Reach::Itself };
+    let hold = Hold::take(files, session, &path, reach, Change::Member).await?;
+    to_completion(remove(files.clone(), hold, path, headers, is_folder)).await
 }
 
 async fn remove(
@@ -113,11 +116,16 @@ async fn remove(
     mut hold: Hold,
     path: Permitted<ToWrite>,
     headers: HeaderMap,
+    is_folder: bool,
 ) -> Answer {
     let target = path.clone();
-    let gone =
-        under_lock(&files, &mut hold, &path, &headers, move |content| content.remove(&target));
-    let gone = gone.await;
+    let remove = move |content: &dyn Content| content.remove(&target);
+    let gone = if is_folder {
+        let _turn = files.turn(&path).await;
+        locked(&files, &mut hold, remove).await
+    } else {
+        under_lock(&files, &mut hold, &path, (&headers, Change::Member), remove).await
+    };
     hold.leave().await?;
     gone.map(|()| removed())
 }
@@ -127,16 +135,37 @@ async fn under_lock<T: Send + 'static>(
     files: &Files,
     hold: &mut Hold,
     path: &Permitted<ToWrite>,
-    headers: &HeaderMap,
-    change: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
+    (headers, change): (&HeaderMap, Change),
+    work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
 ) -> Result<T, Refusal> {
     // Whoever gets the lock next must not publish before this has: a rename cannot be told to hurry.
     let _turn = files.turn(path).await;
     hold.secure().await?;
-    check(files, path, headers).await?;
+    if check(files, path, headers).await? && change == Change::Content {
+        // It would be added to its folder, which was not asked for.
+        return Err(Refusal::removed_meanwhile());
+    }
+    commit(files, hold, work).await
+}
+
+/// Changes something under a lock that is looked at once more.
+pub(super) async fn locked<T: Send + 'static>(
+    files: &Files,
+    hold: &mut Hold,
+    work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
+) -> Result<T, Refusal> {
+    hold.secure().await?;
+    commit(files, hold, work).await
+}
+
+async fn commit<T: Send + 'static>(
+    files: &Files,
+    hold: &mut Hold,
+    work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
+) -> Result<T, Refusal> {
     let is_safe = hold.watch();
     // The lock is good for a while, but this thread may sleep through it.
-    let changed = files.blocking(move |content| is_safe().then(|| change(content)).transpose());
+    let changed = files.blocking(move |content| is_safe().then(|| work(content)).transpose());
     match changed.await? {
         Some(changed) => Ok(changed),
         None => Err(hold.lost().await),
@@ -147,19 +176,19 @@ fn removed() -> Response {
     (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, "no-store")]).into_response()
 }
 
-/// Is what is at the path as the request says, and no folder?
+/// Is what is at the path as the request says, and no folder? Is nothing there?
 async fn check(
     files: &Files,
     path: &Permitted<ToWrite>,
     headers: &HeaderMap,
-) -> Result<(), Refusal> {
+) -> Result<bool, Refusal> {
     let facts = match files.find(&path.to_read()).await? {
         Some(Found::File(facts, _)) => Some(facts),
         Some(Found::Folder) => return Err(content::Error::IsFolder.into()),
         None => None,
     };
     match condition::of_write(headers, facts.as_ref()) {
-        Precondition::Holds => Ok(()),
+        Precondition::Holds => Ok(facts.is_none()),
         Precondition::NotModified | Precondition::Fails => Err(Refusal::precondition()),
     }
 }

@@ -10,7 +10,7 @@ use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, grip};
 use crate::engine::ReadLock;
 
 pub(super) async fn look(
@@ -39,6 +39,7 @@ pub(super) async fn force_release(
     let target = Target::Lock(key.clone());
     let revoke = Revoke { target, reason: reason.as_str().into() };
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
+    grip::loosen(&app, &key, &caller, &leases).await;
     tracing::warn!(lock = ?key, ?reason, n = leases.len(), "released by force");
     app.note(&caller, "revoke", |act| {
         let act = act.on(&key).detail("n", leases.len());

@@ -13,7 +13,7 @@ use super::extract::{Namespace, Params};
 use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, View};
-use crate::dialect::cursor;
+use crate::dialect::{cursor, grip};
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
 
@@ -69,6 +69,7 @@ pub(super) async fn list(
         n_max: limit,
         after: parse_cursor(params.cursor.as_deref())?,
         view: View::default(),
+        leave_out: grip::leave_out(&app, &namespace),
     };
     let (last, n_shown, is_over) = (None, 0, false);
     let mut list = Listing { app, caller, limit, filter, last, n_shown, is_over };

@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::auth::{Caller, Right};
 use crate::clock::Instant;
 use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, lease_id, owner};
+use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
 use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
@@ -364,6 +364,7 @@ pub(super) async fn revoke(
     let reason = request.reason.as_str().into();
     let revoke = Revoke { target: Target::Lock(key.clone()), reason };
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
+    grip::loosen(&app, &key, &caller, &leases).await;
     let by = &**caller.principal().name();
     tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
     app.note(&caller, "revoke", |act| {

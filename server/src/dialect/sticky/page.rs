@@ -10,6 +10,7 @@ use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
 use crate::auth::{Caller, View};
+use crate::dialect::grip;
 use crate::engine::{Filter, ListLocks, LockPage};
 use crate::page::{Page, Shape, Text, Viewer, name, state, title};
 
@@ -48,6 +49,7 @@ async fn locks(app: &App, caller: &Caller) -> Result<(Vec<(LockKey, LockView)>, 
         n_max: SHOWN_MAX,
         after: None,
         view: View::default(),
+        leave_out: grip::leave_out(app, &app.dialect.sticky.namespace),
     };
     let mut locks = Vec::new();
     loop {

@@ -135,6 +135,9 @@ pub(super) const OTHERS: &[(&str, &str)] = &[
         "POST /lfs/W-rN/objects/44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a/verify",
         r#"{"oid":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2}"#,
     ),
+    ("GET /dav/W/fN.txt", ""),
+    ("PUT /dav/W/fN.txt", "x"),
+    ("DELETE /dav/W/fN.txt", ""),
 ];
 
 impl Step {

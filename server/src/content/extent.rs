@@ -1,0 +1,271 @@
+//! Which locks make up a lock on a path.
+//!
+//! A file or folder has one lock, its node, named like its path. A folder has two more for all that is in it: its tree,
+//! `PATH/`, and its readers, `PATH/.`. No file can have either name. A lock on a path is several of these, taken
+//! together or not at all:
+//!
+//! | | on the path itself | on each folder around it |
+//! | --- | --- | --- |
+//! | exclusive | node exclusive | tree shared |
+//! | shared | node shared | readers shared |
+//! | exclusive, with all that is in it | node, tree and readers exclusive | tree shared |
+//! | shared, with all that is in it | node shared, tree counted | readers shared |
+//!
+//! So locks in different places do not meet, and a lock on a folder with all that is in it meets every lock inside
+//! that it must not stand beside. Adding something to a folder or removing it takes the folder's node as well, counted:
+//! many may at once, but not beside a lock on the folder.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use leasehold_core::{LockKey, Mode};
+use sha2::{Digest, Sha256};
+
+use super::path::FilePath;
+use crate::app::App;
+
+/// Not a path: what a node of the root is called, because the root's own path is its tree's.
+const ROOT_NODE: &str = "//";
+/// What comes after a path in the name of its tree, and of its readers.
+const TREE: &str = "/";
+const READERS: &str = "/.";
+
+/// With whom a lock on a path may be shared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    /// With nobody.
+    Exclusive,
+    /// With others that are shared.
+    Shared,
+}
+
+/// How far a lock on a path reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// The file, or the folder and the list of its members.
+    Itself,
+    /// With everything that is in the folder.
+    Tree,
+}
+
+/// The locks that make up a lock on a path, in the order in which they are taken: the node, then the folders around it
+/// from the root on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Extent {
+    namespace: Arc<str>,
+    bytes_max: usize,
+    n_holders_max: u32,
+    parts: Vec<Part>,
+}
+
+/// One of the locks that make up a lock on a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub(crate) key: LockKey,
+    pub(crate) mode: Mode,
+    /// The file or folder whose node, tree or readers it is.
+    pub(crate) at: FilePath,
+}
+
+impl Extent {
+    pub(crate) fn new(app: &App, path: &FilePath, scope: Scope, reach: Reach) -> Self {
+        let mut extent = Self::none(app);
+        extent.add_place(path, scope, reach);
+        extent
+    }
+
+    /// Nothing yet.
+    pub(crate) fn none(app: &App) -> Self {
+        Self {
+            namespace: app.dialect.files.namespace.clone(),
+            bytes_max: app.limits.name_bytes_max,
+            n_holders_max: app.limits.holders_max,
+            parts: Vec::new(),
+        }
+    }
+
+    /// What is needed to change what is at a path; with `is_member`, to make it or to remove it.
+    pub(crate) fn to_change(app: &App, path: &FilePath, reach: Reach, is_member: bool) -> Self {
+        let extent = Self::new(app, path, Scope::Exclusive, reach);
+        if is_member { extent.with_parent(path) } else { extent }
+    }
+
+    /// The same, and the right to add `path` to its folder or to remove it.
+    pub(crate) fn with_parent(mut self, path: &FilePath) -> Self {
+        if let Some(parent) = path.parent() {
+            let key = self.key(&node(&parent), "");
+            self.add(Part { key, mode: Mode::Counted(self.n_holders_max), at: parent });
+        }
+        self
+    }
+
+    /// All of both. Where both have a part, the one that shares with fewer.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        other.parts.into_iter().for_each(|part| self.add(part));
+        self
+    }
+
+    /// What is not covered by something else.
+    pub(crate) fn without(mut self, is_covered: impl Fn(&Part) -> bool) -> Self {
+        self.parts.retain(|part| !is_covered(part));
+        self
+    }
+
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn add_place(&mut self, path: &FilePath, scope: Scope, reach: Reach) {
+        let (own, around) = match scope {
+            Scope::Exclusive => (Mode::Exclusive, TREE),
+            Scope::Shared => (Mode::Shared, READERS),
+        };
+        self.add_at(path, &node(path), "", own);
+        for folder in path.ancestors() {
+            self.add_at(&folder, &stem(&folder), around, Mode::Shared);
+        }
+        match (reach, scope) {
+            (Reach::Itself, _) => {}
+            (Reach::Tree, Scope::Exclusive) => {
+                self.add_at(path, &stem(path), TREE, Mode::Exclusive);
+                self.add_at(path, &stem(path), READERS, Mode::Exclusive);
+            }
+            (Reach::Tree, Scope::Shared) => {
+                let counted = Mode::Counted(self.n_holders_max);
+                self.add_at(path, &stem(path), TREE, counted);
+            }
+        }
+    }
+
+    fn add_at(&mut self, at: &FilePath, text: &str, suffix: &str, mode: Mode) {
+        let key = self.key(text, suffix);
+        self.add(Part { key, mode, at: at.clone().into_node() });
+    }
+
+    fn add(&mut self, part: Part) {
+        match self.parts.iter_mut().find(|known| known.key == part.key) {
+            Some(known) => known.mode = stricter(known.mode, part.mode),
+            None => self.parts.push(part),
+        }
+    }
+
+    fn key(&self, text: &str, suffix: &str) -> LockKey {
+        LockKey::new(self.namespace.clone(), fitted(text, suffix, self.bytes_max))
+    }
+}
+
+/// The lock of the file or folder at a path.
+pub(super) fn node_key(app: &App, path: &FilePath) -> LockKey {
+    let name = fitted(&node(path), "", app.limits.name_bytes_max);
+    LockKey::new(app.dialect.files.namespace.clone(), name)
+}
+
+/// The lock of all that is in the folder at a path.
+pub(crate) fn tree_key(app: &App, folder: &FilePath) -> LockKey {
+    let name = fitted(&stem(folder), TREE, app.limits.name_bytes_max);
+    LockKey::new(app.dialect.files.namespace.clone(), name)
+}
+
+/// The lock of those who share something in the folder at a path.
+pub(crate) fn readers_key(app: &App, folder: &FilePath) -> LockKey {
+    let name = fitted(&stem(folder), READERS, app.limits.name_bytes_max);
+    LockKey::new(app.dialect.files.namespace.clone(), name)
+}
+
+/// Is this the name of a tree or of its readers, and so of no file or folder?
+pub(crate) fn is_tree(name: &str) -> bool {
+    name != ROOT_NODE && (name.ends_with(TREE) || name.ends_with(READERS))
+}
+
+/// A path without the slash at its end.
+fn stem(path: &FilePath) -> String {
+    path.as_str().trim_end_matches('/').into()
+}
+
+fn node(path: &FilePath) -> String {
+    let stem = stem(path);
+    if stem.is_empty() { ROOT_NODE.into() } else { stem }
+}
+
+/// A text too long for a lock's name goes by its beginning and a hash.
+fn fitted(text: &str, suffix: &str, bytes_max: usize) -> String {
+    if text.len() + suffix.len() <= bytes_max {
+        return format!("{text}{suffix}");
+    }
+    let hash: [u8; 32] = Sha256::digest(text).into();
+    let hash = hash.iter().fold(String::from("#"), |mut hash, byte| {
+        let _ = write!(hash, "{byte:02x}");
+        hash
+    });
+    let n_kept = bytes_max.saturating_sub(hash.len() + suffix.len());
+    let n_kept = text.floor_char_boundary(n_kept);
+    format!("{}{hash}{suffix}", &text[..n_kept])
+}
+
+fn stricter(one: Mode, other: Mode) -> Mode {
+    let rank = |mode| match mode {
+        Mode::Exclusive => 2,
+        Mode::Counted(_) => 1,
+        Mode::Shared => 0,
+    };
+    if rank(one) >= rank(other) { one } else { other }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(path: &str, scope: Scope, reach: Reach) -> Vec<(String, Mode)> {
+        let mut extent =
+            Extent { namespace: "f".into(), bytes_max: 512, n_holders_max: 9, parts: Vec::new() };
+        extent.add_place(&FilePath::parse(path).expect("a path"), scope, reach);
+        extent.parts.into_iter().map(|part| (part.key.name.into(), part.mode)).collect()
+    }
+
+    #[test]
+    fn a_lock_takes_its_node_and_the_trees_around_it() {
+        use Mode::{Exclusive, Shared};
+        let of = |names: &[(&str, Mode)]| -> Vec<(String, Mode)> {
+            names.iter().map(|(name, mode)| (String::from(*name), *mode)).collect()
+        };
+        let file = of(&[("/a/b", Exclusive), ("/", Shared), ("/a/", Shared)]);
+        assert_eq!(parts("/a/b", Scope::Exclusive, Reach::Itself), file);
+        assert_eq!(parts("/a/b/", Scope::Exclusive, Reach::Itself), file);
+        let shared = of(&[("/a/b", Shared), ("/.", Shared), ("/a/.", Shared)]);
+        assert_eq!(parts("/a/b", Scope::Shared, Reach::Itself), shared);
+        let deep = of(&[("/a", Exclusive), ("/", Shared), ("/a/", Exclusive), ("/a/.", Exclusive)]);
+        assert_eq!(parts("/a", Scope::Exclusive, Reach::Tree), deep);
+        let both = of(&[("/a", Shared), ("/.", Shared), ("/a/", Mode::Counted(9))]);
+        assert_eq!(parts("/a", Scope::Shared, Reach::Tree), both);
+        let root = of(&[("//", Exclusive), ("/", Exclusive), ("/.", Exclusive)]);
+        assert_eq!(parts("/", Scope::Exclusive, Reach::Tree), root);
+    }
+
+    #[test]
+    fn no_file_has_the_name_of_a_tree() {
+        for (name, expected) in [
+            ("/", true),
+            ("/a/", true),
+            ("/.", true),
+            ("/a/.", true),
+            ("/a.", false),
+            ("//", false),
+        ] {
+            assert_eq!(is_tree(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn long_names_stay_different_and_keep_what_they_end_with() {
+        let long = |last: &str| format!("/{}/{last}", "a".repeat(600));
+        let names = [
+            fitted(&long("x"), "", 512),
+            fitted(&long("y"), "", 512),
+            fitted(&long("x"), TREE, 512),
+            fitted(&long("x"), READERS, 512),
+        ];
+        assert!(names.iter().all(|name| name.len() <= 512));
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
+        assert!(is_tree(&names[2]) && is_tree(&names[3]) && !is_tree(&names[0]));
+    }
+}

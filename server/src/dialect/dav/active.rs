@@ -1,0 +1,225 @@
+//! Locks as WebDAV shows them: one for all the leases that were granted with it.
+
+use leasehold_core::{Group, LeaseView, LockKey, LockView, Mode, Secret, Timestamp, Token};
+use serde::{Deserialize, Serialize};
+
+use super::Dav;
+use super::error::Refusal;
+use super::place::href;
+use super::xml::escape;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::content::{Extent, FilePath, Part, Reach, Scope, readers_key, tree_key};
+use crate::dialect::Dialect;
+use crate::dialect::grip::{self, Grip, Obstacle};
+
+/// What is kept with the leases of a lock.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// The file or folder it was asked for.
+    pub(super) path: String,
+    /// With all that is in it.
+    pub(super) deep: bool,
+    /// What its owner wants to be shown, as XML.
+    pub(super) owner: Option<String>,
+}
+
+/// A lock that somebody has.
+#[derive(Clone, Debug)]
+pub(super) struct Active {
+    pub(super) root: FilePath,
+    pub(super) reach: Reach,
+    pub(super) scope: Scope,
+    pub(super) lease: LeaseView,
+    owner: Option<String>,
+    /// Of a lock that another dialect holds nobody here has the token, and nor is one needed to hold one's own write.
+    is_ours: bool,
+}
+
+impl Active {
+    /// A lock that was found by its node, or by the tree that it has to itself.
+    fn of(at: &FilePath, lease: &LeaseView, is_tree: bool) -> Option<Self> {
+        let note =
+            lease.metadata.as_deref().and_then(|note| serde_json::from_slice::<Note>(note).ok());
+        let note = note.filter(|_| lease.dialect == Dialect::Dav.number());
+        let is_ours = note.is_some();
+        let deep = note.as_ref().map_or(is_tree, |note| note.deep);
+        Some(Self {
+            root: at.clone(),
+            reach: if deep { Reach::Tree } else { Reach::Itself },
+            scope: if lease.mode == Mode::Exclusive { Scope::Exclusive } else { Scope::Shared },
+            lease: lease.clone(),
+            owner: note.and_then(|note| note.owner),
+            is_ours,
+        })
+    }
+
+    /// The lock that was just granted.
+    pub(super) fn granted(root: &FilePath, grip: &Grip) -> Option<Self> {
+        Self::of(root, &grip.lease, false)
+    }
+
+    pub(super) fn token(&self) -> String {
+        if self.is_ours {
+            return token(self.lease.id.secret);
+        }
+        // It can be told from others, and used for nothing.
+        format!("opaquelocktoken:00000000-0000-0000-0000-{:012x}", self.lease.id.number.0)
+    }
+
+    /// Can this caller use it by showing its token?
+    pub(super) fn is_usable(&self, caller: &Caller) -> bool {
+        self.is_ours && caller.is(&self.lease.owner.principal)
+    }
+
+    pub(super) fn is_deep(&self) -> bool {
+        self.reach == Reach::Tree
+    }
+
+    /// Has whoever has it this part already, or need not have it?
+    pub(super) fn covers(&self, app: &App, part: &Part) -> bool {
+        let is_inside = part.at == self.root || self.root.contains(&part.at);
+        let own = || Extent::new(app, &self.root, self.scope, self.reach);
+        self.is_deep() && is_inside || own().parts().iter().any(|own| own.key == part.key)
+    }
+
+    pub(super) fn grip(&self, app: &App) -> Grip {
+        Grip::of(governing(app, &self.root, self.reach), self.lease.clone())
+    }
+
+    /// Two parts of one lock are one.
+    fn is_same(&self, other: &Self) -> bool {
+        let first =
+            |lease: &LeaseView| lease.group.map_or(lease.id.number, |Group { first, .. }| first);
+        first(&self.lease) == first(&other.lease)
+    }
+
+    /// As clients read it.
+    pub(super) fn render(&self, now: Timestamp) -> String {
+        let scope = match self.scope {
+            Scope::Exclusive => "exclusive",
+            Scope::Shared => "shared",
+        };
+        let depth = if self.is_deep() { "infinity" } else { "0" };
+        let timeout = match self.lease.remaining(now) {
+            Some(left) => format!("Second-{}", left.as_millis().div_ceil(1000)),
+            None => "Infinite".into(),
+        };
+        let owner = match &self.owner {
+            Some(owner) => owner.clone(),
+            None => format!("<D:owner>{}</D:owner>", escape(&self.lease.owner.instance)),
+        };
+        // Without knowing whether it is a folder, a lock on all that is in it tells.
+        let root = href(&self.root, self.is_deep());
+        format!(
+            "<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:{scope}/></D:lockscope>\
+             <D:depth>{depth}</D:depth>{owner}<D:timeout>{timeout}</D:timeout>\
+             <D:locktoken><D:href>{}</D:href></D:locktoken>\
+             <D:lockroot><D:href>{root}</D:href></D:lockroot></D:activelock>",
+            self.token()
+        )
+    }
+}
+
+/// What whoever locks a path must have a right to.
+pub(super) fn governing(app: &App, path: &FilePath, reach: Reach) -> Vec<LockKey> {
+    let node = LockKey::new(app.dialect.files.namespace.clone(), path.as_str());
+    let tree = (reach == Reach::Tree).then(|| tree_key(app, path));
+    std::iter::once(node).chain(tree).collect()
+}
+
+/// A secret that is also the number of a token: all bits but those by which such numbers are known are random.
+pub(super) fn new_secret() -> Secret {
+    let mut secret: [u8; 16] = crate::random::bytes();
+    secret[6] = secret[6] & 0x0F | 0x40;
+    secret[8] = secret[8] & 0x3F | 0x80;
+    Secret(secret)
+}
+
+fn token(Secret(secret): Secret) -> String {
+    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
+    format!("opaquelocktoken:{a}-{b}-{c}-{d}-{e}")
+}
+
+/// All locks on a path: its own, and those on folders around it with all that is in them.
+pub(super) async fn covering(
+    dav: &Dav,
+    caller: &Caller,
+    path: &FilePath,
+) -> Result<Vec<Active>, Refusal> {
+    let of = governing(&dav.app, path, Reach::Itself);
+    let mut all = on_node(dav, caller, path, &of).await?;
+    for folder in path.ancestors() {
+        let view = look(dav, caller, &of, tree_key(&dav.app, &folder)).await?;
+        add(&mut all, &folder, &view, true);
+    }
+    Ok(all)
+}
+
+/// The locks on a file or folder by itself.
+pub(super) async fn on_node(
+    dav: &Dav,
+    caller: &Caller,
+    path: &FilePath,
+    of: &[LockKey],
+) -> Result<Vec<Active>, Refusal> {
+    let mut all = Vec::new();
+    let view = look(dav, caller, of, path.lock(&dav.app)).await?;
+    add(&mut all, path, &view, false);
+    Ok(all)
+}
+
+fn add(all: &mut Vec<Active>, at: &FilePath, view: &LockView, is_tree: bool) {
+    // A tree is shared by those who have something in it; only whoever has it otherwise has locked it.
+    // A node is counted by those who add something to a folder.
+    let locks = view.holders.iter().filter(|lease| match lease.mode {
+        Mode::Exclusive => true,
+        Mode::Shared => !is_tree,
+        Mode::Counted(_) => is_tree,
+    });
+    for active in locks.filter_map(|lease| Active::of(at, lease, is_tree)) {
+        if !all.iter().any(|known| known.is_same(&active)) {
+            all.push(active);
+        }
+    }
+}
+
+/// Does anybody have a lock on something in this folder?
+pub(super) async fn is_any_inside(
+    dav: &Dav,
+    caller: &Caller,
+    folder: &FilePath,
+) -> Result<bool, Refusal> {
+    let of = governing(&dav.app, folder, Reach::Itself);
+    for key in [tree_key(&dav.app, folder), readers_key(&dav.app, folder)] {
+        if look(dav, caller, &of, key).await?.n_holders > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Of what may not be seen nothing is said.
+const FREE: LockView = LockView {
+    last_token: Token::ZERO,
+    holders: Vec::new(),
+    n_holders: 0,
+    queue: Vec::new(),
+    n_waiting: 0,
+    lapse: None,
+};
+
+/// Whoever may see the way to something may see the locks on it.
+async fn look(
+    dav: &Dav,
+    caller: &Caller,
+    of: &[LockKey],
+    key: LockKey,
+) -> Result<LockView, Refusal> {
+    match grip::look(&dav.app, caller, of, key).await {
+        // Somebody who sees nothing but the way sees no locks.
+        Err(Obstacle::Denied(_)) => Ok(FREE),
+        found => found.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle)),
+    }
+}

@@ -1,0 +1,50 @@
+//! What this dialect answers, for the contract: the methods that OpenAPI knows. The others are those of RFC 4918.
+
+use serde_json::json;
+
+use crate::app::App;
+use crate::contract::{Chapter, Operation, text};
+
+/// What may be wrong with any request.
+const ANY: &[u16] = &[400, 401, 403, 429, 500, 503];
+
+pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
+    let about = "WebDAV, classes 1 and 2 (RFC 4918), on the files of the dialect `files`. OpenAPI knows neither \
+                 `PROPFIND`, `PROPPATCH`, `MKCOL`, `COPY` and `MOVE` nor `LOCK` and `UNLOCK`; they are at the same \
+                 path, as is `OPTIONS`";
+    let on = |method, id: &str, summary: &str| {
+        let operation = Operation::new(method, "/dav/{path}", id, summary);
+        let operation =
+            operation.in_path("path", text(1..=4095), "The path, without its first slash.");
+        refuse(operation, ANY)
+    };
+    let conditional = |operation: Operation| {
+        ["If", "If-Match", "If-None-Match"].into_iter().fold(operation, |operation, name| {
+            operation.header(name, json!({"type": "string"}), "Only if this holds.")
+        })
+    };
+    let read = refuse(on("get", "davRead", "Read a file"), &[404, 412, 416])
+        .answer_bytes(200, "The content.")
+        .answer_bytes(206, "The part of it that was asked for.")
+        .answer_header(206, "Content-Range")
+        .answer_empty(304, "You have it already.");
+    let write = conditional(on("put", "davWrite", "Write a file")).body_bytes();
+    let write = refuse(write, &[405, 408, 409, 412, 413, 417, 423, 507])
+        .answer_empty(201, "It is there, durably.")
+        .answer_empty(204, "It has another content now.");
+    let write = [201, 204].into_iter().fold(write, |write, status| {
+        write.answer_header(status, "ETag").answer_header(status, "Last-Modified")
+    });
+    let remove =
+        conditional(on("delete", "davRemove", "Remove a file, or a folder with all in it"));
+    let remove = refuse(remove, &[404, 412, 423, 507])
+        .answer_empty(204, "It is gone, and so are the locks on it whose tokens were shown.");
+    Chapter::new("dav", about).with([read, write, remove])
+}
+
+/// Errors are XML.
+fn refuse(operation: Operation, statuses: &[u16]) -> Operation {
+    statuses.iter().fold(operation, |operation, status| {
+        operation.answer_text(*status, "application/xml", "What is wrong, as a DAV: error element.")
+    })
+}

@@ -1,0 +1,314 @@
+//! `PROPFIND`: what is known of files and folders.
+
+use axum::body::{Body, Bytes};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::active::{self, Active, covering};
+use super::error::Refusal;
+use super::place::href;
+use super::property::{Name, Properties};
+use super::{Answer, Asked, Dav, Depth, XML, xml};
+use crate::auth::{Caller, Permitted};
+use crate::content::{Facts, FilePath, Found, Reach, ToRead};
+use crate::dialect::calendar;
+use crate::dialect::files::condition;
+
+/// Most of a folder that is looked at in one go.
+const PAGE: usize = 500;
+/// What every file or folder has that was not set by a client. Quotas are told to those who ask for them.
+const LIVE: [&str; 9] = [
+    "creationdate",
+    "displayname",
+    "getcontentlength",
+    "getcontenttype",
+    "getetag",
+    "getlastmodified",
+    "lockdiscovery",
+    "resourcetype",
+    "supportedlock",
+];
+const SUPPORTED: &str = "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope><D:locktype><D:write/></D:locktype>\
+    </D:lockentry><D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>";
+
+/// What a client wants to know.
+#[derive(Clone, Debug)]
+enum Wanted {
+    /// Everything there is, and these.
+    All(Vec<Name>),
+    /// What there is, without what it says.
+    Names,
+    /// These.
+    These(Vec<Name>),
+}
+
+impl Wanted {
+    fn wants(&self, live: &str) -> bool {
+        match self {
+            Wanted::All(_) => true,
+            Wanted::Names => false,
+            Wanted::These(names) => names.iter().any(|name| name.is_dav() && name.name == live),
+        }
+    }
+
+    /// Does it take looking for what clients set?
+    fn wants_dead(&self) -> bool {
+        match self {
+            Wanted::All(_) | Wanted::Names => true,
+            Wanted::These(names) => names.iter().any(|name| {
+                !name.is_dav() || !LIVE.contains(&&*name.name) || name.name == "displayname"
+            }),
+        }
+    }
+}
+
+/// One file or folder, as far as it was looked at.
+struct Seen {
+    path: FilePath,
+    facts: Option<Facts>,
+    modified_ms: i64,
+    dead: Properties,
+    locks: Vec<Active>,
+}
+
+pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    let depth = Depth::of(&asked.parts.headers)?;
+    let body = dav.read(body).await?;
+    let wanted = match body.is_empty() {
+        true => Wanted::All(Vec::new()),
+        false => wanted(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?,
+    };
+    let path = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
+    let looked = path.clone();
+    let found = dav.store.blocking(move |content| {
+        let modified_ms = content.modified_ms(&looked);
+        Ok(content.find(&looked)?.map(|found| (found, modified_ms)))
+    });
+    let (found, modified_ms) = found.await?.ok_or_else(Refusal::missing)?;
+    let facts = match found {
+        Found::File(facts, _) => {
+            path.check_file()?;
+            Some(facts)
+        }
+        Found::Folder => None,
+    };
+    let is_folder = facts.is_none();
+    if is_folder && matches!(depth, None | Some(Depth::Infinity)) {
+        let why = "PROPFIND of a folder needs the header Depth with 0 or 1: ask folder by folder";
+        return Err(Refusal::forbidden(why).named("propfind-finite-depth"));
+    }
+    let mut look = Look { dav: dav.clone(), caller: asked.caller.clone(), wanted };
+    let locks = match look.wanted.wants("lockdiscovery") {
+        true => covering(dav, &asked.caller, &asked.path).await?,
+        false => Vec::new(),
+    };
+    let modified_ms = facts.as_ref().map_or(modified_ms.unwrap_or(0), |facts| facts.modified_ms);
+    let seen = look.seen(asked.path.clone(), facts, modified_ms, locks.clone()).await?;
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\">\n{}",
+        look.render(&seen)
+    );
+    let headers = [(header::CONTENT_TYPE, XML), (header::CACHE_CONTROL, "no-store")];
+    let body = if is_folder && depth == Some(Depth::One) {
+        look.members(text, path, locks)
+    } else {
+        text.push_str(END);
+        Body::from(text)
+    };
+    Ok((StatusCode::MULTI_STATUS, headers, body).into_response())
+}
+
+const END: &str = "</D:multistatus>\n";
+
+struct Look {
+    dav: Dav,
+    caller: Caller,
+    wanted: Wanted,
+}
+
+impl Look {
+    /// The rest of an answer: what is in the folder, a page at a time, never as a whole in memory.
+    fn members(mut self, head: String, folder: Permitted<ToRead>, locks: Vec<Active>) -> Body {
+        let (sender, receiver) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+        tokio::spawn(async move {
+            let mut text = head;
+            let mut after = None;
+            loop {
+                let listed = self.page(&folder, after, &locks, &mut text).await;
+                let (next, is_over) = match listed {
+                    Ok(listed) => listed,
+                    Err(why) => {
+                        // The client sees that the answer broke off.
+                        let _ = sender.send(Err(std::io::Error::other(format!("{why:?}")))).await;
+                        return;
+                    }
+                };
+                after = next;
+                if is_over {
+                    text.push_str(END);
+                }
+                let piece = std::mem::take(&mut text);
+                if sender.send(Ok(piece.into())).await.is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Body::from_stream(ReceiverStream::new(receiver))
+    }
+
+    async fn page(
+        &mut self,
+        folder: &Permitted<ToRead>,
+        after: Option<String>,
+        locks: &[Active],
+        text: &mut String,
+    ) -> Result<(Option<String>, bool), Refusal> {
+        let asked = folder.clone();
+        let listed =
+            self.dav.store.blocking(move |content| content.list(&asked, after.as_deref(), PAGE));
+        let listed = listed.await?;
+        let path: &FilePath = folder;
+        let inherited: Vec<_> = locks.iter().filter(|active| active.is_deep()).cloned().collect();
+        // Mostly nobody has a lock on anything in a folder, and then nobody is asked for each.
+        let is_locked = self.wanted.wants("lockdiscovery")
+            && active::is_any_inside(&self.dav, &self.caller, path).await?;
+        for entry in &listed.entries {
+            let Some(child) = path.child(&entry.name) else { continue };
+            let mut locks = inherited.clone();
+            if is_locked {
+                let of = active::governing(&self.dav.app, &child, Reach::Itself);
+                locks.extend(active::on_node(&self.dav, &self.caller, &child, &of).await?);
+            }
+            let seen = self.seen(child, entry.facts.clone(), entry.modified_ms, locks).await;
+            match seen {
+                Ok(seen) => text.push_str(&self.render(&seen)),
+                // It was removed since.
+                Err(why) if why.status() == StatusCode::NOT_FOUND => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok((listed.entries.last().map(|entry| entry.name.clone()), !listed.has_more))
+    }
+
+    async fn seen(
+        &mut self,
+        path: FilePath,
+        facts: Option<Facts>,
+        modified_ms: i64,
+        locks: Vec<Active>,
+    ) -> Result<Seen, Refusal> {
+        let mut dead = Properties::default();
+        if self.wanted.wants_dead() {
+            let asked = self.caller.permit(ToRead::new(&self.dav.app, path.clone()))?;
+            let bytes = self.dav.store.blocking(move |content| content.properties(&asked)).await?;
+            dead = Properties::parse(&bytes);
+        }
+        Ok(Seen { path, facts, modified_ms, dead, locks })
+    }
+
+    fn render(&self, seen: &Seen) -> String {
+        let (mut there, mut missing) = (String::new(), String::new());
+        match &self.wanted {
+            Wanted::Names => {
+                let live = LIVE.iter().filter(|name| self.live(seen, name).is_some());
+                live.for_each(|name| there.push_str(&Name::dav(name).render()));
+                seen.dead.0.iter().for_each(|dead| there.push_str(&dead.name.render()));
+            }
+            Wanted::All(more) => {
+                for name in LIVE {
+                    if seen.dead.get(&Name::dav(name)).is_none()
+                        && let Some(value) = self.live(seen, name)
+                    {
+                        there.push_str(&value);
+                    }
+                }
+                seen.dead.0.iter().for_each(|dead| there.push_str(&dead.xml));
+                let more =
+                    more.iter().filter(|name| !LIVE.contains(&&*name.name) || !name.is_dav());
+                let more = more.filter(|name| seen.dead.get(name).is_none());
+                more.for_each(|name| self.one(seen, name, &mut there, &mut missing));
+            }
+            Wanted::These(names) => {
+                names.iter().for_each(|name| self.one(seen, name, &mut there, &mut missing));
+            }
+        }
+        let mut text =
+            format!("<D:response><D:href>{}</D:href>", href(&seen.path, seen.facts.is_none()));
+        // There must be at least one.
+        if !there.is_empty() || missing.is_empty() {
+            text.push_str(&propstat(&there, "200 OK"));
+        }
+        if !missing.is_empty() {
+            text.push_str(&propstat(&missing, "404 Not Found"));
+        }
+        text.push_str("</D:response>\n");
+        text
+    }
+
+    fn one(&self, seen: &Seen, name: &Name, there: &mut String, missing: &mut String) {
+        if let Some(dead) = seen.dead.get(name) {
+            there.push_str(&dead.xml);
+            return;
+        }
+        match Some(&name.name).filter(|_| name.is_dav()).and_then(|live| self.live(seen, live)) {
+            Some(value) => there.push_str(&value),
+            None => missing.push_str(&name.render()),
+        }
+    }
+
+    /// What the server itself knows, as an element.
+    fn live(&self, seen: &Seen, name: &str) -> Option<String> {
+        let facts = seen.facts.as_ref();
+        let value = match name {
+            "creationdate" => calendar::to_seconds(seen.modified_ms),
+            "getlastmodified" => condition::date(seen.modified_ms),
+            "displayname" => xml::escape(seen.path.segments().last().unwrap_or("")),
+            "getcontentlength" => facts?.size.to_string(),
+            "getcontenttype" => xml::escape(&facts?.kind),
+            "getetag" => xml::escape(&condition::tag(facts?)),
+            "resourcetype" => if facts.is_some() { "" } else { "<D:collection/>" }.into(),
+            "supportedlock" => SUPPORTED.into(),
+            "lockdiscovery" => {
+                let now = self.dav.app.engine.now();
+                seen.locks.iter().map(|active| active.render(now)).collect()
+            }
+            "quota-used-bytes" => self.dav.store.n_bytes().to_string(),
+            "quota-available-bytes" => {
+                let quota = self.dav.app.dialect.files.quota;
+                quota.saturating_sub(self.dav.store.n_bytes()).to_string()
+            }
+            _ => return None,
+        };
+        Some(format!("<D:{name}>{value}</D:{name}>"))
+    }
+}
+
+/// Properties of one status.
+pub(super) fn propstat(properties: &str, status: &str) -> String {
+    format!(
+        "<D:propstat><D:prop>{properties}</D:prop><D:status>HTTP/1.1 {status}</D:status></D:propstat>"
+    )
+}
+
+fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
+    let root = document.root_element();
+    if !xml::is(&root, "propfind") {
+        return Err(Refusal::invalid("the body of PROPFIND must be a propfind element of DAV:"));
+    }
+    let names = |node: roxmltree::Node<'_, '_>| {
+        node.children().filter(|child| child.is_element()).map(|child| Name::of(&child)).collect()
+    };
+    if let Some(these) = xml::child(root, "prop") {
+        return Ok(Wanted::These(names(these)));
+    }
+    if xml::child(root, "propname").is_some() {
+        return Ok(Wanted::Names);
+    }
+    if xml::child(root, "allprop").is_some() {
+        let more = xml::child(root, "include").map(names);
+        return Ok(Wanted::All(more.unwrap_or_default()));
+    }
+    Err(Refusal::invalid("propfind needs prop, propname or allprop"))
+}

@@ -1,0 +1,258 @@
+//! What a request that changes something holds while it does: the locks whose tokens it shows, and for the rest those
+//! it takes for itself.
+
+use leasehold_core::{LockKey, Owner, Timestamp};
+
+use super::active::{Active, covering, governing, new_secret, on_node};
+use super::condition::{If, Wanted};
+use super::error::Refusal;
+use super::place;
+use super::{Asked, Dav};
+use crate::auth::{Caller, Permitted};
+use crate::content::{self, Content, Extent, FilePath, Found, Reach, ToRead};
+use crate::dialect::files::condition;
+use crate::dialect::grip::{Grip, Terms};
+use crate::dialect::{Dialect, owner};
+use crate::engine::Undelivered;
+
+/// What is to be changed.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) path: FilePath,
+    pub(super) reach: Reach,
+    /// It is made or removed, so the folder around it changes too.
+    pub(super) is_member: bool,
+}
+
+/// Locks that are held while something is changed. Dropped, those that were taken for it are given back.
+pub(super) struct Hold {
+    dav: Dav,
+    caller: Caller,
+    /// Those whose tokens were shown.
+    pub(super) shown: Vec<Active>,
+    taken: Option<Grip>,
+    deadline: Option<Timestamp>,
+}
+
+impl Hold {
+    /// What a request needs to change these, beside the locks it shows the tokens of.
+    pub(super) async fn take(
+        dav: &Dav,
+        asked: &Asked,
+        targets: &[Target],
+    ) -> Result<Self, Refusal> {
+        let conditions = conditions(asked)?;
+        check(dav, asked, &conditions).await?;
+        let shown = shown(dav, asked, &conditions, targets).await?;
+        let app = &dav.app;
+        let needed = targets.iter().fold(Extent::none(app), |needed, target| {
+            let Target { path, reach, is_member } = target;
+            needed.and(Extent::to_change(app, path, *reach, *is_member))
+        });
+        let needed = needed.without(|part| shown.iter().any(|active| active.covers(app, part)));
+        let of = targets.iter().flat_map(|target| governing(app, &target.path, target.reach));
+        Self::with(dav, asked, of.collect(), &needed, shown).await
+    }
+
+    /// The right to add something to the folder around a path, for a lock on what is not there yet.
+    pub(super) async fn of_parent(
+        dav: &Dav,
+        asked: &Asked,
+        path: &FilePath,
+    ) -> Result<Self, Refusal> {
+        let conditions = conditions(asked)?;
+        let target = Target { path: path.clone(), reach: Reach::Itself, is_member: true };
+        let shown = shown(dav, asked, &conditions, std::slice::from_ref(&target)).await?;
+        let needed = Extent::none(&dav.app).with_parent(path);
+        let needed = needed.without(|part| shown.iter().any(|held| held.covers(&dav.app, part)));
+        Self::with(dav, asked, governing(&dav.app, path, Reach::Itself), &needed, shown).await
+    }
+
+    async fn with(
+        dav: &Dav,
+        asked: &Asked,
+        of: Vec<LockKey>,
+        needed: &Extent,
+        shown: Vec<Active>,
+    ) -> Result<Self, Refusal> {
+        let caller = asked.caller.clone();
+        let mut hold = Self { dav: dav.clone(), caller, shown, taken: None, deadline: None };
+        if needed.parts().is_empty() {
+            return Ok(hold);
+        }
+        let terms = Terms {
+            owner: writer(asked),
+            dialect: Dialect::Dav,
+            ttl: dav.app.dialect.files.lock_ttl,
+            session: None,
+            metadata: None,
+            secret: new_secret(),
+            peer: asked.counted.0,
+        };
+        let taken = Grip::take(&dav.app, &asked.caller, of, needed, terms).await;
+        let (grip, undelivered) =
+            taken.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle))?;
+        // From here on it is the request's, which gives it back itself.
+        undelivered.into_iter().for_each(Undelivered::delivered);
+        hold.taken = Some(grip);
+        Ok(hold)
+    }
+
+    /// Changes something if all locks are still held, and for long enough.
+    pub(super) async fn commit<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&dyn Content) -> Result<T, content::Error> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.secure().await?;
+        let (engine, deadline) = (self.dav.app.engine.clone(), self.deadline);
+        // The locks are good for a while, but this thread may sleep through it.
+        let is_safe = move || deadline.is_none_or(|deadline| engine.now() < deadline);
+        let done =
+            self.dav.store.blocking(move |content| is_safe().then(|| work(content)).transpose());
+        done.await?.ok_or_else(|| self.lost())
+    }
+
+    async fn secure(&mut self) -> Result<(), Refusal> {
+        let app = &self.dav.app;
+        let shown: Vec<_> = self.shown.iter().map(|active| active.grip(app)).collect();
+        let grips: Vec<_> = shown.iter().chain(&self.taken).collect();
+        let secured = Grip::secure(app, &self.caller, &grips).await;
+        match secured.map_err(|obstacle| Refusal::of_obstacle(app, obstacle))? {
+            Ok(deadline) => {
+                self.deadline = deadline;
+                Ok(())
+            }
+            Err(_) => Err(self.lost()),
+        }
+    }
+
+    /// The lock was lost before the change was made.
+    fn lost(&self) -> Refusal {
+        let name = self.shown.first().map_or("/", |active| active.root.as_str());
+        let why = "the lock was lost (released, revoked or expired) before the change was complete; nothing was \
+                   changed";
+        Refusal::by_lock(name, why.into())
+    }
+
+    /// What is gone is not locked any more: neither it nor what was in it.
+    pub(super) async fn forget(&self, path: &FilePath) -> Result<(), Refusal> {
+        for active in &self.shown {
+            if active.root == *path || path.contains(&active.root) {
+                active.grip(&self.dav.app).release(&self.dav.app, &self.caller).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what was taken, before anything is answered.
+    pub(super) async fn give_back(mut self) -> Result<(), Refusal> {
+        if let Some(taken) = self.taken.take() {
+            taken.release(&self.dav.app, &self.caller).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(taken) = &self.taken {
+            taken.drop_later(&self.dav.app, &self.caller);
+        }
+    }
+}
+
+/// Whoever writes without a lock of their own.
+fn writer(asked: &Asked) -> Owner {
+    owner::of(&asked.caller, &format!("webdav {}", asked.parts.method))
+}
+
+/// What the request's header `If` says.
+pub(super) fn conditions(asked: &Asked) -> Result<If, Refusal> {
+    let mut values = asked.parts.headers.get_all("if").iter();
+    let Some(value) = values.next() else { return Ok(If::default()) };
+    if values.next().is_some() {
+        return Err(Refusal::invalid("there is more than one header If"));
+    }
+    let text = value.to_str().map_err(|_| Refusal::invalid("the header If is not plain text"))?;
+    If::parse(text)
+}
+
+/// Does one of the lists hold?
+pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(), Refusal> {
+    if conditions.lists.is_empty() {
+        return Ok(());
+    }
+    // Many lists are about few things.
+    let mut known: Vec<(FilePath, Vec<Active>)> = Vec::new();
+    for list in &conditions.lists {
+        let about = match &list.about {
+            Some(address) => match place::resource(address, &asked.parts.headers) {
+                Ok(path) => path,
+                // Of what is elsewhere nothing is known.
+                Err(_) => continue,
+            },
+            None => asked.path.clone(),
+        };
+        let mut holds = true;
+        for term in &list.terms {
+            let is_so = match &term.wanted {
+                Wanted::Token(token) => {
+                    if !known.iter().any(|(path, _)| *path == about) {
+                        let all = covering(dav, &asked.caller, &about).await?;
+                        known.push((about.clone(), all));
+                    }
+                    let mut all = known.iter().filter(|(path, _)| *path == about);
+                    all.any(|(_, all)| all.iter().any(|active| active.token() == *token))
+                }
+                Wanted::Tag(tag) => tag_of(dav, &asked.caller, &about).await?.as_ref() == Some(tag),
+            };
+            if is_so == term.is_not {
+                holds = false;
+                break;
+            }
+        }
+        if holds {
+            return Ok(());
+        }
+    }
+    Err(Refusal::precondition("no list of the header If holds; nothing was changed"))
+}
+
+async fn tag_of(dav: &Dav, caller: &Caller, path: &FilePath) -> Result<Option<String>, Refusal> {
+    let path: Permitted<ToRead> = match caller.permit(ToRead::new(&dav.app, path.clone())) {
+        Ok(path) => path,
+        Err(_) => return Ok(None),
+    };
+    let found = dav.store.blocking(move |content| content.find(&path)).await?;
+    Ok(match found {
+        Some(Found::File(facts, _)) => Some(condition::tag(&facts)),
+        Some(Found::Folder) | None => None,
+    })
+}
+
+/// The caller's locks on these whose tokens the request shows.
+async fn shown(
+    dav: &Dav,
+    asked: &Asked,
+    conditions: &If,
+    targets: &[Target],
+) -> Result<Vec<Active>, Refusal> {
+    let mut shown: Vec<Active> = Vec::new();
+    if conditions.tokens().next().is_none() {
+        return Ok(shown);
+    }
+    for target in targets {
+        let mut found = covering(dav, &asked.caller, &target.path).await?;
+        if let Some(parent) = target.path.parent().filter(|_| target.is_member) {
+            let of = governing(&dav.app, &target.path, Reach::Itself);
+            found.extend(on_node(dav, &asked.caller, &parent, &of).await?);
+        }
+        for active in found {
+            let is_new = !shown.iter().any(|known| known.token() == active.token());
+            if is_new && active.is_usable(&asked.caller) && conditions.shows(&active.token()) {
+                shown.push(active);
+            }
+        }
+    }
+    Ok(shown)
+}

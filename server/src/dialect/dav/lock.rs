@@ -1,0 +1,260 @@
+//! `LOCK` and `UNLOCK`.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use leasehold_core::{Extend, Span};
+use roxmltree::Node;
+
+use super::active::{Active, Note, covering, governing, new_secret};
+use super::error::Refusal;
+use super::hold::{self, Hold};
+use super::place::href;
+use super::{Answer, Asked, Dav, Depth, XML, xml};
+use crate::auth::Permitted;
+use crate::content::{Extent, Found, Reach, Scope, ToWrite};
+use crate::dialect::files::condition::{Precondition, of_write};
+use crate::dialect::grip::{Grip, Terms};
+use crate::dialect::{Dialect, owner};
+use crate::door;
+use crate::engine::Undelivered;
+
+/// So much of what an owner says of itself names it to others.
+const OWNER_CHARS: usize = 64;
+
+/// What a client wants.
+struct Wanted {
+    scope: Scope,
+    /// What it says of itself, as XML and as text.
+    owner: Option<(String, String)>,
+}
+
+pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    let body = dav.read(body).await?;
+    let ttl = ttl(dav, &asked.parts.headers);
+    if body.is_empty() {
+        return refresh(dav, &asked, ttl).await;
+    }
+    let is_deep = match Depth::of(&asked.parts.headers)? {
+        None | Some(Depth::Infinity) => true,
+        Some(Depth::Zero) => false,
+        Some(Depth::One) => {
+            return Err(Refusal::invalid("Depth of a lock must be 0 or infinity, got 1"));
+        }
+    };
+    let wanted = wanted(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?;
+    let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let conditions = hold::conditions(&asked)?;
+    hold::check(dav, &asked, &conditions).await?;
+    let found = dav.find(&path.to_read()).await?;
+    let facts = match &found {
+        Some(Found::File(facts, _)) => Some(facts),
+        Some(Found::Folder) | None => None,
+    };
+    let is_folder = matches!(found, Some(Found::Folder));
+    if !is_folder && of_write(&asked.parts.headers, facts) != Precondition::Holds {
+        return Err(Refusal::precondition("If-Match or If-None-Match does not hold"));
+    }
+    let reach = if is_deep && is_folder { Reach::Tree } else { Reach::Itself };
+    let is_new = found.is_none();
+    if is_new {
+        dav.check_parent(&asked).await?;
+    }
+    let parent = match is_new {
+        true => Some(Hold::of_parent(dav, &asked, &path).await.map_err(Refusal::to_locker)?),
+        false => None,
+    };
+    let (grip, undelivered) = take(dav, &asked, &wanted, reach, ttl).await?;
+    if let Some(parent) = parent {
+        // Whatever becomes of the file, the lock is given back unless the client is told of it.
+        create(dav, path, parent).await?;
+    }
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let active = Active::granted(&asked.path, &grip);
+    let active = active.ok_or_else(|| Refusal::conflict("the lock was lost"))?;
+    let mut response = shown(dav, status, &active);
+    if let Ok(token) = HeaderValue::try_from(format!("<{}>", active.token())) {
+        response.headers_mut().insert("lock-token", token);
+    }
+    if is_folder && let Ok(place) = HeaderValue::try_from(href(&asked.path, true)) {
+        response.headers_mut().insert(header::CONTENT_LOCATION, place);
+    }
+    Ok(door::Answer::new(response, undelivered).into_response())
+}
+
+async fn take(
+    dav: &Dav,
+    asked: &Asked,
+    wanted: &Wanted,
+    reach: Reach,
+    ttl: Span,
+) -> Result<(Grip, Option<Undelivered>), Refusal> {
+    let app = &dav.app;
+    let path = &asked.path;
+    let note = Note {
+        path: path.as_str().into(),
+        deep: reach == Reach::Tree,
+        owner: wanted.owner.as_ref().map(|(xml, _)| xml.clone()),
+    };
+    let note = serde_json::to_vec(&note).map_err(|why| Refusal::invalid(why.to_string()))?;
+    let said = wanted.owner.as_ref().map_or("", |(_, text)| text.as_str());
+    let terms = Terms {
+        owner: owner::of(&asked.caller, if said.is_empty() { "webdav" } else { said }),
+        dialect: Dialect::Dav,
+        ttl,
+        session: None,
+        metadata: Some(note.into()),
+        secret: new_secret(),
+        peer: asked.counted.0,
+    };
+    let extent = Extent::new(app, path, wanted.scope, reach);
+    let taken = Grip::take(app, &asked.caller, governing(app, path, reach), &extent, terms).await;
+    taken.map_err(|obstacle| Refusal::of_obstacle(app, obstacle).to_locker())
+}
+
+/// An empty file, for a lock on what is not there yet.
+async fn create(dav: &Dav, path: Permitted<ToWrite>, mut parent: Hold) -> Result<(), Refusal> {
+    let dav = dav.clone();
+    super::to_completion(async move {
+        let draft = dav.store.blocking(|content| {
+            let mut draft = content.draft()?;
+            draft.seal(None)?;
+            Ok(draft)
+        });
+        let draft = draft.await?;
+        let _turn = dav.store.turn(&path).await;
+        parent.commit(move |_| draft.publish(&path)).await?;
+        parent.give_back().await
+    })
+    .await
+}
+
+async fn refresh(dav: &Dav, asked: &Asked, ttl: Span) -> Answer {
+    let conditions = hold::conditions(asked)?;
+    let tokens: Vec<_> = conditions.tokens().collect();
+    let [token] = tokens[..] else {
+        let why =
+            "LOCK without a body refreshes a lock: it needs the header If with the one token of it";
+        return Err(Refusal::invalid(why));
+    };
+    let mut active = own(dav, asked, token).await?.ok_or_else(no_such_lock)?;
+    let grip = active.grip(&dav.app);
+    let renewed = Grip::renew(&dav.app, &asked.caller, &[&grip], Extend::Exactly(ttl)).await;
+    match renewed.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle))? {
+        Ok(deadline) => active.lease.deadline = deadline,
+        Err(_) => return Err(no_such_lock()),
+    }
+    Ok(shown(dav, StatusCode::OK, &active))
+}
+
+fn no_such_lock() -> Refusal {
+    let why = "no lock of yours on this has the token in the header If; it may have expired";
+    Refusal::precondition(why).named("lock-token-matches-request-uri")
+}
+
+pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
+    let token = asked.parts.headers.get("lock-token");
+    let token = token.ok_or_else(|| Refusal::invalid("the header Lock-Token is missing"))?;
+    let token =
+        token.to_str().ok().and_then(|text| text.trim().strip_prefix('<')?.strip_suffix('>'));
+    let token = token.ok_or_else(|| Refusal::invalid("Lock-Token must be <TOKEN>"))?;
+    let all = covering(dav, &asked.caller, &asked.path).await?;
+    let Some(active) = all.into_iter().find(|active| active.token() == token) else {
+        let why = "no lock on this has this token; it may have expired";
+        return Err(Refusal::conflict(why).named("lock-token-matches-request-uri"));
+    };
+    if !active.is_usable(&asked.caller) {
+        return Err(Refusal::forbidden("the lock is another principal's, or was taken otherwise"));
+    }
+    active.grip(&dav.app).release(&dav.app, &asked.caller).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The caller's own lock on a path that has this token.
+async fn own(dav: &Dav, asked: &Asked, token: &str) -> Result<Option<Active>, Refusal> {
+    let all = covering(dav, &asked.caller, &asked.path).await?;
+    let is_own = |active: &Active| active.token() == token && active.is_usable(&asked.caller);
+    Ok(all.into_iter().find(is_own))
+}
+
+fn shown(dav: &Dav, status: StatusCode, active: &Active) -> Response {
+    let body = format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>{}\
+         </D:lockdiscovery></D:prop>\n",
+        active.render(dav.app.engine.now())
+    );
+    let headers = [(header::CONTENT_TYPE, XML), (header::CACHE_CONTROL, "no-store")];
+    (status, headers, body).into_response()
+}
+
+fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
+    let root = document.root_element();
+    if !xml::is(&root, "lockinfo") {
+        return Err(Refusal::invalid("the body of LOCK must be a lockinfo element of DAV:"));
+    }
+    let scope = xml::child(root, "lockscope").and_then(|scope| {
+        let exclusive = xml::child(scope, "exclusive").map(|_| Scope::Exclusive);
+        exclusive.or(xml::child(scope, "shared").map(|_| Scope::Shared))
+    });
+    let scope = scope
+        .ok_or_else(|| Refusal::invalid("lockinfo needs lockscope with exclusive or shared"))?;
+    let is_write =
+        xml::child(root, "locktype").is_some_and(|kind| xml::child(kind, "write").is_some());
+    if !is_write {
+        return Err(Refusal::invalid("lockinfo needs locktype with write"));
+    }
+    Ok(Wanted { scope, owner: xml::child(root, "owner").map(named) })
+}
+
+fn named(owner: Node<'_, '_>) -> (String, String) {
+    let text = xml::text(owner);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (xml::render(owner), words.chars().take(OWNER_CHARS).collect())
+}
+
+/// How long a lock lasts: as long as is asked for, within bounds. Several may be named; the first that is known counts.
+fn ttl(dav: &Dav, headers: &HeaderMap) -> Span {
+    let max = dav.app.limits.ttl_max;
+    let text = headers.get("timeout").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let wanted = text.split(',').map(str::trim).find_map(|word| {
+        if word.eq_ignore_ascii_case("infinite") {
+            return Some(max);
+        }
+        let seconds = word.get(..7).filter(|unit| unit.eq_ignore_ascii_case("second-"));
+        let seconds: u64 = seconds.and_then(|_| word[7..].parse().ok())?;
+        Some(Span::from_secs(seconds.min(max.as_millis() / 1000 + 1)))
+    });
+    let wanted = wanted.unwrap_or(dav.app.dialect.files.lock_ttl);
+    wanted.max(dav.app.dialect.dav.lock_ttl_min).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_asked_for_by_namespace_and_not_by_prefix() {
+        let of = |text: &str| {
+            let document = xml::parse(text.as_bytes(), 64).expect("XML");
+            wanted(&document).ok().map(|wanted| (wanted.scope, wanted.owner.map(|(_, text)| text)))
+        };
+        let body = |prefix: &str, scope: &str| {
+            let ns = if prefix.is_empty() { "xmlns" } else { "xmlns:X" };
+            format!(
+                "<{prefix}lockinfo {ns}='DAV:'><{prefix}lockscope><{prefix}{scope}/></{prefix}lockscope>\
+                 <{prefix}locktype><{prefix}write/></{prefix}locktype>\
+                 <{prefix}owner> a\n <{prefix}href>b</{prefix}href></{prefix}owner></{prefix}lockinfo>"
+            )
+        };
+        for prefix in ["", "X:"] {
+            assert_eq!(of(&body(prefix, "shared")), Some((Scope::Shared, Some("a b".into()))));
+            assert_eq!(
+                of(&body(prefix, "exclusive")),
+                Some((Scope::Exclusive, Some("a b".into())))
+            );
+            assert_eq!(of(&body(prefix, "other")), None);
+        }
+        assert_eq!(of("<lockinfo/>"), None);
+        assert_eq!(of(&body("", "shared").replace("write", "read")), None);
+    }
+}

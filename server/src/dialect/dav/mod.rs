@@ -1,0 +1,230 @@
+//! WebDAV, classes 1 and 2: `/dav/PATH` is the file or folder that the dialect files has at `/files/PATH`, under the
+//! same locks.
+//!
+//! Whoever changes something has its lock: one that was taken with `LOCK`, by showing its token, or one that the
+//! request takes for itself. Either is looked at again when the change is made.
+
+mod active;
+mod condition;
+pub(super) mod contract;
+mod error;
+mod find;
+mod hold;
+mod lock;
+mod patch;
+mod place;
+mod property;
+mod tree;
+mod write;
+mod xml;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use leasehold_core::Span;
+
+use super::Listener;
+use super::counted::Counted;
+use super::files::read;
+use crate::app::App;
+use crate::auth::{Caller, Denied, Permitted};
+use crate::content::{FilePath, Found, Store, ToRead};
+use crate::door::{Arrival, NOT_ALLOWED};
+use crate::engine;
+use crate::http::body;
+use error::Refusal;
+
+/// The first word of its paths.
+pub(super) const WORDS: &[&str] = &["dav"];
+pub(super) const LISTENER: Option<Listener> = None;
+
+/// What it can be asked with.
+const METHODS: &str = "OPTIONS,GET,HEAD,PUT,DELETE,PROPFIND,PROPPATCH,MKCOL,COPY,MOVE,LOCK,UNLOCK";
+const XML: &str = "application/xml; charset=utf-8";
+
+/// What it can be told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The shortest time a lock lasts: some programs refresh theirs every second if it is short.
+    pub lock_ttl_min: Span,
+    /// Most files and folders that one request copies, or is checked for.
+    pub tree_max: usize,
+    /// Most bytes of the properties of one file or folder.
+    pub properties_bytes_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lock_ttl_min: Span::from_secs(60),
+            tree_max: 100_000,
+            properties_bytes_max: 32 * 1024,
+        }
+    }
+}
+
+pub(super) fn routes(app: &App) -> Router<App> {
+    let Some(store) = app.content.clone() else { return Router::new() };
+    let dav = Dav { app: app.clone(), store };
+    Router::new()
+        .route("/dav", any(serve))
+        .route("/dav/", any(serve))
+        .route("/dav/{*path}", any(serve))
+        .with_state(dav)
+}
+
+/// What the handlers of this dialect use.
+#[derive(Clone)]
+struct Dav {
+    app: App,
+    store: Store,
+}
+
+type Answer = Result<Response, Refusal>;
+
+impl Dav {
+    async fn find(&self, path: &Permitted<ToRead>) -> Result<Option<Found>, Refusal> {
+        let path = path.clone();
+        Ok(self.store.blocking(move |content| content.find(&path)).await?)
+    }
+
+    /// A body as a whole: of those methods that describe something in it.
+    async fn read(&self, body: Body) -> Result<Bytes, Refusal> {
+        let http = &self.app.http;
+        Ok(body::read(body, http.body_bytes_max, http.body_timeout).await?)
+    }
+
+    /// Is there a folder for what a request puts somewhere?
+    async fn check_parent(&self, asked: &Asked) -> Result<(), Refusal> {
+        self.check_parent_of(&asked.caller, &asked.path).await
+    }
+
+    async fn check_parent_of(&self, caller: &Caller, path: &FilePath) -> Result<(), Refusal> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        // Whoever may put something there may know whether it can be.
+        let parent = caller.find_folder(ToRead::new(&self.app, parent));
+        match self.find(&parent).await? {
+            Some(Found::Folder) => Ok(()),
+            Some(Found::File(..)) | None => Err(Refusal::no_parent()),
+        }
+    }
+}
+
+/// A request, and who makes it.
+struct Asked {
+    /// What it is about, without a slash at its end.
+    path: FilePath,
+    caller: Caller,
+    counted: Counted,
+    parts: Parts,
+}
+
+impl Asked {
+    fn of(dav: &Dav, parts: Parts) -> Result<Self, Refusal> {
+        let path = place::parse(parts.uri.path())?;
+        let caller = Arrival::of(&parts).caller.clone().of_files();
+        let counted = Counted::of(&dav.app, &parts);
+        Ok(Self { path, caller, counted, parts })
+    }
+}
+
+/// How much of what is in a folder a request is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Depth {
+    Zero,
+    One,
+    Infinity,
+}
+
+impl Depth {
+    fn of(headers: &HeaderMap) -> Result<Option<Self>, Refusal> {
+        let Some(value) = headers.get("depth") else { return Ok(None) };
+        match value.as_bytes() {
+            b"0" => Ok(Some(Depth::Zero)),
+            b"1" => Ok(Some(Depth::One)),
+            word if word.eq_ignore_ascii_case(b"infinity") => Ok(Some(Depth::Infinity)),
+            _ => Err(Refusal::invalid("Depth must be 0, 1 or infinity")),
+        }
+    }
+}
+
+async fn serve(State(dav): State<Dav>, request: Request) -> Response {
+    let answer = async {
+        let (parts, body) = request.into_parts();
+        let asked = Asked::of(&dav, parts)?;
+        if let Some(expected) = asked.parts.headers.get(header::EXPECT)
+            && !expected.as_bytes().eq_ignore_ascii_case(b"100-continue")
+        {
+            return Err(Refusal::new(
+                StatusCode::EXPECTATION_FAILED,
+                "Expect must be 100-continue",
+            ));
+        }
+        match asked.parts.method.as_str() {
+            "OPTIONS" => Ok(options()),
+            "GET" | "HEAD" => get(&dav, asked).await,
+            "PUT" => write::put(&dav, asked, body).await,
+            "MKCOL" => write::make_folder(&dav, asked, body).await,
+            "DELETE" => tree::delete(&dav, asked).await,
+            "COPY" => tree::copy(&dav, asked).await,
+            "MOVE" => tree::rename(&dav, asked).await,
+            "PROPFIND" => find::find(&dav, asked, body).await,
+            "PROPPATCH" => patch::patch(&dav, asked, body).await,
+            "LOCK" => lock::lock(&dav, asked, body).await,
+            "UNLOCK" => lock::unlock(&dav, asked).await,
+            _ => Ok(not_allowed()),
+        }
+    };
+    answer.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn not_allowed() -> Response {
+    let refusal = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, NOT_ALLOWED);
+    ([(header::ALLOW, METHODS)], refusal).into_response()
+}
+
+fn options() -> Response {
+    let headers = [
+        (HeaderName::from_static("dav"), "1, 2"),
+        (HeaderName::from_static("ms-author-via"), "DAV"),
+        (header::ALLOW, METHODS),
+    ];
+    (StatusCode::OK, headers).into_response()
+}
+
+async fn get(dav: &Dav, asked: Asked) -> Answer {
+    let path = asked.caller.permit(ToRead::new(&dav.app, asked.path))?;
+    let found = dav.find(&path).await?;
+    if !matches!(found, Some(Found::Folder)) {
+        path.check_file()?;
+    }
+    match found.ok_or_else(Refusal::missing)? {
+        Found::Folder => {
+            let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+            Ok((kind, "This is a folder: PROPFIND with Depth: 1 says what is in it.\n")
+                .into_response())
+        }
+        Found::File(facts, content) => {
+            let is_head = asked.parts.method == Method::HEAD;
+            let answer = read::answer(&asked.parts.headers, &facts, content, is_head);
+            Ok(answer.unwrap_or_else(IntoResponse::into_response))
+        }
+    }
+}
+
+/// Goes on to the end even if whoever asked goes away: what is half done would be worse.
+async fn to_completion<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    let unknown = |_| Err(engine::Error::Unknown.into());
+    tokio::spawn(work).await.unwrap_or_else(unknown)
+}
+
+/// Somebody may not do what they ask.
+pub(super) fn refuse(_: &App, denied: Denied) -> Response {
+    Refusal::from(denied).into_response()
+}

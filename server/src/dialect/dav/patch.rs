@@ -1,0 +1,127 @@
+//! `PROPPATCH`: clients set and remove properties, all or none.
+
+use axum::body::Body;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+
+use super::error::Refusal;
+use super::find::propstat;
+use super::hold::{Hold, Target};
+use super::place::href;
+use super::property::{Dead, Name, Properties};
+use super::{Answer, Asked, Dav, XML, to_completion, xml};
+use crate::content::{Found, Reach, ToWrite};
+
+/// What of WebDAV's own a client may set: the server does not know better.
+const SETTABLE: [&str; 2] = ["displayname", "getcontentlanguage"];
+
+/// One step of a change.
+enum Step {
+    Set(Dead),
+    Remove(Name),
+}
+
+impl Step {
+    fn name(&self) -> &Name {
+        match self {
+            Step::Set(dead) => &dead.name,
+            Step::Remove(name) => name,
+        }
+    }
+
+    /// What the server says of a file itself is not for clients to say.
+    fn is_allowed(&self) -> bool {
+        let name = self.name();
+        !name.is_dav() || SETTABLE.contains(&&*name.name)
+    }
+}
+
+pub(super) async fn patch(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    let body = dav.read(body).await?;
+    let steps = steps(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?;
+    let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let found = dav.find(&path.to_read()).await?.ok_or_else(Refusal::missing)?;
+    let is_folder = matches!(found, Found::Folder);
+    let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: false };
+    let mut hold = Hold::take(dav, &asked, &[target]).await?;
+    let is_allowed = steps.iter().all(Step::is_allowed);
+    let answer = answer(&href(&asked.path, is_folder), &steps, is_allowed);
+    let (dav, n_max) = (dav.clone(), dav.app.dialect.dav.properties_bytes_max);
+    to_completion(async move {
+        if is_allowed {
+            let _turn = dav.store.turn(&path).await;
+            let kept = hold.commit(move |content| {
+                let mut all = Properties::parse(&content.properties(&path.to_read())?);
+                for step in steps {
+                    match step {
+                        Step::Set(dead) => all.set(dead),
+                        Step::Remove(name) => all.remove(&name),
+                    }
+                }
+                let bytes = all.to_bytes();
+                Ok(bytes.len() <= n_max && content.set_properties(&path, &bytes)?)
+            });
+            if !kept.await? {
+                return Err(too_much(n_max));
+            }
+        }
+        hold.give_back().await?;
+        let headers = [(header::CONTENT_TYPE, XML), (header::CACHE_CONTROL, "no-store")];
+        Ok((StatusCode::MULTI_STATUS, headers, answer).into_response())
+    })
+    .await
+}
+
+fn too_much(n_max: usize) -> Refusal {
+    let why = format!(
+        "the properties of one file or folder can have at most {n_max} bytes together (dav-properties-bytes-max), or \
+         less if the file system keeps less with a file; nothing was changed"
+    );
+    Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why)
+}
+
+/// All are done, or those that cannot be are named and the others were not.
+fn answer(href: &str, steps: &[Step], is_allowed: bool) -> String {
+    let names = |wanted: bool| -> String {
+        let steps = steps.iter().filter(|step| step.is_allowed() == wanted);
+        steps.map(|step| step.name().render()).collect()
+    };
+    let stats = if is_allowed {
+        propstat(&names(true), "200 OK")
+    } else {
+        let others = names(true);
+        let others = (!others.is_empty()).then(|| propstat(&others, "424 Failed Dependency"));
+        propstat(&names(false), "403 Forbidden") + &others.unwrap_or_default()
+    };
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<D:multistatus xmlns:D=\"DAV:\"><D:response>\
+         <D:href>{href}</D:href>{stats}</D:response></D:multistatus>\n"
+    )
+}
+
+fn steps(document: &roxmltree::Document<'_>) -> Result<Vec<Step>, Refusal> {
+    let root = document.root_element();
+    if !xml::is(&root, "propertyupdate") {
+        let why = "the body of PROPPATCH must be a propertyupdate element of DAV:";
+        return Err(Refusal::invalid(why));
+    }
+    let mut steps = Vec::new();
+    for action in root.children() {
+        let is_set = xml::is(&action, "set");
+        if !is_set && !xml::is(&action, "remove") {
+            continue;
+        }
+        let Some(prop) = xml::child(action, "prop") else { continue };
+        for property in prop.children().filter(|child| child.is_element()) {
+            let name = Name::of(&property);
+            steps.push(match is_set {
+                true => Step::Set(Dead { name, xml: xml::render(property) }),
+                false => Step::Remove(name),
+            });
+        }
+    }
+    if steps.is_empty() {
+        return Err(Refusal::invalid("propertyupdate sets and removes nothing"));
+    }
+    Ok(steps)
+}

@@ -1,0 +1,71 @@
+//! Properties that clients set themselves: kept as they came, with the file or folder they are about.
+
+use serde::{Deserialize, Serialize};
+
+use super::xml;
+
+/// A property by name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Name {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Name {
+    pub(super) fn of(node: &roxmltree::Node<'_, '_>) -> Self {
+        let namespace = node.tag_name().namespace().unwrap_or_default().into();
+        Self { namespace, name: node.tag_name().name().into() }
+    }
+
+    pub(super) fn dav(name: &str) -> Self {
+        Self { namespace: xml::DAV.into(), name: name.into() }
+    }
+
+    pub(super) fn is_dav(&self) -> bool {
+        self.namespace == xml::DAV
+    }
+
+    /// As an element with nothing in it.
+    pub(super) fn render(&self) -> String {
+        xml::empty(&self.namespace, &self.name)
+    }
+}
+
+/// A property that a client set.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Dead {
+    #[serde(flatten)]
+    pub(super) name: Name,
+    /// The whole element.
+    pub(super) xml: String,
+}
+
+/// All that clients set for one file or folder.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Properties(pub(super) Vec<Dead>);
+
+impl Properties {
+    /// What cannot be read was not written by this server: it is left alone and not shown.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        Self(serde_json::from_slice(bytes).unwrap_or_default())
+    }
+
+    /// As it is kept; nothing if there are none.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        if self.0.is_empty() { Vec::new() } else { serde_json::to_vec(&self.0).unwrap_or_default() }
+    }
+
+    pub(super) fn get(&self, name: &Name) -> Option<&Dead> {
+        self.0.iter().find(|dead| dead.name == *name)
+    }
+
+    pub(super) fn set(&mut self, dead: Dead) {
+        self.remove(&dead.name);
+        self.0.push(dead);
+    }
+
+    /// Removing what is not there is no mistake.
+    pub(super) fn remove(&mut self, name: &Name) {
+        self.0.retain(|dead| dead.name != *name);
+    }
+}

@@ -1,0 +1,234 @@
+//! `DELETE`, `COPY` and `MOVE`: of a file, or of a folder with everything in it, as one.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::error::Refusal;
+use super::hold::{Hold, Target};
+use super::{Answer, Asked, Dav, Depth, place, to_completion};
+use crate::auth::{Caller, Right};
+use crate::content::{self, FilePath, Found, Reach, ToRead, ToWrite};
+use crate::dialect::files::condition::{self, Precondition};
+
+/// Most of a folder that is looked at in one go.
+const PAGE: usize = 1000;
+
+pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
+    let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let found = dav.find(&path.to_read()).await?.ok_or_else(Refusal::missing)?;
+    check(&asked, &found)?;
+    let is_folder = matches!(found, Found::Folder);
+    if is_folder && !matches!(Depth::of(&asked.parts.headers)?, None | Some(Depth::Infinity)) {
+        return Err(Refusal::invalid("Depth of DELETE of a folder must be infinity"));
+    }
+    not_root(&asked.path)?;
+    if is_folder {
+        check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
+    }
+    let mut hold = Hold::take(dav, &asked, &[whole(&asked.path, is_folder)]).await?;
+    let (dav, gone) = (dav.clone(), asked.path);
+    to_completion(async move {
+        let _turns = dav.store.turns().await;
+        hold.commit(move |content| content.remove_tree(&path)).await?;
+        hold.forget(&gone).await?;
+        hold.give_back().await?;
+        Ok(StatusCode::NO_CONTENT.into_response())
+    })
+    .await
+}
+
+/// What `COPY` and `MOVE` are about.
+struct Way {
+    to: FilePath,
+    /// The source is a folder.
+    is_folder: bool,
+    /// Something is where it is to go, and is a folder.
+    replaces_folder: Option<bool>,
+}
+
+impl Way {
+    async fn of(dav: &Dav, asked: &Asked) -> Result<Self, Refusal> {
+        let to = place::destination(&asked.parts)?;
+        let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
+        let found = dav.find(&from).await?.ok_or_else(Refusal::missing)?;
+        if matches!(found, Found::File(..)) {
+            from.check_file()?;
+        }
+        check(asked, &found)?;
+        if to == asked.path {
+            return Err(Refusal::forbidden("source and Destination are the same"));
+        }
+        if asked.path.contains(&to) || to.contains(&asked.path) {
+            return Err(Refusal::forbidden(
+                "neither of source and Destination can be in the other",
+            ));
+        }
+        not_root(&to)?;
+        let target = asked.caller.permit(ToWrite::new(&dav.app, to.clone()))?;
+        let there = dav.find(&target.to_read()).await?;
+        if there.is_some() && !overwrites(asked)? {
+            let why =
+                "there is something at the Destination, and Overwrite is F; nothing was changed";
+            return Err(Refusal::precondition(why));
+        }
+        let is_folder = matches!(found, Found::Folder);
+        let replaces_folder = there.map(|there| matches!(there, Found::Folder));
+        dav.check_parent_of(&asked.caller, &to).await?;
+        if replaces_folder == Some(true) {
+            check_members(dav, &asked.caller, Right::FilesWrite, &to).await?;
+        }
+        Ok(Self { to, is_folder, replaces_folder })
+    }
+
+    fn target(&self) -> Target {
+        let is_tree = self.is_folder || self.replaces_folder == Some(true);
+        Target { is_member: self.replaces_folder.is_none(), ..whole(&self.to, is_tree) }
+    }
+}
+
+pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
+    let is_deep = match Depth::of(&asked.parts.headers)? {
+        None | Some(Depth::Infinity) => true,
+        Some(Depth::Zero) => false,
+        Some(Depth::One) => return Err(Refusal::invalid("Depth of COPY must be 0 or infinity")),
+    };
+    let way = Way::of(dav, &asked).await?;
+    if way.is_folder && is_deep {
+        check_members(dav, &asked.caller, Right::FilesRead, &asked.path).await?;
+    }
+    let mut hold = Hold::take(dav, &asked, &[way.target()]).await?;
+    let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
+    let to = asked.caller.permit(ToWrite::new(&dav.app, way.to))?;
+    let (dav, n_max) = (dav.clone(), dav.app.dialect.dav.tree_max);
+    to_completion(async move {
+        let copied = dav.store.blocking(move |content| content.copy(&from, is_deep, n_max)).await;
+        let draft = copied.map_err(|error| too_many(error, n_max))?;
+        let _turns = dav.store.turns().await;
+        let is_new = hold.commit(move |_| draft.replace(&to)).await?;
+        hold.give_back().await?;
+        Ok(done(is_new))
+    })
+    .await
+}
+
+pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
+    if !matches!(Depth::of(&asked.parts.headers)?, None | Some(Depth::Infinity)) {
+        return Err(Refusal::invalid("Depth of MOVE must be infinity"));
+    }
+    not_root(&asked.path)?;
+    let from = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let way = Way::of(dav, &asked).await?;
+    if way.is_folder {
+        check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
+    }
+    let targets = [whole(&asked.path, way.is_folder), way.target()];
+    let mut hold = Hold::take(dav, &asked, &targets).await?;
+    let to = asked.caller.permit(ToWrite::new(&dav.app, way.to.clone()))?;
+    let (dav, gone) = (dav.clone(), asked.path);
+    to_completion(async move {
+        let _turns = dav.store.turns().await;
+        let is_new = hold.commit(move |content| content.rename(&from, &to)).await?;
+        hold.forget(&gone).await?;
+        hold.give_back().await?;
+        Ok(done(is_new))
+    })
+    .await
+}
+
+fn whole(path: &FilePath, is_folder: bool) -> Target {
+    let reach = if is_folder { Reach::Tree } else { Reach::Itself };
+    Target { path: path.clone(), reach, is_member: true }
+}
+
+fn done(is_new: bool) -> Response {
+    if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT }.into_response()
+}
+
+fn not_root(path: &FilePath) -> Result<(), Refusal> {
+    match path.segments().next() {
+        Some(_) => Ok(()),
+        None => Err(Refusal::forbidden("the topmost folder can be neither removed nor replaced")),
+    }
+}
+
+fn overwrites(asked: &Asked) -> Result<bool, Refusal> {
+    let value = asked.parts.headers.get("overwrite").map(|value| value.as_bytes());
+    match value {
+        None | Some(b"T" | b"t") => Ok(true),
+        Some(b"F" | b"f") => Ok(false),
+        Some(_) => Err(Refusal::invalid("Overwrite must be T or F")),
+    }
+}
+
+/// Is the file as the request's conditions say?
+fn check(asked: &Asked, found: &Found) -> Result<(), Refusal> {
+    let Found::File(facts, _) = found else { return Ok(()) };
+    match condition::of_write(&asked.parts.headers, Some(facts)) {
+        Precondition::Holds => Ok(()),
+        Precondition::NotModified | Precondition::Fails => {
+            let why = "If-Match or If-None-Match does not hold for this file; nothing was changed";
+            Err(Refusal::precondition(why))
+        }
+    }
+}
+
+fn too_many(error: content::Error, n_max: usize) -> Refusal {
+    match error {
+        content::Error::TooMany => {
+            let why = format!(
+                "there are more than {n_max} files and folders (dav-tree-max); nothing was changed"
+            );
+            Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why)
+        }
+        error => error.into(),
+    }
+}
+
+fn hidden(right: Right) -> String {
+    format!(
+        "there is something in the folder that you have no right to ({right}); nothing was changed"
+    )
+}
+
+/// May this caller do this to everything in a folder? Rules can be about single files, so each is looked at.
+async fn check_members(
+    dav: &Dav,
+    caller: &Caller,
+    right: Right,
+    folder: &FilePath,
+) -> Result<(), Refusal> {
+    if !caller.is_asked() {
+        return Ok(());
+    }
+    let n_max = dav.app.dialect.dav.tree_max;
+    let (mut folders, mut n_seen) = (vec![folder.clone()], 0);
+    while let Some(folder) = folders.pop() {
+        let mut after: Option<String> = None;
+        loop {
+            let asked = caller.permit(ToRead::new(&dav.app, folder.clone()).with_all())?;
+            let from = after.take();
+            let page =
+                dav.store.blocking(move |content| content.list(&asked, from.as_deref(), PAGE));
+            let page = page.await?;
+            n_seen += page.entries.len();
+            if n_seen > n_max {
+                return Err(too_many(content::Error::TooMany, n_max));
+            }
+            for entry in &page.entries {
+                let Some(path) = folder.child(&entry.name) else { continue };
+                let lock = super::active::governing(&dav.app, &path, Reach::Itself);
+                let denied = lock.iter().try_for_each(|lock| caller.check(right, lock));
+                // Of what they may not see, its name is not told either.
+                denied.map_err(|_| Refusal::forbidden(hidden(right)))?;
+                if entry.facts.is_none() {
+                    folders.push(path);
+                }
+            }
+            after = page.entries.last().map(|entry| entry.name.clone());
+            if !page.has_more {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! `PUT` and `MKCOL`: something is put into a folder.
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::error::Refusal;
+use super::hold::{Hold, Target};
+use super::{Answer, Asked, Dav, to_completion};
+use crate::auth::Permitted;
+use crate::content::{self, Found, Reach, ToWrite, Upload};
+use crate::dialect::files::condition::{self, Precondition};
+use crate::dialect::files::upload;
+
+pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    let headers = &asked.parts.headers;
+    if headers.contains_key(header::CONTENT_RANGE) {
+        return Err(Refusal::invalid("Content-Range is not supported: send the whole file"));
+    }
+    let kind = upload::said_kind(headers).map_err(Refusal::invalid)?;
+    let bytes_max = dav.app.dialect.files.bytes_max;
+    let n_bytes = body.size_hint().lower();
+    if n_bytes > bytes_max {
+        return Err(Refusal::too_large(bytes_max));
+    }
+    let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let is_new = check(dav, &path, headers).await?;
+    if is_new {
+        dav.check_parent(&asked).await?;
+    }
+    dav.store.blocking(move |content| content.check_room(n_bytes)).await?;
+    let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: is_new };
+    let hold = Hold::take(dav, &asked, &[target]).await?;
+    let timeout = dav.app.http.body_timeout;
+    let upload = content::receive(&dav.store, body, kind, bytes_max, timeout).await?;
+    let (dav, headers) = (dav.clone(), asked.parts.headers);
+    to_completion(publish(dav, hold, path, (headers, is_new), upload)).await
+}
+
+/// The content becomes the file's, under locks that are looked at once more.
+async fn publish(
+    dav: Dav,
+    mut hold: Hold,
+    path: Permitted<ToWrite>,
+    (headers, was_new): (HeaderMap, bool),
+    upload: Upload,
+) -> Answer {
+    let Upload { draft, .. } = upload;
+    let _turn = dav.store.turn(&path).await;
+    let is_new = check(&dav, &path, &headers).await?;
+    if is_new && !was_new {
+        let why = "the file was removed meanwhile; nothing was changed, repeat the request";
+        return Err(Refusal::conflict(why));
+    }
+    let (facts, is_new) = hold.commit(move |_| draft.publish(&path)).await?;
+    hold.give_back().await?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    let headers = [
+        (header::ETAG, condition::tag(&facts)),
+        (header::LAST_MODIFIED, condition::date(facts.modified_ms)),
+    ];
+    Ok((status, headers).into_response())
+}
+
+/// Is what is at the path as the request says, and no folder? Is nothing there?
+async fn check(dav: &Dav, path: &Permitted<ToWrite>, headers: &HeaderMap) -> Result<bool, Refusal> {
+    let facts = match dav.find(&path.to_read()).await? {
+        Some(Found::File(facts, _)) => Some(facts),
+        Some(Found::Folder) => {
+            let why = "there is a folder of this name, and only files have a content";
+            return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
+        }
+        None => None,
+    };
+    match condition::of_write(headers, facts.as_ref()) {
+        Precondition::Holds => Ok(facts.is_none()),
+        Precondition::NotModified | Precondition::Fails => {
+            let why = "If-Match or If-None-Match does not hold for this file; nothing was changed";
+            Err(Refusal::precondition(why))
+        }
+    }
+}
+
+pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    if !dav.read(body).await?.is_empty() {
+        let why = "MKCOL with a body is not supported";
+        return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    // Whoever may put something into a folder may make it.
+    let folder = asked.path.clone().into_folder();
+    let path = asked.caller.permit(ToWrite::new(&dav.app, folder))?;
+    if dav.find(&path.to_read()).await?.is_some() {
+        let why = "there is a file or folder of this name already";
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
+    }
+    dav.check_parent(&asked).await?;
+    let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: true };
+    let mut hold = Hold::take(dav, &asked, &[target]).await?;
+    let made = to_completion(async move {
+        let made = hold.commit(move |content| content.make_folder(&path)).await?;
+        hold.give_back().await?;
+        Ok(made)
+    });
+    match made.await? {
+        true => Ok(created()),
+        false => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "the folder is there already")),
+    }
+}
+
+pub(super) fn created() -> Response {
+    StatusCode::CREATED.into_response()
+}
