@@ -23,7 +23,9 @@ pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
             operation.header(name, json!({"type": "string"}), "Only if this holds.")
         })
     };
-    let read = refuse(on("get", "davRead", "Read a file"), &[404, 412, 416])
+    let read = refuse(on("get", "davRead", "Read a file"), &[404, 417])
+        .answer_bytes(412, "A condition does not hold.")
+        .answer_bytes(416, "There is no such part.")
         .answer_bytes(200, "The content.")
         .answer_bytes(206, "The part of it that was asked for.")
         .answer_header(206, "Content-Range")
@@ -37,7 +39,7 @@ pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
     });
     let remove =
         conditional(on("delete", "davRemove", "Remove a file, or a folder with all in it"));
-    let remove = refuse(remove, &[404, 412, 423, 507])
+    let remove = refuse(remove, &[404, 409, 412, 417, 423, 507])
         .answer_empty(204, "It is gone, and so are the locks on it whose tokens were shown.");
     Chapter::new("dav", about).with([read, write, remove])
 }

@@ -91,7 +91,7 @@ impl Refusal {
     }
 
     /// The same to somebody who wants a lock.
-    pub(super) fn to_locker(mut self) -> Self {
+    pub(super) fn for_locker(mut self) -> Self {
         self.condition = self.condition.replace("lock-token-submitted", "no-conflicting-lock");
         self
     }

@@ -61,7 +61,7 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
         dav.check_parent(&asked).await?;
     }
     let parent = match is_new {
-        true => Some(Hold::of_parent(dav, &asked, &path).await.map_err(Refusal::to_locker)?),
+        true => Some(Hold::of_parent(dav, &asked, &path).await.map_err(Refusal::for_locker)?),
         false => None,
     };
     let (grip, undelivered) = take(dav, &asked, &wanted, reach, ttl).await?;
@@ -109,7 +109,7 @@ async fn take(
     };
     let extent = Extent::new(app, path, wanted.scope, reach);
     let taken = Grip::take(app, &asked.caller, governing(app, path, reach), &extent, terms).await;
-    taken.map_err(|obstacle| Refusal::of_obstacle(app, obstacle).to_locker())
+    taken.map_err(|obstacle| Refusal::of_obstacle(app, obstacle).for_locker())
 }
 
 /// An empty file, for a lock on what is not there yet.

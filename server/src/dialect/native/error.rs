@@ -132,6 +132,7 @@ impl From<content::Error> for Refusal {
         let why = error.to_string();
         match error {
             content::Error::Full
+            | content::Error::TooMany
             | content::Error::OverQuota { .. }
             | content::Error::DiskLow { .. } => {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, Code::LimitReached, why)
