@@ -149,7 +149,7 @@ fn bind_take(acquire: &mut Acquire, caller: &Caller) {
     }
 }
 
-/// Whoever may have what it is about may have those around it: they are shared with everybody who wants something there.
+/// Whoever may have what it is about may have those around it: they are shared by all who want something there.
 fn with_those_around(asked: &mut TakeAll, caller: &Caller) -> Result<(), Denied> {
     bind_take(&mut asked.acquire.first, caller);
     asked.of.iter().try_for_each(|lock| caller.check(caller.to_take(), lock))
