@@ -29,7 +29,7 @@ use leasehold_core::Span;
 
 use super::Listener;
 use super::counted::Counted;
-use super::files::read;
+use super::files::read::{self, Unserved};
 use crate::app::App;
 use crate::auth::{Caller, Denied, Permitted};
 use crate::content::{FilePath, Found, Store, ToRead};
@@ -210,8 +210,17 @@ async fn get(dav: &Dav, asked: Asked) -> Answer {
         }
         Found::File(facts, content) => {
             let is_head = asked.parts.method == Method::HEAD;
-            let answer = read::answer(&asked.parts.headers, &facts, content, is_head);
-            Ok(answer.unwrap_or_else(IntoResponse::into_response))
+            match read::answer(&asked.parts.headers, &facts, content, is_head) {
+                Ok(response) => Ok(response),
+                Err(Unserved::Precondition) => {
+                    Err(Refusal::precondition("a condition of the request does not hold"))
+                }
+                Err(Unserved::Beyond(size)) => {
+                    let why = format!("the file has {size} bytes");
+                    let refusal = Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, why);
+                    Ok((read::content_range(size), refusal).into_response())
+                }
+            }
         }
     }
 }

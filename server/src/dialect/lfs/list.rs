@@ -11,7 +11,7 @@ use super::repository::Repository;
 use super::wire::{self, Held, LockShown, Locks, Verified, VerifyRequest};
 use super::{Answer, Asked, Lfs};
 use crate::auth::{Caller, View};
-use crate::dialect::{cursor, query};
+use crate::dialect::{cursor, grip, query};
 use crate::engine::{Filter, ListLocks, ReadLock, Standing};
 use crate::http::pieces::PIECE_BYTES;
 
@@ -131,6 +131,7 @@ async fn page(
         n_max: limit,
         after: after.transpose()?,
         view: View::default(),
+        leave_out: grip::leave_out(&lfs.app, &lfs.app.dialect.lfs.namespace),
     };
     let (mut held, mut n_bytes, mut last, mut is_over) = (Vec::new(), 0, None, false);
     // A page that is full ends here, whatever was asked for: the cursor leads on.
