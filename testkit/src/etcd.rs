@@ -1,13 +1,15 @@
 //! Real members of an etcd cluster, each a process of its own on this machine.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+
+use crate::hosts::Host;
 
 /// How long a cluster may take to be there before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,6 +36,10 @@ pub struct EtcdOptions<'a> {
     pub flags: &'a [&'a str],
     /// They speak TLS with this certificate and key, and ask for certificates signed by this CA.
     pub tls: Option<(&'a Path, &'a Path, &'a Path)>,
+    /// Each has a host of its own; none: all are on this one.
+    pub hosts: &'a [Host],
+    /// The program that is run.
+    pub program: Option<&'a str>,
 }
 
 impl Etcd {
@@ -54,7 +60,11 @@ impl Etcd {
 
     fn try_cluster(n_members: usize, options: &EtcdOptions<'_>) -> Option<Self> {
         let folder = crate::folder();
-        let peers: Vec<_> = (0..n_members).map(|_| free_address()).collect();
+        let address = |n: usize, port| match options.hosts.get(n) {
+            Some(host) => SocketAddr::new(IpAddr::V4(host.address), port),
+            None => free_address(),
+        };
+        let peers: Vec<_> = (0..n_members).map(|n| address(n, 2380)).collect();
         let name = |n: usize| format!("m{n}");
         let all: Vec<_> = peers
             .iter()
@@ -62,8 +72,11 @@ impl Etcd {
             .map(|(n, peer)| format!("{}=http://{peer}", name(n)))
             .collect();
         let members = peers.iter().enumerate().map(|(n, peer)| {
-            let (address, health) = (free_address(), free_address());
-            let mut command = Command::new("etcd");
+            let (address, health) = (address(n, 2379), address(n, 2381));
+            let program = options.program.unwrap_or("etcd");
+            let host = options.hosts.get(n);
+            let mut command =
+                host.map_or_else(|| Command::new(program), |host| host.command(program));
             command.arg("--name").arg(name(n));
             command.arg("--data-dir").arg(folder.path().join(name(n)));
             command.args(["--initial-cluster", &all.join(",")]);
@@ -130,6 +143,36 @@ impl Etcd {
         kill_process(Pid::from_child(&self.members[n].child), signal).expect("it is there");
     }
 
+    /// The member that leads the others.
+    pub fn leader(&self) -> usize {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            let leads = |member: &Member| {
+                let arguments = ["endpoint", "status", "--write-out=json", "--command-timeout=1s"];
+                let said = member.ctl(&arguments).ok()?;
+                let said: serde_json::Value = serde_json::from_str(&said).ok()?;
+                let status = &said[0]["Status"];
+                Some(status["leader"] == status["header"]["member_id"])
+            };
+            if let Some(leader) = self.members.iter().position(|member| leads(member) == Some(true))
+            {
+                return leader;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("no member leads");
+    }
+
+    /// Has a member lead the others that does not.
+    pub fn move_leader(&self) {
+        let (leader, other) = (self.leader(), (self.leader() + 1) % self.members.len());
+        let said = self.members[other].ctl(&["endpoint", "status", "--write-out=json"]);
+        let said: serde_json::Value = serde_json::from_str(&said.expect("a status")).expect("JSON");
+        let id = said[0]["Status"]["header"]["member_id"].as_u64().expect("an id");
+        let moved = self.members[leader].ctl(&["move-leader", &format!("{id:x}")]);
+        moved.expect("it may be moved");
+    }
+
     /// Runs `etcdctl` with these arguments against the first member; what it printed.
     pub fn ctl(&self, arguments: &[&str]) -> String {
         self.try_ctl(arguments).unwrap_or_else(|why| panic!("etcdctl {arguments:?}: {why}"))
@@ -137,9 +180,15 @@ impl Etcd {
 
     /// The same; if it fails, what it said.
     pub fn try_ctl(&self, arguments: &[&str]) -> Result<String, String> {
+        self.members[0].ctl(arguments)
+    }
+}
+
+impl Member {
+    fn ctl(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3");
-        command.arg("--endpoints").arg(format!("http://{}", self.members[0].address));
+        command.arg("--endpoints").arg(format!("http://{}", self.address));
         let output = command.args(arguments).output().expect("etcdctl");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

@@ -44,7 +44,12 @@ impl Process {
         if let Some(mut stderr) = child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         }
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let listen = flags.iter().find_map(|flag| flag.strip_prefix("--listen="));
+        let told: Option<SocketAddr> = listen.and_then(|listen| listen.parse().ok());
+        let address = match told {
+            Some(told) if !told.ip().is_unspecified() => SocketAddr::new(told.ip(), port),
+            _ => SocketAddr::from(([127, 0, 0, 1], port)),
+        };
         Ok(Self { child, address, client: Client::new(address) })
     }
 
@@ -110,6 +115,7 @@ fn spawn(command: &mut Command) -> Child {
 /// A program in `folder` that runs `binary` after the words `before`, whatever its arguments.
 pub fn wrapped(folder: &Path, before: &str, binary: &str) -> String {
     let path = folder.join("wrapper");
+    std::fs::create_dir_all(folder).expect("a folder");
     std::fs::write(&path, format!("#!/bin/sh\n{before} {binary} \"$@\"\n")).expect("a file");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&path, executable).expect("its owner");

@@ -1,35 +1,42 @@
 //! The same with three servers that share a store in etcd: whoever leads is killed, or stopped for longer than it can
 //! lead.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Etcd, EtcdOptions, Method, Process, Signal, TempDir, folder};
+use leasehold_testkit::{Etcd, EtcdOptions, Host, Method, Process, TempDir, folder, wrapped};
 
+use super::fault::Fault;
 use super::{BINARY, N_CLIENTS, Random, World, judge, work};
 
 const N_SERVERS: usize = 3;
 /// `CLUSTER_ROUNDS=100` tries it for longer, with three members of etcd instead of one.
 const N_ROUNDS: u64 = 5;
-/// Longer than etcd keeps the seat of one who is gone.
-const STOPPED: Duration = Duration::from_millis(3500);
 /// Most of it is what etcd waits for one who is gone.
-const FAIL_OVER_MAX: Duration = Duration::from_secs(10);
+const FAIL_OVER_MAX: Duration = Duration::from_secs(20);
 
-struct Cluster {
-    etcd: Etcd,
-    servers: Vec<Option<Process>>,
+pub(super) struct Cluster {
+    pub(super) etcd: Etcd,
+    pub(super) servers: Vec<Option<Process>>,
+    /// Those of the members, then those of the servers; none: all are on this one.
+    pub(super) hosts: Vec<Host>,
+    /// What each server is run by, if not by the system itself.
+    within: [Option<String>; N_SERVERS],
     folder: TempDir,
 }
 
 impl Cluster {
-    fn start(n_members: usize) -> Self {
-        let etcd = Etcd::cluster(n_members, &EtcdOptions::default());
+    pub(super) fn start(n_members: usize, hosts: Vec<Host>) -> Self {
+        let options = EtcdOptions { hosts: &hosts, ..EtcdOptions::default() };
+        let etcd = Etcd::cluster(n_members, &options);
         let init = Command::new(BINARY).arg("init").arg("--store").arg(etcd.url("test")).output();
         let init = init.expect("the binary");
         assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
-        let mut cluster = Self { etcd, servers: Vec::new(), folder: folder() };
+        let folder = folder();
+        std::fs::write(folder.path().join("secret"), "a secret that only servers know").unwrap();
+        let within = Default::default();
+        let mut cluster = Self { etcd, servers: Vec::new(), hosts, within, folder };
         for n in 0..N_SERVERS {
             let server = cluster.serve(n);
             cluster.servers.push(Some(server));
@@ -37,28 +44,54 @@ impl Cluster {
         cluster
     }
 
-    fn data(&self, n: usize) -> PathBuf {
-        self.folder.path().join(format!("n{n}"))
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
-    fn serve(&self, n: usize) -> Process {
-        let store = format!("--store={}", self.etcd.url("test"));
-        let name = format!("--node-name=n{n}");
-        Process::start(BINARY, &self.data(n), &[&store, &name])
+    pub(super) fn host_of(&self, n: usize) -> Option<&Host> {
+        self.hosts.get(self.hosts.len().saturating_sub(N_SERVERS) + n)
     }
 
-    fn clients(&self) -> Vec<leasehold_testkit::Client> {
+    /// From now on a server is run by this program before it.
+    pub(super) fn serve_within(&mut self, n: usize, words: &str) {
+        self.within[n] = Some(words.into());
+        self.servers[n].take().expect("a server").kill();
+        self.servers[n] = Some(self.serve(n));
+    }
+
+    pub(super) fn serve(&self, n: usize) -> Process {
+        let mut flags =
+            vec![format!("--store={}", self.etcd.url("test")), format!("--node-name=n{n}")];
+        let data = self.path(&format!("n{n}"));
+        let wrapper = data.with_extension("on");
+        let Some(host) = self.host_of(n) else {
+            let within = self.within[n].as_ref().map(|words| wrapped(&wrapper, words, BINARY));
+            return start(within.as_deref().unwrap_or(BINARY), &data, &flags);
+        };
+        let at = host.address;
+        flags.extend([
+            format!("--listen={at}:8080"),
+            format!("--advertise=http://{at}:8080"),
+            format!("--peer-listen={at}:8081"),
+            format!("--peer-secret-file={}", self.path("secret").display()),
+            "--insecure-no-auth".into(),
+        ]);
+        start(&wrapped(&wrapper, &host.words(), BINARY), &data, &flags)
+    }
+
+    pub(super) fn clients(&self) -> Vec<leasehold_testkit::Client> {
         self.servers.iter().flatten().map(|server| server.client.clone()).collect()
     }
 
     /// The one that leads, unless it is this one, and how long it took to find one.
-    async fn leader(&self, but: Option<usize>) -> (usize, Duration) {
+    pub(super) async fn leader(&self, but: Option<usize>) -> (usize, Duration) {
         let began = Instant::now();
         while began.elapsed() < FAIL_OVER_MAX {
             for (n, server) in self.servers.iter().enumerate().filter(|(n, _)| Some(*n) != but) {
                 let Some(server) = server else { continue };
-                let ready = server.client.send(Method::GET, "/leaderz", None, "").await;
-                if ready.is_ok_and(|ready| ready.status == 200) {
+                let asked = server.client.send(Method::GET, "/leaderz", None, "");
+                let asked = tokio::time::timeout(Duration::from_secs(1), asked).await;
+                if asked.is_ok_and(|asked| asked.is_ok_and(|leader| leader.status == 200)) {
                     return (n, began.elapsed());
                 }
             }
@@ -68,42 +101,50 @@ impl Cluster {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_clients_see_while_leaders_are_killed_and_stopped_is_linearizable() {
+fn start(binary: &str, data: &Path, flags: &[String]) -> Process {
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    Process::start(binary, data, &flags)
+}
+
+/// Has these things happen to a cluster, one after the other, while clients ask, and judges what they saw.
+pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fault>) {
     let seed = u64::from(std::process::id());
     println!("SEED={seed}");
     let mut random = Random(seed);
-    let n_rounds = std::env::var("CLUSTER_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
-    let mut cluster = Cluster::start(if n_rounds.is_some() { 3 } else { 1 });
     let mut fail_overs = Vec::new();
     cluster.leader(None).await;
     let world = World::new(cluster.clients());
     let tasks: Vec<_> =
         (0..N_CLIENTS).map(|n| tokio::spawn(work(world.clone(), n, seed))).collect();
-    for round in 0..n_rounds.unwrap_or(N_ROUNDS) {
+    for fault in faults {
         tokio::time::sleep(Duration::from_millis(300 + random.below(300))).await;
-        let (leader, _) = cluster.leader(None).await;
-        if round % 2 == 1 {
-            let stopped = cluster.servers[leader].as_ref().expect("it leads");
-            stopped.signal(Signal::STOP);
-            tokio::time::sleep(STOPPED).await;
-            stopped.signal(Signal::CONT);
-            continue;
+        let before = world.n_recorded();
+        if let Some(took) = fault.befall(&mut cluster, &world).await {
+            fail_overs.push(took.as_millis());
         }
-        cluster.servers[leader].take().expect("it leads").kill();
-        *world.servers.write().unwrap() = cluster.clients();
-        let (_, took) = cluster.leader(Some(leader)).await;
-        fail_overs.push(took.as_millis());
-        cluster.servers[leader] = Some(cluster.serve(leader));
-        *world.servers.write().unwrap() = cluster.clients();
+        let (leader, took) = cluster.leader(None).await;
+        println!(
+            "{fault:?}: {} answers, then n{leader} led after {took:?}",
+            world.n_recorded() - before
+        );
     }
     fail_overs.sort_unstable();
-    let (median, worst) = (fail_overs[fail_overs.len() / 2], fail_overs[fail_overs.len() - 1]);
-    println!(
-        "{} leaders killed: another led after {median} ms, {worst} ms at most",
-        fail_overs.len()
-    );
+    if let Some(worst) = fail_overs.last() {
+        let median = fail_overs[fail_overs.len() / 2];
+        println!(
+            "{} leaders killed: another led after {median} ms, {worst} ms at most",
+            fail_overs.len()
+        );
+    }
     judge(&world, tasks, seed).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_clients_see_while_leaders_are_killed_and_stopped_is_linearizable() {
+    let n_rounds = std::env::var("CLUSTER_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let cluster = Cluster::start(if n_rounds.is_some() { 3 } else { 1 }, Vec::new());
+    let faults = [Fault::LeaderKilled, Fault::LeaderStopped].into_iter().cycle();
+    endure(cluster, faults.take(n_rounds.unwrap_or(N_ROUNDS) as usize)).await;
 }
 
 #[test]

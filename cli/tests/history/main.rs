@@ -9,7 +9,13 @@
 
 #[cfg(feature = "etcd")]
 mod cluster;
+#[cfg(feature = "etcd")]
+mod fault;
 mod linear;
+#[cfg(feature = "etcd")]
+mod partition;
+#[cfg(feature = "etcd")]
+mod takeover;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -64,6 +70,11 @@ impl World {
     fn server(&self) -> Client {
         let servers = self.servers.read().unwrap();
         servers[self.n_asked.fetch_add(1, Relaxed) % servers.len()].clone()
+    }
+
+    #[cfg(feature = "etcd")]
+    fn n_recorded(&self) -> usize {
+        self.recorded.lock().unwrap().values().map(Vec::len).sum()
     }
 
     fn record(&self, lock: u64, called_at: u64, what: What) {

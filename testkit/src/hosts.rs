@@ -1,0 +1,95 @@
+//! Machines of their own, on this machine: network namespaces joined by a switch, whose links can be cut.
+
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+
+/// Makes the switch and so many hosts, and runs a command beside them. Everything is over when it ends.
+const NETWORK: &str = r#"
+set -e
+ip link set lo up
+ip link add switch type bridge
+ip address add 10.88.0.254/24 dev switch
+ip link set switch up
+hosts=()
+for n in $(seq "$1"); do
+  unshare --net sleep infinity &
+  host=$!
+  hosts+=("$host")
+  until [ "$(readlink /proc/$host/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+  ip link add "host$n" type veth peer name eth0 netns "$host"
+  ip link set "host$n" master switch up
+  for words in "link set lo up" "address add 10.88.0.$n/24 dev eth0" "link set eth0 up"; do
+    nsenter --net --target "$host" ip $words
+  done
+done
+shift
+HOSTS="${hosts[*]}" "$@"
+"#;
+/// The link-layer address of nobody.
+const NOBODY: &str = "02:00:00:00:00:99";
+
+/// Runs a command where there are `n` hosts beside it; they are [`Host::all`] there.
+pub fn among_hosts(n: usize, program: &std::path::Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.args(["bash", "-c", NETWORK, "network", &n.to_string()]);
+    command.arg(program).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// A process that does nothing but be there.
+    process: String,
+    /// Where it is reached.
+    pub address: Ipv4Addr,
+}
+
+impl Host {
+    /// All there are; none outside [`among_hosts`].
+    pub fn all() -> Vec<Self> {
+        let hosts = std::env::var("HOSTS").unwrap_or_default();
+        let host = |(n, process): (u8, &str)| Self {
+            process: process.into(),
+            address: Ipv4Addr::new(10, 88, 0, n),
+        };
+        (1..).zip(hosts.split_whitespace()).map(host).collect()
+    }
+
+    /// A command on it.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--net", "--target", &self.process, program]);
+        command
+    }
+
+    /// The words before a program that has it run there.
+    pub fn words(&self) -> String {
+        format!("exec nsenter --net --target {}", self.process)
+    }
+
+    /// What it sends to `other` from now on is lost, without a word. What `other` sends to it is not.
+    pub fn loses(&self, other: &Self) {
+        self.neighbour(&[
+            "replace",
+            &other.address.to_string(),
+            "lladdr",
+            NOBODY,
+            "nud",
+            "permanent",
+        ]);
+    }
+
+    /// What it sends to `other` arrives again.
+    pub fn reaches(&self, other: &Self) {
+        self.neighbour(&["delete", &other.address.to_string()]);
+    }
+
+    fn neighbour(&self, words: &[&str]) {
+        let mut command = self.command("ip");
+        let done = command.arg("neighbour").args(words).args(["dev", "eth0"]).output();
+        let done = done.expect("ip");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
