@@ -1,5 +1,6 @@
 //! Who is measured: each a real server of its own process, asked through its own protocol.
 
+mod cluster;
 mod etcd;
 mod hello;
 mod http;
@@ -14,6 +15,7 @@ mod secured;
 
 use std::path::Path;
 
+pub(crate) use cluster::{EtcdLock, LeaseholdOnEtcd, Members};
 pub(crate) use etcd::Etcd;
 pub(crate) use hello::Hello;
 pub(crate) use http::Connection;

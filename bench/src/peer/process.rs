@@ -19,21 +19,27 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts `command`, which will listen on `address`, with what it says in a file of `folder`.
-    pub(crate) fn start(mut command: Command, address: SocketAddr, folder: &Path) -> Self {
+    pub(crate) fn start(command: Command, address: SocketAddr, folder: &Path) -> Self {
+        let process = Self::begin(command, address, folder);
+        process.wait_for_port(folder);
+        process
+    }
+
+    /// The same; it may not listen yet.
+    pub(crate) fn begin(mut command: Command, address: SocketAddr, folder: &Path) -> Self {
         let said = File::create(folder.join("said.log")).expect("a log");
         command.stdout(said.try_clone().expect("a file")).stderr(said);
         let program = command.get_program().to_owned();
         let child = command.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
-        let process = Self { child, address };
-        process.wait_for_port(folder);
-        process
+        Self { child, address }
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    fn wait_for_port(&self, folder: &Path) {
+    /// Waits until it listens.
+    pub(crate) fn wait_for_port(&self, folder: &Path) {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             if TcpStream::connect(self.address).is_ok() {

@@ -1,5 +1,6 @@
 //! What is measured. Each workload adds its tables and targets to the report.
 
+mod cluster;
 mod expiry;
 mod hot;
 mod million;
@@ -48,7 +49,7 @@ impl Setting {
 type Run = fn(&Setting, &mut Report);
 
 /// By letter, as in docs/performance.md.
-pub(crate) const ALL: [(&str, Run); 8] = [
+pub(crate) const ALL: [(&str, Run); 9] = [
     ("a", rates::run),
     ("b", hot::run),
     ("c", renew::run),
@@ -57,4 +58,5 @@ pub(crate) const ALL: [(&str, Run); 8] = [
     ("h", expiry::run),
     ("i", sustained::run),
     ("j", resp::run),
+    ("k", cluster::run),
 ];

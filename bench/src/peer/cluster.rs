@@ -1,0 +1,154 @@
+//! Three members of etcd: asked for locks by its own lock service, and used as the store of three of our servers.
+
+use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use etcd_client::{Client as EtcdConnection, LockOptions};
+
+use super::http::Connection;
+use super::leasehold::{Leasehold, LeaseholdClient};
+use super::process::{self, Process};
+use super::{Client, Peer};
+
+/// How many members of etcd, and how many servers.
+const N: usize = 3;
+/// How long one may take to lead.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The members, gone when nobody uses them any more.
+pub(crate) struct Members(Vec<Process>);
+
+impl Members {
+    pub(crate) fn start(data: &Path) -> Rc<Self> {
+        let ports: Vec<_> =
+            (0..N).map(|_| (process::free_address(), process::free_address())).collect();
+        let all: Vec<_> = ports
+            .iter()
+            .enumerate()
+            .map(|(n, (_, peers))| format!("m{n}=http://{peers}"))
+            .collect();
+        let begin = |n: usize| {
+            let folder = process::empty(data, &format!("member-{n}"));
+            let (address, peers) = ports[n];
+            let (clients, peers) = (format!("http://{address}"), format!("http://{peers}"));
+            let mut command = Command::new("etcd");
+            command.arg("--name").arg(format!("m{n}")).arg("--data-dir").arg(folder.join("data"));
+            command.args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients]);
+            command.args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers]);
+            command.args(["--initial-cluster", &all.join(",")]);
+            command.args(["--log-level", "error", "--quota-backend-bytes", "8589934592"]);
+            (Process::begin(command, address, &folder), folder)
+        };
+        let begun: Vec<_> = (0..N).map(begin).collect();
+        begun.iter().for_each(|(process, folder)| process.wait_for_port(folder));
+        Rc::new(Self(begun.into_iter().map(|(process, _)| process).collect()))
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.0.iter().map(|member| member.address.to_string()).collect()
+    }
+}
+
+/// Its own lock service.
+pub(crate) struct EtcdLock(pub(crate) Rc<Members>);
+
+impl Peer for EtcdLock {
+    type Client = EtcdLockClient;
+
+    fn name(&self) -> &'static str {
+        "etcd Lock, 3 members"
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.0[0].pid()
+    }
+
+    async fn connect(&self, _: usize) -> EtcdLockClient {
+        let connected = EtcdConnection::connect(self.0.addresses(), None).await;
+        let mut connection = connected.expect("a connection");
+        let lease = connection.lease_grant(600, None).await.expect("a lease").id();
+        EtcdLockClient { connection, lease, held: Vec::new() }
+    }
+}
+
+pub(crate) struct EtcdLockClient {
+    connection: EtcdConnection,
+    lease: i64,
+    held: Vec<u8>,
+}
+
+impl Client for EtcdLockClient {
+    async fn acquire(&mut self, key: &str) {
+        let options = LockOptions::new().with_lease(self.lease);
+        let answer = self.connection.lock(key, Some(options)).await.expect("an answer");
+        self.held = answer.key().to_vec();
+    }
+
+    async fn release(&mut self, _: &str) {
+        let held = std::mem::take(&mut self.held);
+        self.connection.unlock(held).await.expect("an answer");
+    }
+}
+
+/// Servers that share a store in these members; the one that leads is asked.
+pub(crate) struct LeaseholdOnEtcd {
+    servers: Vec<Leasehold>,
+    leader: usize,
+    _members: Rc<Members>,
+}
+
+impl LeaseholdOnEtcd {
+    pub(crate) fn start(data: &Path, binary: &str, members: &Rc<Members>) -> Self {
+        let store = format!("etcd://{}/bench", members.addresses().join(","));
+        let made =
+            Command::new(binary).args(["init", "--store", &store]).output().expect("a store");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let start = |n: usize| {
+            let folder = process::empty(data, &format!("leasehold-on-etcd-{n}"));
+            let address = process::free_address();
+            let mut command = Command::new(binary);
+            command.arg("serve").arg(format!("--listen={address}")).args(["--store", &store]);
+            command.arg(format!("--node-name=n{n}")).arg("--data").arg(folder.join("data"));
+            Leasehold { process: Process::start(command, address, &folder) }
+        };
+        let servers: Vec<_> = (0..N).map(start).collect();
+        let leader = leader(&servers);
+        Self { servers, leader, _members: members.clone() }
+    }
+}
+
+fn leader(servers: &[Leasehold]) -> usize {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        let leads = |server: &Leasehold| {
+            let url = format!("http://{}/leaderz", server.process.address);
+            let asked =
+                Command::new("curl").args(["--silent", "--fail", "--max-time", "1"]).arg(url);
+            asked.output().is_ok_and(|answer| answer.status.success())
+        };
+        if let Some(leader) = servers.iter().position(leads) {
+            return leader;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nobody leads within {PATIENCE:?}");
+}
+
+impl Peer for LeaseholdOnEtcd {
+    type Client = LeaseholdClient;
+
+    fn name(&self) -> &'static str {
+        "leasehold"
+    }
+
+    fn pid(&self) -> u32 {
+        self.servers[self.leader].pid()
+    }
+
+    async fn connect(&self, n: usize) -> LeaseholdClient {
+        let connection = Connection::open(self.servers[self.leader].process.address).await;
+        LeaseholdClient { connection, n, proof: String::new() }
+    }
+}
