@@ -34,7 +34,7 @@ impl Cluster {
         let init = init.expect("the binary");
         assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
         let folder = folder();
-        std::fs::write(folder.path().join("secret"), "a secret that only servers know").unwrap();
+        std::fs::write(folder.path().join("secret"), "a-secret-that-only-servers-know").unwrap();
         let within = Default::default();
         let mut cluster = Self { etcd, servers: Vec::new(), hosts, within, folder };
         for n in 0..N_SERVERS {

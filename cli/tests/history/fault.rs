@@ -96,9 +96,9 @@ impl Fault {
             Self::EtcdLeaderMoved => cluster.etcd.move_leader(),
             Self::QuorumLost => {
                 let gone = [1, 2];
-                gone.map(|n| cluster.etcd.kill(n));
+                gone.iter().for_each(|n| cluster.etcd.kill(*n));
                 tokio::time::sleep(quorum_lost_for()).await;
-                gone.map(|n| cluster.etcd.restart(n));
+                gone.iter().for_each(|n| cluster.etcd.restart(*n));
             }
             Self::RollingRestart => {
                 for n in 0..cluster.servers.len() {
