@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::{Etcd, EtcdOptions, Host, Method, Process, TempDir, folder, wrapped};
 
 use super::fault::Fault;
-use super::{BINARY, N_CLIENTS, Random, World, judge, work};
+use super::{BINARY, N_CLIENTS, Random, World, judge, seed, work};
 
 const N_SERVERS: usize = 3;
 /// `CLUSTER_ROUNDS=100` tries it for longer, with three members of etcd instead of one.
@@ -108,8 +108,7 @@ fn start(binary: &str, data: &Path, flags: &[String]) -> Process {
 
 /// Has these things happen to a cluster, one after the other, while clients ask, and judges what they saw.
 pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fault>) {
-    let seed = u64::from(std::process::id());
-    println!("SEED={seed}");
+    let seed = seed();
     let mut random = Random(seed);
     let mut fail_overs = Vec::new();
     cluster.leader(None).await;

@@ -31,6 +31,8 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_CLIENTS: u64 = 6;
 const N_LOCKS: u64 = 3;
 const N_ROUNDS: u64 = 9;
+/// How long an answer may take when nothing is wrong any more.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A seeded random number below `n`.
 struct Random(u64);
@@ -47,6 +49,9 @@ struct World {
     /// Any of them may be asked. Whoever does not lead says so.
     servers: RwLock<Vec<Client>>,
     n_asked: AtomicUsize,
+    /// Nobody begins anything more.
+    is_ending: AtomicBool,
+    /// Nobody waits for an answer any more.
     is_over: AtomicBool,
     recorded: Mutex<BTreeMap<u64, Vec<Operation>>>,
 }
@@ -61,6 +66,7 @@ impl World {
             began: Instant::now(),
             servers: RwLock::new(servers),
             n_asked: AtomicUsize::new(0),
+            is_ending: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             recorded: Mutex::default(),
         })
@@ -95,11 +101,21 @@ impl World {
     }
 }
 
+/// Of what is done by chance; `SEED` has it done again.
+fn seed() -> u64 {
+    let told = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
+    let by_chance =
+        || std::time::UNIX_EPOCH.elapsed().map_or(0, |now| u64::from(now.subsec_nanos()));
+    let seed = told.unwrap_or_else(by_chance);
+    println!("SEED={seed}");
+    seed
+}
+
 /// Takes locks, gives them back, tries to give back what is long gone, and looks.
 async fn work(world: Arc<World>, n: u64, seed: u64) {
     let mut random = Random(seed ^ (n << 32));
     for round in 0.. {
-        if world.is_over.load(Relaxed) {
+        if world.is_ending.load(Relaxed) {
             return;
         }
         let lock = random.below(N_LOCKS);
@@ -154,9 +170,7 @@ fn slow_disk(folder: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_clients_see_under_kills_stops_and_a_slow_disk_is_linearizable() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    println!("SEED={seed}");
+    let seed = seed();
     let mut random = Random(seed);
     let folder = folder();
     let (data, slow) = (folder.path().join("data"), slow_disk(folder.path()));
@@ -182,10 +196,16 @@ async fn what_clients_see_under_kills_stops_and_a_slow_disk_is_linearizable() {
 /// Ends the run, and says whether what was recorded could have happened.
 async fn judge(world: &World, tasks: Vec<tokio::task::JoinHandle<()>>, seed: u64) {
     tokio::time::sleep(Duration::from_millis(100)).await;
+    world.is_ending.store(true, Relaxed);
+    // What has no answer may have happened: everybody gets one, now that all is well again.
+    let ending = async {
+        for task in tasks {
+            task.await.expect("every answer made sense");
+        }
+    };
+    let ended = tokio::time::timeout(ANSWER_MAX, ending).await;
     world.is_over.store(true, Relaxed);
-    for task in tasks {
-        task.await.expect("every answer made sense");
-    }
+    assert!(ended.is_ok(), "there is no answer after {ANSWER_MAX:?}");
     let recorded = std::mem::take(&mut *world.recorded.lock().unwrap());
     let n_operations: usize = recorded.values().map(Vec::len).sum();
     println!("{n_operations} operations on {} locks", recorded.len());
