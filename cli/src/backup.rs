@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use leasehold_server::cluster::{Location, transfer};
 use leasehold_server::store::sqlite;
 use serde_json::json;
 
 use crate::ask::{ask, told};
+use crate::config::EtcdArgs;
 use crate::connection::{ServerArgs, TrustArgs};
 use crate::exit::{FAILED, Failure, USAGE};
 use crate::output::{OutputArgs, plain, print, print_json};
@@ -20,6 +22,11 @@ pub(crate) struct BackupArgs {
     /// The data to copy; a server may be using it.
     #[arg(long, env = "LEASEHOLD_DATA", default_value = "./leasehold-data")]
     data: PathBuf,
+    /// The store to copy, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it.
+    #[arg(long, conflicts_with = "url")]
+    store: Option<Location>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     /// Have the server at this address take the backup, into the folder named by its setting backup-dir.
     #[arg(long, conflicts_with = "target")]
     url: Option<String>,
@@ -39,6 +46,12 @@ pub(crate) struct RestoreArgs {
     /// The data folder to make: new or empty.
     #[arg(long, env = "LEASEHOLD_DATA", default_value = "./leasehold-data")]
     data: PathBuf,
+    /// The store to put in place, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Either nothing is there, or the
+    /// store that the backup is of, and no server leads it.
+    #[arg(long)]
+    store: Option<Location>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -46,7 +59,13 @@ pub(crate) struct RestoreArgs {
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
     /// The data folder, or a backup.
-    data: PathBuf,
+    #[arg(required_unless_present = "store", conflicts_with = "store")]
+    data: Option<PathBuf>,
+    /// The store to check instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it.
+    #[arg(long)]
+    store: Option<Location>,
+    #[command(flatten)]
+    etcd: EtcdArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -61,12 +80,21 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
 
 fn backup_here(args: &BackupArgs, target: &Path) -> Result<(), Failure> {
     rights::private();
-    sqlite::backup(&args.data, target).map_err(failed)?;
-    let (data, target) = (args.data.display(), target.display());
+    let (kind, source) = match &args.store {
+        Some(store) => {
+            transfer::backup(&args.etcd.access(store.clone()), target).map_err(failed)?;
+            ("store", store.to_string())
+        }
+        None => {
+            sqlite::backup(&args.data, target).map_err(failed)?;
+            ("data", args.data.display().to_string())
+        }
+    };
+    let target = target.display();
     if args.output.json {
-        return print_json(&json!({"backup": target.to_string(), "data": data.to_string()}));
+        return print_json(&json!({"backup": target.to_string(), kind: source}));
     }
-    print(&format!("{target} is a copy of {data}"))
+    print(&format!("{target} is a copy of {source}"))
 }
 
 fn backup_there(url: &str, args: &BackupArgs) -> Result<(), Failure> {
@@ -87,6 +115,9 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
 
 fn restored(args: &RestoreArgs) -> Result<(), Failure> {
     rights::private();
+    if let Some(store) = &args.store {
+        return restored_there(args, store);
+    }
     sqlite::restore(&args.backup, &args.data).map_err(failed)?;
     let (data, backup) = (args.data.display(), args.backup.display());
     if args.output.json {
@@ -98,18 +129,49 @@ fn restored(args: &RestoreArgs) -> Result<(), Failure> {
     ))
 }
 
-pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
-    rights::private();
-    let report = sqlite::verify(&args.data).map_err(failed);
-    told(args.output, report.and_then(|report| show(args, &report)))
+fn restored_there(args: &RestoreArgs, store: &Location) -> Result<(), Failure> {
+    transfer::restore(&args.backup, &args.etcd.access(store.clone())).map_err(failed)?;
+    let (store, backup) = (store.to_string(), args.backup.display());
+    if args.output.json {
+        return print_json(&json!({"store": store, "backup": backup.to_string()}));
+    }
+    print(&format!(
+        "{store} is restored from {backup}\n\
+         whatever was held has ended, and nothing is handed out twice; servers can lead it at once"
+    ))
 }
 
-fn show(args: &VerifyArgs, report: &sqlite::Report) -> Result<(), Failure> {
+pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    rights::private();
+    told(args.output, verified(args))
+}
+
+fn verified(args: &VerifyArgs) -> Result<(), Failure> {
+    let (kind, what, report) = match (&args.store, &args.data) {
+        (Some(store), _) => {
+            let access = args.etcd.access(store.clone());
+            ("store", store.to_string(), transfer::verify(&access).map_err(failed)?)
+        }
+        (None, Some(data)) => {
+            ("data", data.display().to_string(), sqlite::verify(data).map_err(failed)?)
+        }
+        (None, None) => return Err(Failure::new(USAGE, "DATA or --store is required")),
+    };
+    show(args, (kind, &what), &report)
+}
+
+fn show(
+    args: &VerifyArgs,
+    (kind, what): (&str, &str),
+    report: &sqlite::Report,
+) -> Result<(), Failure> {
     let counts = report.counts;
     if args.output.json {
         return print_json(&json!({
-            "data": args.data.display().to_string(),
+            kind: what,
             "sound": true,
+            "moved_to": report.moved_to,
+            "rewound": report.is_rewound,
             "backup": report.is_backup,
             "journal_records": report.n_records,
             "last_record": report.seq,
@@ -121,10 +183,11 @@ fn show(args: &VerifyArgs, report: &sqlite::Report) -> Result<(), Failure> {
             "sessions": counts.n_sessions,
         }));
     }
-    let kind = if report.is_backup { " (a backup)" } else { "" };
-    let lines = [
-        format!("{} is sound{kind}", args.data.display()),
-        format!("  journal   {} records to fold, the last is {}", report.n_records, report.seq),
+    let is = if report.is_backup { " (a backup)" } else { "" };
+    let rest = if kind == "store" { "not in the snapshot" } else { "to fold" };
+    let mut lines = vec![
+        format!("{what} is sound{is}"),
+        format!("  journal   {} records {rest}, the last is {}", report.n_records, report.seq),
         format!("  locks     {} ({} idle)", counts.n_locks, counts.n_idle),
         format!(
             "  leases    {} active, {} waiting, {} ended",
@@ -132,6 +195,15 @@ fn show(args: &VerifyArgs, report: &sqlite::Report) -> Result<(), Failure> {
         ),
         format!("  sessions  {}", counts.n_sessions),
     ];
+    if let Some(moved_to) = &report.moved_to {
+        lines.push(format!("  closed    it has moved to {}", plain(moved_to)));
+    }
+    if report.is_rewound {
+        lines.push(
+            "  rewound   etcd was put back to an earlier state: nobody leads before a restore"
+                .into(),
+        );
+    }
     print(&lines.join("\n"))
 }
 

@@ -9,6 +9,8 @@ mod ask;
 mod audit;
 mod auth;
 mod backup;
+#[cfg(feature = "etcd")]
+mod cluster;
 mod completions;
 mod config;
 mod connection;
@@ -24,6 +26,7 @@ mod load;
 mod log;
 mod ls;
 mod man;
+mod migrate;
 mod output;
 mod owner;
 mod proof;
@@ -87,6 +90,14 @@ enum Command {
         after_help = "Example:\n  leasehold init --store etcd://etcd1:2379,etcd2:2379,etcd3:2379/leasehold"
     )]
     Init(init::InitArgs),
+    #[cfg(feature = "etcd")]
+    Cluster(cluster::ClusterArgs),
+    /// Finish the upgrade of servers that share a store in etcd.
+    #[cfg(feature = "etcd")]
+    #[command(
+        after_help = "Example:\n  leasehold upgrade --finish --store etcd://etcd1:2379/leasehold"
+    )]
+    Upgrade(cluster::UpgradeArgs),
     /// Run the server.
     #[command(
         after_help = "Example:\n  leasehold serve --listen 127.0.0.1:8080 --data ./leasehold-data"
@@ -97,14 +108,25 @@ enum Command {
     CheckConfig(Box<serve::CheckArgs>),
     /// Copy the data of a server, running or not.
     #[command(after_help = "Examples:\n  leasehold backup ./copy --data ./leasehold-data\n  \
+                      leasehold backup ./copy --store etcd://etcd1:2379/leasehold\n  \
                       leasehold backup --url http://127.0.0.1:8080")]
     Backup(backup::BackupArgs),
-    /// Make a data folder from a backup.
-    #[command(after_help = "Example:\n  leasehold restore ./copy --data ./new-data")]
+    /// Make a data folder, or a store in etcd, from a backup.
+    #[command(after_help = "Examples:\n  leasehold restore ./copy --data ./new-data\n  \
+                      leasehold restore ./copy --store etcd://etcd1:2379/leasehold")]
     Restore(backup::RestoreArgs),
-    /// Check a data folder no server uses.
-    #[command(after_help = "Example:\n  leasehold verify ./leasehold-data")]
+    /// Check a data folder no server uses, or a store in etcd.
+    #[command(after_help = "Examples:\n  leasehold verify ./leasehold-data\n  \
+                      leasehold verify --store etcd://etcd1:2379/leasehold")]
     Verify(backup::VerifyArgs),
+    /// Move a store from a data folder to etcd, or back. Its leases stay valid.
+    #[command(
+        after_help = "Example:\n  leasehold migrate --from ./leasehold-data --to etcd://etcd1:2379/leasehold"
+    )]
+    Migrate(migrate::MigrateArgs),
+    /// Undo a move: open a store again that `migrate` closed.
+    #[command(after_help = "Example:\n  leasehold reopen ./leasehold-data --target-unused")]
+    Reopen(migrate::ReopenArgs),
     /// Keep what is sound of damaged data, so that its server starts again.
     #[command(after_help = "Example:\n  leasehold recover ./leasehold-data --accept-loss")]
     Recover(recover::RecoverArgs),
@@ -164,11 +186,17 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Auth(args) => auth::auth(&args)?,
         Command::Key(args) => key::key(&args)?,
         Command::Init(args) => init::init(&args)?,
+        #[cfg(feature = "etcd")]
+        Command::Cluster(args) => cluster::cluster(&args)?,
+        #[cfg(feature = "etcd")]
+        Command::Upgrade(args) => cluster::upgrade(&args)?,
         Command::Serve(args) => serve::serve(*args, given)?,
         Command::CheckConfig(args) => serve::check(&args, given)?,
         Command::Backup(args) => backup::backup(&args)?,
         Command::Restore(args) => backup::restore(&args)?,
         Command::Verify(args) => backup::verify(&args)?,
+        Command::Migrate(args) => migrate::migrate(&args)?,
+        Command::Reopen(args) => migrate::reopen(&args)?,
         Command::Recover(args) => recover::recover(&args)?,
         Command::Completions(args) => completions::completions(&args)?,
         Command::Man(args) => man::man(&args)?,

@@ -399,6 +399,9 @@ pub struct StatusResponse {
     /// How many bytes of its file are in use.
     #[prost(int64, tag = "9")]
     pub db_size_in_use: i64,
+    /// How many bytes its file may have; 0: it is too old to say.
+    #[prost(int64, tag = "12")]
+    pub db_size_quota: i64,
 }
 
 /// Says who asks.

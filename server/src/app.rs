@@ -272,6 +272,9 @@ async fn readyz(State(app): State<App>, caller: Caller) -> Response {
 
 /// Would whoever comes here be answered, by this server or through it?
 async fn ready_among_others(app: &App, relay: &Relay) -> Response {
+    if app.engine.health().pulse().is_drained() {
+        return verdict(false, "this server is drained (leasehold cluster drain)");
+    }
     if app.engine.is_leading() {
         return verdict(is_confirmed(app), "etcd does not confirm that this server still leads");
     }
@@ -291,7 +294,7 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
 }
 
 async fn metrics(State(app): State<App>) -> Response {
-    app.metrics.observe_health(app.engine.health());
+    app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);

@@ -1,5 +1,7 @@
 //! A server that is one of several: where their store is, and what this one is called.
 
+pub mod transfer;
+
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,7 +13,6 @@ use crate::door::is_host;
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
-use crate::store::history::Bounds;
 use crate::store::{Error, Peering};
 
 /// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
@@ -86,6 +87,12 @@ pub struct Options {
     pub peer_secret_file: Option<PathBuf>,
     /// It may lead although its folder does not remember how far the journal went.
     pub lead_without_memory: bool,
+    /// It only ever follows.
+    pub never_lead: bool,
+    /// Whether the one that leads has etcd forget what keys were.
+    pub compacts: bool,
+    /// How many bytes a member of etcd may use, unless it tells so itself.
+    pub quota: u64,
 }
 
 /// The shortest secret that is taken.
@@ -199,13 +206,17 @@ fn secret(file: &Path) -> Result<String, String> {
 mod built {
     use std::fs;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use leasehold_core::Limits;
 
     use super::{Access, Error, Options, Path, PathBuf, Reached};
     use crate::clock::Clock;
-    use crate::store::etcd::{self, EtcdSeat, Remote};
+    use crate::store::etcd::{self, Compact, EtcdSeat, Remote, Watching};
     use crate::store::{NodeFolder, Seat};
+
+    /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
+    const ERRAND_TRY_MAX: Duration = Duration::from_secs(10);
 
     /// Makes a store where nothing is yet.
     pub fn init(access: &Access) -> Result<(), Error> {
@@ -222,15 +233,30 @@ mod built {
     ) -> Result<Box<dyn Seat>, Error> {
         let folder = NodeFolder::take(data)?;
         let remote = remote(&options.access)?;
-        let Options { access, node, lead_without_memory, .. } = options;
+        let Options { access, node, lead_without_memory, never_lead, compacts, quota, .. } =
+            options;
+        let compact = if compacts { Compact::Own } else { Compact::Never };
         let usual = etcd::Options::new(&node, &reached.address, limits);
         let peering = Some(reached.peering.clone());
-        let options = etcd::Options { lead_without_memory, peering, ..usual };
+        let options = etcd::Options { lead_without_memory, never_lead, compact, peering, ..usual };
         let prefix = &access.location.prefix;
-        Ok(Box::new(EtcdSeat::new(Arc::new(remote), prefix, options, folder, clock)?))
+        let seat = EtcdSeat::new(Arc::new(remote), prefix, options, folder, clock)?;
+        Ok(Box::new(seat.watching_space(Watching { quota, ..Watching::default() })?))
+    }
+
+    /// Reaches etcd for work that no request waits for.
+    pub fn reach(access: &Access) -> Result<Remote, Error> {
+        connected(access, |options| options.try_max = ERRAND_TRY_MAX)
     }
 
     fn remote(access: &Access) -> Result<Remote, Error> {
+        connected(access, |_| {})
+    }
+
+    fn connected(
+        access: &Access,
+        adjust: impl FnOnce(&mut leasehold_etcd::Options),
+    ) -> Result<Remote, Error> {
         let Access { location, ca_file, identity_files, user } = access;
         let mut options = leasehold_etcd::Options::new(location.members.iter().cloned());
         if let Some(ca_file) = ca_file {
@@ -244,6 +270,7 @@ mod built {
             options.credentials =
                 Some(leasehold_etcd::Credentials { user: user.clone(), password });
         }
+        adjust(&mut options);
         etcd::connect(options, &location.prefix)
     }
 
@@ -263,11 +290,14 @@ mod built {
     use crate::clock::Clock;
     use crate::store::Seat;
 
-    const NOT_BUILT: &str = "this program was built without etcd (feature etcd)";
+    /// What needs etcd cannot be done.
+    pub(super) fn not_built<T>() -> Result<T, Error> {
+        Err(Error::Refused("this program was built without etcd (feature etcd)".into()))
+    }
 
     /// Cannot be done.
     pub fn init(_: &Access) -> Result<(), Error> {
-        Err(Error::Refused(NOT_BUILT.into()))
+        not_built()
     }
 
     pub(crate) fn seat(
@@ -277,16 +307,18 @@ mod built {
         _: Limits,
         _: Arc<dyn Clock>,
     ) -> Result<Box<dyn Seat>, Error> {
-        Err(Error::Refused(NOT_BUILT.into()))
+        not_built()
     }
 }
 
 pub use built::init;
+#[cfg(feature = "etcd")]
+pub use built::reach;
 
 /// Starts an engine that takes part with the others.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
-    (data, history): (Option<&Path>, Bounds),
+    data: Option<&Path>,
     engine: engine::Options,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
@@ -295,9 +327,7 @@ pub(crate) async fn start(
     let data = data.ok_or_else(missing)?.to_owned();
     let begin = move || {
         let seat = built::seat(options, &reached, &data, engine.limits.clone(), clock.clone())?;
-        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics)?;
-        let engine = engine.with_history(&handle, &data, history)?;
-        Ok((engine, handle))
+        Engine::take_part(engine, seat, clock, metrics)
     };
     let begun = tokio::task::spawn_blocking(begin).await;
     begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))

@@ -1,5 +1,7 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
+mod cluster;
+
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
@@ -11,6 +13,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+
+use cluster::ClusterMetrics;
+pub(crate) use cluster::{Resolved, Turn};
 
 use crate::dialect::{self, Dialect};
 use crate::store::{Health, JournalSize};
@@ -168,6 +173,8 @@ pub struct Metrics {
     audit_lost: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
     redis: Family<CommandLabel, Counter>,
+    /// Of a server that shares its store with others.
+    pub(crate) cluster: ClusterMetrics,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
@@ -236,6 +243,7 @@ impl Metrics {
             answers_bytes: Gauge::default(),
             event_streams: Gauge::default(),
             redis: Family::default(),
+            cluster: ClusterMetrics::registered(&mut registry),
             answers: Family::default(),
             registry,
         };
@@ -373,7 +381,8 @@ impl Metrics {
     }
 
     /// What is looked up only when somebody asks.
-    pub(crate) fn observe_health(&self, health: &Health) {
+    pub(crate) fn observe_health(&self, health: &Health, wall_ms: i64) {
+        self.cluster.observe(health.pulse(), health.room(), wall_ms);
         self.journal_bytes.set(health.n_bytes() as i64);
         let known = self.fold_failures.get();
         self.fold_failures.inc_by(health.n_failures().saturating_sub(known));

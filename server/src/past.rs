@@ -8,7 +8,14 @@ use crate::engine::{Event, EventId};
 use crate::store::history::Asked;
 
 /// Some events, newest first, and where to go on: before this one.
-pub(crate) type Found = (Vec<Arc<Event>>, Option<EventId>);
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) events: Vec<Arc<Event>>,
+    /// There may be more before this one.
+    pub(crate) before: Option<EventId>,
+    /// Records of which nothing is known, among those that were looked at.
+    pub(crate) gaps: Vec<(u64, u64)>,
+}
 
 /// At most `n_max` of what is asked for, or why history cannot be read.
 pub(crate) async fn find(
@@ -19,10 +26,12 @@ pub(crate) async fn find(
 ) -> Result<Found, String> {
     let (mut events, oldest) = app.engine.recent(&asked, before, n_max);
     if events.len() == n_max {
-        let last = events.last().map(|event| event.id);
-        return Ok((events, last));
+        let before = events.last().map(|event| event.id);
+        return Ok(Found { events, before, ..Found::default() });
     }
-    let Some(history) = app.history.clone() else { return Ok((events, None)) };
+    let Some(history) = app.history.clone() else {
+        return Ok(Found { events, ..Found::default() });
+    };
     let before = before.map_or(oldest, |before| before.min(oldest));
     let n_left = n_max - events.len();
     let find = move || history.find(&asked, Some(before), n_left);
@@ -30,5 +39,5 @@ pub(crate) async fn find(
     let page = page.map_err(|error| error.to_string()).and_then(|page| page);
     let page = page.map_err(|why| format!("history cannot be read: {why}"))?;
     events.extend(page.events.into_iter().map(Into::into));
-    Ok((events, page.before))
+    Ok(Found { events, before: page.before, gaps: page.gaps })
 }

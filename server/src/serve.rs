@@ -156,14 +156,15 @@ impl Server {
         let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
         let backups = backed_up(data.clone().zip(settings.backup), &clock);
         let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
-        let engine_options = audited(settings.engine, &audit, &data);
+        let shared = told.clone().filter(|_| is_shared).map(|data| (data, settings.history));
+        let engine_options = audited(settings.engine, &audit, &data, shared);
         let metrics = Arc::new(Metrics::new());
         let limits = engine_options.limits.clone();
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let engine = match settings.cluster.zip(reached) {
             Some(cluster) => {
-                let folder = (settings.data.as_deref(), settings.history);
+                let folder = settings.data.as_deref();
                 cluster::start(cluster, folder, engine_options, known, counted).await
             }
             None => {
@@ -200,7 +201,7 @@ impl Server {
             }
         });
         let workers = Workers::start(work).map_err(Error::Threads)?;
-        let places = Places::new(http);
+        let places = Places::new(http, handle.health().clone());
         let accepting =
             http::accept::serve(std::mem::take(&mut at.listeners), places, workers, stopping);
         let accepting = tokio::spawn(accepting);
@@ -371,14 +372,16 @@ fn with_data(app: App, data: Option<&Path>, files: Option<Option<&Path>>) -> Res
     }
 }
 
-/// Writes down who did what, if there is somewhere to.
+/// Writes down who did what, if there is somewhere to, and what happened if the store does not.
 fn audited(
     options: engine::Options,
     audit: &Option<Arc<Audit>>,
     data: &Option<PathBuf>,
+    history: Option<(PathBuf, store::history::Bounds)>,
 ) -> engine::Options {
     let audit = audit.clone().map(|audit| (audit, data.clone()));
-    engine::Options { audit, ..options }
+    let history = history.map(|(data, bounds)| engine::HistoryOptions { data, bounds });
+    engine::Options { audit, history, ..options }
 }
 
 /// Has backups taken as often as that was asked for.

@@ -162,9 +162,9 @@ impl Front {
                 Ok(Ok(answer)) => done(answer),
                 Ok(Err(rejection)) => refused(rejection),
                 Err(Error::Busy) => Answer::Busy,
-                Err(Error::Overloaded | Error::JournalFull | Error::AuditFailed) => {
-                    Answer::Overloaded
-                }
+                Err(
+                    Error::Overloaded | Error::JournalFull | Error::StoreFull | Error::AuditFailed,
+                ) => Answer::Overloaded,
                 Err(Error::Stopping | Error::NotLeading) => Answer::Stopping,
                 Err(Error::Unknown) => Answer::Unknown,
             }

@@ -1,5 +1,6 @@
 //! Settings of a server that is one of several.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -72,8 +73,37 @@ pub(super) struct ClusterArgs {
     #[arg(long, env = "LEASEHOLD_LEAD_WITHOUT_MEMORY", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
     lead_without_memory: bool,
+    /// Follow only: this server never leads, whoever else is there.
+    #[arg(long, env = "LEASEHOLD_NEVER_LEAD", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    never_lead: bool,
+    /// Who has etcd forget what keys were before: `own` is the server that leads, every minute and as long as nobody
+    /// else has keys in etcd; `never` leaves it to etcd's own settings or to others.
+    #[arg(long, env = "LEASEHOLD_ETCD_COMPACT", value_enum, default_value_t = Compact::Own)]
+    etcd_compact: Compact,
+    /// How many bytes each member of etcd may use, as its --quota-backend-bytes says. Members from 3.6 on tell so
+    /// themselves. Nothing more is granted while 80 % of it is in use.
+    #[arg(long, env = "LEASEHOLD_ETCD_QUOTA", default_value_t = 2 << 30,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    etcd_quota: u64,
     #[command(flatten)]
     etcd: EtcdArgs,
+}
+
+/// Who compacts etcd.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Compact {
+    Own,
+    Never,
+}
+
+impl fmt::Display for Compact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Own => "own",
+            Self::Never => "never",
+        })
+    }
 }
 
 const NAME_BYTES_MAX: usize = 64;
@@ -97,7 +127,7 @@ impl ClusterArgs {
         }
         if has_backups {
             return Err(format!(
-                "--backup-dir: with --store {store} back up etcd instead (etcdctl snapshot save)"
+                "--backup-dir: with --store {store} nothing is here to back up: use leasehold backup TARGET --store"
             ));
         }
         let name = self.node();
@@ -119,6 +149,9 @@ impl ClusterArgs {
             peer_listen: self.peer_listen,
             peer_secret_file: self.peer_secret_file.clone(),
             lead_without_memory: self.lead_without_memory,
+            never_lead: self.never_lead,
+            compacts: self.etcd_compact == Compact::Own,
+            quota: self.etcd_quota,
         })
     }
 

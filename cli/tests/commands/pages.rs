@@ -4,13 +4,18 @@ use leasehold_testkit::folder;
 
 use crate::{Ended, command};
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 28] = [
     "audit",
     "auth",
+    "cluster",
     "history",
+    "init",
     "key",
+    "migrate",
     "recover",
+    "reopen",
     "run",
+    "upgrade",
     "acquire",
     "renew",
     "release",

@@ -157,6 +157,35 @@ impl Audit {
         self.flush(&mut sink);
     }
 
+    /// Tells of what this server wrote while it led, and could not tell then: what is in the file is not told again.
+    pub(crate) fn tell_late<'e>(&self, generation: u64, events: impl Iterator<Item = &'e Event>) {
+        let mut sink = self.sink();
+        let Some(mut last) = sink.last().filter(|last| last.generation == generation) else {
+            return;
+        };
+        let after = last.id;
+        for event in events.filter(|event| event.id > after) {
+            sink.add(&line::of_fact(generation, event.id, &event.fact, event.at_ms));
+            last = Cursor { generation, id: event.id };
+        }
+        sink.is_at(last);
+        self.flush(&mut sink);
+    }
+
+    /// The same of one record.
+    pub(crate) fn tell_late_record(
+        &self,
+        (generation, seq): (u64, u64),
+        facts: &[Fact],
+        at_ms: i64,
+    ) {
+        let id = EventId { seq, index: 0 };
+        let is_new = |last: Cursor| last.generation == generation && last.id < id;
+        if self.sink().last().is_some_and(is_new) {
+            self.tell((generation, seq), facts, at_ms);
+        }
+    }
+
     /// Somebody was refused.
     pub(crate) fn refused(&self, refused: &Refused<'_>, wall_ms: i64) {
         let mut sink = self.sink();

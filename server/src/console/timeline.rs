@@ -31,8 +31,8 @@ pub(super) async fn show(visit: &Visit, key: &LockKey, before: &str) -> Result<M
     };
     let asked = visit.caller.permit(asked)?;
     let view = asked.view.clone();
-    let (events, next) =
-        past::find(&visit.app, asked, before, SHOWN).await.map_err(Trouble::Failed)?;
+    let found = past::find(&visit.app, asked, before, SHOWN).await.map_err(Trouble::Failed)?;
+    let past::Found { events, before: next, .. } = found;
     let older = next.map(|id| {
         let cursor = Cursor { generation, id }.to_string();
         address(

@@ -34,7 +34,7 @@ use crate::app::{self, App};
 use crate::auth::{Authority, Caller, Denied, Way};
 use crate::clock::Instant;
 use crate::dialect::{self, Dialect, native};
-use crate::http::forwarded;
+use crate::http::{self, forwarded};
 use crate::peer::Relay;
 
 pub use answer::Answer;
@@ -384,17 +384,23 @@ fn only_metrics() -> Response {
 
 fn no_place(app: &App) -> Response {
     let http = &app.http;
-    let why = format!(
-        "too many connections; the request had no effect. Allowed: {} in total (connections-max), {} from one address \
-         (connections-per-peer-max), {} HTTP/2 requests (streams-max). Only health checks and what renews or \
-         releases a lease are answered on this one",
-        http.connections_max, http.connections_per_peer_max, http.streams_max
-    );
+    let is_drained = app.engine.health().pulse().is_drained();
+    let drained = "this server is drained (leasehold cluster drain): ask another one; the request had no effect";
+    let why = if is_drained { drained.into() } else { crowded(http) };
     let mut response = app::failure(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, &why);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+fn crowded(http: &http::Options) -> String {
+    format!(
+        "too many connections; the request had no effect. Allowed: {} in total (connections-max), {} from one address \
+         (connections-per-peer-max), {} HTTP/2 requests (streams-max). Only health checks and what renews or \
+         releases a lease are answered on this one",
+        http.connections_max, http.connections_per_peer_max, http.streams_max
+    )
 }
 
 async fn tell_route(request: axum::extract::Request, next: Next) -> Response {

@@ -12,6 +12,7 @@ use super::ask::Reply;
 use super::message::Error;
 use super::writer::{Answer, Batch, Writer};
 use crate::clock::Moment;
+use crate::metrics::Resolved;
 use crate::store::{self, Draft, Kind, Permit};
 
 /// How often a store is asked what became of an append.
@@ -51,9 +52,11 @@ impl Writer {
         let is_empty = batch.effects.changes.is_empty();
         let must_append = self.is_remote && (kind == Kind::Epoch || self.has_time_to_tell(moment));
         if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
+            let began = self.is_remote.then(Instant::now);
             return match self.store.confirm(permit) {
                 Ok(()) => {
                     self.note_confirmed(moment.lock_time);
+                    began.iter().for_each(|began| self.metrics.cluster.confirmed(began.elapsed()));
                     self.publish(batch, moment);
                     Ok(())
                 }
@@ -149,6 +152,7 @@ impl Writer {
         let Some(mut held) = self.held.take() else { return Ok(()) };
         match self.store.settle() {
             Ok(()) => {
+                self.metrics.cluster.resolved(Resolved::Durable);
                 let Held { mut batch, moment, forsaken, .. } = held;
                 self.take_back_what_is_over(&mut batch);
                 self.publish(batch, moment);
@@ -167,6 +171,9 @@ impl Writer {
                 }
                 if is_long {
                     let answers = std::mem::take(&mut held.batch.answers);
+                    if !answers.is_empty() {
+                        self.metrics.cluster.resolved(Resolved::Told);
+                    }
                     let grants = answers.iter().filter_map(|answer| answer.content.new_grant());
                     held.forsaken.extend(grants);
                     tell(answers, Error::Unknown);
@@ -174,7 +181,10 @@ impl Writer {
                 self.held = Some(held);
                 Ok(())
             }
-            Err(error) => self.not_committed(held.batch, held.moment, error),
+            Err(error) => {
+                self.metrics.cluster.resolved(Resolved::Lost);
+                self.not_committed(held.batch, held.moment, error)
+            }
         }
     }
 

@@ -97,7 +97,7 @@ impl EngineHandle {
     }
 
     /// How the store is.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &Arc<Health> {
         &self.0.health
     }
 
@@ -146,13 +146,9 @@ impl EngineHandle {
         self.0.events.generation()
     }
 
-    pub(super) fn events(&self) -> Arc<EventLog> {
-        self.0.events.clone()
-    }
-
     /// The last record of which is known what happened in it.
     pub(crate) fn told_through(&self) -> u64 {
-        self.0.events.after(u64::MAX).1
+        self.0.events.told_through()
     }
 
     /// Returns once this server has read this record, or after a while.

@@ -43,6 +43,8 @@ pub enum Error {
     Overloaded,
     /// The journal is as long as it may be and cannot be folded. Nothing was done.
     JournalFull,
+    /// The store that several servers share has hardly any room left. Nothing was done.
+    StoreFull,
     /// The audit file cannot be written, and nothing is to change then. Nothing was done.
     AuditFailed,
     /// The server is stopping. Nothing was done.
@@ -61,6 +63,10 @@ impl fmt::Display for Error {
             Error::JournalFull => {
                 "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
                  server's log); the request had no effect. Renewals and releases go on"
+            }
+            Error::StoreFull => {
+                "etcd has hardly any room left (etcd-quota; see the server's log); the request had no effect. Renewals \
+                 and releases go on as long as there is any"
             }
             Error::AuditFailed => {
                 "the audit file cannot be written (see the server's log), so nothing is granted or taken away \

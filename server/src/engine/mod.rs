@@ -5,7 +5,7 @@
 //! is durable it stops, and a restart finds out.
 
 mod ask;
-mod chronicle;
+mod chronicler;
 mod commit;
 mod event;
 mod expiry;
@@ -14,6 +14,7 @@ mod mailbox;
 mod message;
 mod operator;
 mod read;
+mod refusal;
 mod roles;
 mod rounds;
 mod shared;
@@ -26,7 +27,7 @@ mod waiters;
 mod watch;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::thread::{JoinHandle, Thread};
@@ -38,6 +39,7 @@ pub use ask::{
     Ask, Enqueue, Enqueued, Granted, GrantedAll, Take, TakeAll, WaitFor, WaitForAll, Waited,
     WaitedAll,
 };
+pub use chronicler::HistoryOptions;
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
@@ -59,7 +61,6 @@ use crate::audit::Audit;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
 use crate::store::{self, Embedded, Seat, Store};
-use chronicle::Chronicle;
 use roles::Roles;
 use rounds::{Habits, Lead};
 use shared::Shared;
@@ -84,6 +85,8 @@ pub struct Options {
     pub tick: Duration,
     /// Where it is written who did what; `None`: nowhere. And where the history is, for what the journal has no more.
     pub audit: Option<(Arc<Audit>, Option<PathBuf>)>,
+    /// Where the history of a server that shares its store goes; `None`: nowhere. Embedded stores write their own.
+    pub history: Option<HistoryOptions>,
     /// If it is not known after so long whether a record is durable, the engine stops and a restart has to find out. No
     /// flag sets it: SQLite always knows, or stops at once.
     pub settle_max: Duration,
@@ -100,6 +103,7 @@ impl Default for Options {
             journal_bytes_max: 1 << 30,
             tick: Duration::from_secs(1),
             audit: None,
+            history: None,
             settle_max: Duration::from_secs(10),
         }
     }
@@ -108,8 +112,6 @@ impl Default for Options {
 /// The thread, to be waited for.
 pub struct Engine {
     thread: JoinHandle<Result<(), store::Error>>,
-    /// Of one that shares its store.
-    chronicle: Option<Chronicle>,
 }
 
 impl Engine {
@@ -126,7 +128,7 @@ impl Engine {
         let life = leasehold_core::mutant::inherited(life);
         let thread = std::thread::Builder::new().name("engine".into()).spawn(life);
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
-        Ok((Self { thread, chronicle: None }, handle))
+        Ok((Self { thread }, handle))
     }
 
     /// Takes part in a seat: follows whoever has it, and writes from it whenever this process has it. Returns once
@@ -140,24 +142,12 @@ impl Engine {
         let (roles, handle) = Roles::start(options, seat, clock, metrics)?;
         let thread = std::thread::Builder::new().name("engine".into()).spawn(|| roles.live());
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
-        Ok((Self { thread, chronicle: None }, handle))
-    }
-
-    /// Has what happens written down in this folder, and read from there: for an engine whose store does not.
-    pub(crate) fn with_history(
-        self,
-        handle: &EngineHandle,
-        data: &Path,
-        bounds: store::history::Bounds,
-    ) -> Result<Self, store::Error> {
-        let chronicle = Chronicle::begin(handle.events(), data, bounds)?;
-        Ok(Self { chronicle: Some(chronicle), ..self })
+        Ok((Self { thread }, handle))
     }
 
     /// Waits for the thread to end, after [`EngineHandle::stop`] or because it could not go on.
     pub fn join(self) -> Result<(), store::Error> {
         let ended = self.thread.join();
-        self.chronicle.into_iter().for_each(Chronicle::end);
         ended.unwrap_or_else(|_| Err(store::Error::Unknown("the engine thread panicked".into())))
     }
 }

@@ -4,17 +4,19 @@
 //! was done. What belongs to one time of leading (machine, waiters, answers under way, connections that are gone) ends
 //! with it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::event::EventLog;
+use super::chronicler::Chronicler;
+use super::event::{Event, EventLog};
 use super::rounds::{Habits, Lead};
 use super::shared::Shared;
 use super::writer::Writer;
 use super::{EngineHandle, Options, run};
 use crate::clock::{Clock, LockClock};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Turn};
 use crate::store::{self, Followed, Loaded, News, Seat, Taken, Told};
 use crate::sync::lock;
 
@@ -35,6 +37,8 @@ pub(super) struct Roles {
     clock: LockClock,
     events: Arc<EventLog>,
     metrics: Arc<Metrics>,
+    /// Ends with this, after it has written everything.
+    chronicler: Option<Chronicler>,
 }
 
 impl Roles {
@@ -45,17 +49,26 @@ impl Roles {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
-        let News::State(Followed { generation, seq, last, told, .. }) = seat.follow(FOLLOW_MAX)?
+        let News::State(Followed { generation, seq, last, told_after, told }) =
+            seat.follow(FOLLOW_MAX)?
         else {
             return Err(store::Error::Refused("there is no state to follow from".into()));
         };
         let clock = LockClock::resume(clock, Some(last));
+        let (told, ours) = sorted(told);
         if let Some((audit, data)) = &options.audit {
             let wall_ms = clock.moment().wall_ms;
             // What others wrote is in their audit.
+            let ours: Vec<_> = told.iter().filter(|event| ours.contains(&event.id.seq)).collect();
+            audit.tell_late(generation, ours.into_iter());
             audit.begin((generation, seq), &[], data.as_deref(), wall_ms);
         }
-        let events = Arc::new(EventLog::new(generation, seq, told, options.events_max));
+        let events = Arc::new(EventLog::new(generation, seq, Vec::new(), options.events_max));
+        let chronicler = options.history.clone();
+        let chronicler = chronicler
+            .map(|history| Chronicler::start(history, events.clone(), (&told, told_after, seq)));
+        let chronicler = chronicler.transpose()?;
+        events.recall(told_after, seq, told);
         let shared = Arc::new(Shared::new(options.queue_max));
         drop(shared.follow());
         let habits = Habits { is_near: seat.is_near(), ..Habits::default() };
@@ -67,7 +80,9 @@ impl Roles {
             events.clone(),
             metrics.clone(),
         );
-        Ok((Self { options, seat, lead, shared, clock, events, metrics }, handle))
+        let handle = handle.with_health(seat.health());
+        metrics.cluster.leads(None);
+        Ok((Self { options, seat, lead, shared, clock, events, metrics, chronicler }, handle))
     }
 
     /// Until it is to stop, or cannot go on.
@@ -77,6 +92,8 @@ impl Roles {
             match self.write(taken) {
                 Err(store::Error::Fenced(why)) => {
                     tracing::warn!(%why, "this server leads no longer");
+                    self.metrics.cluster.leads(None);
+                    self.metrics.cluster.count(Turn::Lost);
                     drop(self.shared.follow());
                     self.shared.led_by(self.seat.find_leader());
                 }
@@ -135,13 +152,25 @@ impl Roles {
 
     fn step(&mut self) -> Result<Option<Taken>, store::Error> {
         match self.seat.follow(FOLLOW_MAX)? {
-            News::State(Followed { seq, last, told_after, told, .. }) => {
+            News::State(Followed { generation, seq, last, told_after, told }) => {
                 self.clock.go_on(last);
+                self.events.begin_anew(generation, told_after);
+                let (told, ours) = sorted(told);
+                if let Some((audit, _)) = &self.options.audit {
+                    let ours = told.iter().filter(|event| ours.contains(&event.id.seq));
+                    audit.tell_late(generation, ours);
+                }
+                if let Some(chronicler) = &self.chronicler {
+                    chronicler.add(generation, &told, told_after, seq);
+                }
                 self.events.catch_up(told_after, seq, told);
             }
             News::Records(records) => {
-                for Told { seq, wall_ms, facts, moment } in records {
+                for Told { seq, wall_ms, facts, moment, is_ours } in records {
                     self.clock.go_on(moment);
+                    if let Some((audit, _)) = self.options.audit.as_ref().filter(|_| is_ours) {
+                        audit.tell_late_record((self.events.generation(), seq), &facts, wall_ms);
+                    }
                     self.events.overhear(seq, facts, wall_ms);
                 }
             }
@@ -170,8 +199,16 @@ impl Roles {
         writer.begin()?;
         tracing::info!(epoch, "this server leads");
         self.shared.alive_at.store(self.clock.now().as_nanos(), Relaxed);
+        self.metrics.cluster.leads(Some(epoch));
+        self.metrics.cluster.count(Turn::Taken);
         self.lead.install(writer);
         self.shared.lead();
         run(&self.lead, &self.shared)
     }
+}
+
+/// As events, and which records this very node wrote.
+fn sorted(told: Vec<Told>) -> (Vec<Event>, BTreeSet<u64>) {
+    let ours = told.iter().filter(|told| told.is_ours).map(|told| told.seq).collect();
+    (told.into_iter().flat_map(Told::events).collect(), ours)
 }

@@ -43,6 +43,14 @@ impl Writer {
         }
     }
 
+    /// Gives up the right to write, so that another process has it at once. Everything that was applied is durable.
+    pub(super) fn step_down(&mut self) -> Result<(), store::Error> {
+        self.last_tick();
+        let why = "an operator wants another server to lead";
+        let given_up = self.store.finish();
+        self.end(given_up.and(Err(store::Error::Fenced(why.into()))))
+    }
+
     /// Tells everybody who still waits that the loop has ended, and how.
     pub(super) fn end(&mut self, result: Result<(), store::Error>) -> Result<(), store::Error> {
         // Others go on where we end, and this process follows them.

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Ask, Asker, Command, Effects, Ending, Fact, LeaseNumber, LeaseView, Leave, Machine, Note,
-    Rejection, Span, Sweep, Timestamp, What, mutant,
+    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
+    Timestamp, What, mutant,
 };
 
 use super::Options;
@@ -38,9 +38,9 @@ const HELD_MAX: Duration = Duration::from_secs(5);
 const QUICK_MAX: Duration = Duration::from_millis(1);
 
 pub struct Writer {
-    options: Options,
+    pub(super) options: Options,
     pub(super) store: Box<dyn Store>,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
     pub(super) machine: Machine,
     pub(super) clock: LockClock,
     pub(super) shared: Arc<Shared>,
@@ -196,9 +196,10 @@ impl Writer {
 
     fn refuse_busy(&mut self, asks: &mut Vec<Asked>) {
         self.was_busy = true;
+        let error = if self.health.room().is_out { Error::StoreFull } else { Error::Busy };
         for ask in asks.drain(..) {
             self.metrics.busy(Op::of(&ask.question));
-            self.post(ask.reply_to, Err(Error::Busy));
+            self.post(ask.reply_to, Err(error));
         }
         self.send();
     }
@@ -251,11 +252,11 @@ impl Writer {
             return;
         }
         if question.takes_more()
-            && self.health.n_bytes() >= self.options.journal_bytes_max
+            && let Some(error) = self.no_room()
             && !self.is_renewal(&question)
         {
             self.metrics.overloaded(op);
-            return self.post(reply_to, Err(Error::JournalFull));
+            return self.post(reply_to, Err(error));
         }
         // What the server does by itself is told of later.
         if asker.is_some() && self.is_unaudited(&question) {
@@ -275,20 +276,6 @@ impl Writer {
             Question::Read(read) => Reply::Found(read.look(self, batch)),
         };
         batch.answers.push(Answer { reply_to, content, op, sent_at });
-    }
-
-    /// Would it do what has to be in the audit file, while nothing can be written there?
-    fn is_unaudited(&self, question: &Question) -> bool {
-        let Some((audit, _)) = &self.options.audit else { return false };
-        audit.refuses() && question.must_be_told() && !self.is_renewal(question)
-    }
-
-    /// Does whoever asks have it already? Where a lock is sticky, asking again is renewing.
-    fn is_renewal(&self, question: &Question) -> bool {
-        let Question::Apply(Command::Acquire(acquire)) = question else { return false };
-        let is_theirs =
-            |holder: &LeaseView| holder.owner == acquire.owner && holder.dialect == acquire.dialect;
-        acquire.sticky && self.machine.lock(&acquire.lock, 0).holders.iter().any(is_theirs)
     }
 
     pub(super) fn apply<A: Ask>(
@@ -400,6 +387,9 @@ impl Work for Writer {
                 Ok(()) => Round::Slow,
                 Err(error) => Round::Last(self.end(Err(error))),
             };
+        }
+        if self.is_remote && self.store.is_dismissed() {
+            return Round::Last(self.step_down());
         }
         let mut asks = std::mem::take(&mut self.asks);
         // Some may be left that did not fit into the last record.

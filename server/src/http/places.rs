@@ -19,6 +19,7 @@ use super::Options;
 use super::activity::Activity;
 use super::forwarded::is_in;
 use crate::door::Peer;
+use crate::store::Health;
 use crate::sync::lock;
 
 /// At most one of so many reserved places is one client's.
@@ -31,6 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// All of them.
 pub(crate) struct Places {
     options: Options,
+    /// Whether this server is to take no more connections.
+    health: Arc<Health>,
     epoch: Instant,
     taken: Mutex<Taken>,
     is_freed: Notify,
@@ -75,9 +78,10 @@ pub(super) enum NoPlace {
 }
 
 impl Places {
-    pub(crate) fn new(options: Options) -> Arc<Self> {
+    pub(crate) fn new(options: Options, health: Arc<Health>) -> Arc<Self> {
         Arc::new(Self {
             options,
+            health,
             epoch: Instant::now(),
             taken: Mutex::default(),
             is_freed: Notify::new(),
@@ -115,7 +119,9 @@ impl Places {
         let is_one_too_many =
             peer.is_some() && n - n_reserved >= self.options.connections_per_peer_max;
         let is_free = taken.n_full < self.options.connections_max;
-        let is_restricted = is_one_too_many || !(is_free || taken.shed_idle(&self.options));
+        let is_drained = self.health.pulse().is_drained();
+        let is_restricted =
+            is_drained || is_one_too_many || !(is_free || taken.shed_idle(&self.options));
         if is_restricted {
             let share = self.options.connections_reserved.div_ceil(RESERVED_SHARE);
             if peer.is_some() && n_reserved >= share {

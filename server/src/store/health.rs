@@ -1,17 +1,37 @@
 //! How a store is: whether its journal is folded into its tables, and how much is not yet.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use super::Error;
+use super::{Error, Pulse};
 use crate::sync::lock;
 
 /// One fold may fail because somebody else has the tables for a moment. So many in a row have another reason.
 const FAILURES_MAX: u64 = 3;
 
+/// How much room a store elsewhere has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Room {
+    /// Bytes of its file.
+    pub n_bytes: u64,
+    /// Bytes of it that are used.
+    pub n_bytes_in_use: u64,
+    /// Bytes it may have; 0: that is not known.
+    pub quota: u64,
+    /// Alarms that are raised.
+    pub n_alarms: u64,
+    /// There is hardly any left: nothing more is granted.
+    pub is_short: bool,
+    /// There is none left: nothing can be written.
+    pub is_out: bool,
+}
+
 /// Written by the store, read by whoever watches it.
 #[derive(Default)]
 pub struct Health {
+    pulse: Pulse,
+    room: Mutex<Room>,
+    is_short: AtomicBool,
     n_bytes: AtomicU64,
     n_failures: AtomicU64,
     n_in_a_row: AtomicU64,
@@ -41,6 +61,33 @@ impl Health {
             "the journal cannot be folded into the tables ({n} attempts, {} bytes so far): {why}",
             self.n_bytes()
         ))
+    }
+
+    /// Signs of life of a store that several servers share.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// How much room there is elsewhere.
+    pub fn room(&self) -> Room {
+        *lock(&self.room)
+    }
+
+    /// Is there so little room that nothing more may be granted?
+    pub fn is_short(&self) -> bool {
+        self.is_short.load(Relaxed)
+    }
+
+    /// For stores: so much room is left.
+    pub fn found(&self, room: Room) {
+        self.is_short.store(room.is_short, Relaxed);
+        *lock(&self.room) = room;
+    }
+
+    /// For stores: nothing could be written for want of room.
+    pub fn is_out_of_room(&self) {
+        let room = Room { is_short: true, is_out: true, ..self.room() };
+        self.found(room);
     }
 
     /// For stores: so much is in the journal and not in the tables at the start.

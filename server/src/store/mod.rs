@@ -13,12 +13,14 @@ mod hash;
 mod health;
 pub mod history;
 pub mod memory;
+mod pulse;
 mod record;
 #[cfg(feature = "etcd")]
 mod row;
 mod seat;
 pub mod sqlite;
 mod tag;
+mod whole;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,10 +31,12 @@ pub use chain::{Chain, Place};
 pub(crate) use change::bytes_at_most;
 pub use folder::NodeFolder;
 pub use hash::Hash;
-pub use health::Health;
+pub use health::{Health, Room};
+pub use pulse::Pulse;
 pub use record::{Draft, Head, Kind, Record};
 pub(crate) use seat::Embedded;
 pub use seat::{Followed, Leader, News, Peering, Seat, Taken, Told};
+pub use whole::Whole;
 
 use crate::clock::Moment;
 use crate::engine::Event;
@@ -67,6 +71,11 @@ pub trait Store: Send {
 
     /// How long the journal is.
     fn journal(&self) -> JournalSize;
+
+    /// Does an operator want another process to write?
+    fn is_dismissed(&self) -> bool {
+        false
+    }
 
     /// How it is, from now on. One that folds nothing is always well.
     fn health(&self) -> Arc<Health> {

@@ -5,13 +5,14 @@
 //! becomes vacant.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::{Fact, Limits};
 
-use super::{Error, Loaded, Store};
+use super::{Error, Health, Loaded, Store};
 use crate::clock::Moment;
-use crate::engine::Event;
+use crate::engine::{Event, EventId};
 
 /// The one place from which a store is written. Its calls block.
 pub trait Seat: Send {
@@ -34,6 +35,11 @@ pub trait Seat: Send {
 
     /// Takes part no more.
     fn leave(&mut self);
+
+    /// How its store is, from now on, whoever writes there.
+    fn health(&self) -> Arc<Health> {
+        Arc::default()
+    }
 
     /// Is what is written from it so near that a thread with other things to do may do it?
     fn is_near(&self) -> bool;
@@ -92,7 +98,7 @@ pub struct Followed {
     /// What happened in every record after this one is told.
     pub told_after: u64,
     /// What happened, oldest first.
-    pub told: Vec<Event>,
+    pub told: Vec<Told>,
 }
 
 /// What a record says happened.
@@ -105,6 +111,18 @@ pub struct Told {
     pub facts: Vec<Fact>,
     /// When it was received, with the lock time of whoever wrote it.
     pub moment: Moment,
+    /// This very node wrote it.
+    pub is_ours: bool,
+}
+
+impl Told {
+    /// As events.
+    pub(crate) fn events(self) -> impl Iterator<Item = Event> {
+        let Self { seq, wall_ms, facts, .. } = self;
+        let event =
+            move |(index, fact)| Event::new(EventId { seq, index: index as u32 }, fact, wall_ms);
+        facts.into_iter().enumerate().map(event)
+    }
 }
 
 /// The seat of a store that nobody else can have.

@@ -62,7 +62,7 @@ pub(crate) struct Webhook {
     options: Options,
     secret: Option<Secret>,
     notes: mpsc::Receiver<Arc<Event>>,
-    generation: u64,
+    engine: EngineHandle,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 }
@@ -77,14 +77,14 @@ impl Webhook {
     ) -> Result<Self, String> {
         let secret = options.secret_file.as_deref().map(Secret::read).transpose()?;
         let notes = engine.take_notes(options.queue_max);
-        let generation = engine.generation();
-        Ok(Self { options, secret, notes, generation, clock, metrics })
+        let engine = engine.clone();
+        Ok(Self { options, secret, notes, engine, clock, metrics })
     }
 
     /// Delivers one note after the other.
     pub(crate) async fn run(mut self) {
         while let Some(event) = self.notes.recv().await {
-            let body = Bytes::from(native::note(self.generation, &event));
+            let body = Bytes::from(native::note(self.engine.generation(), &event));
             let is_delivered = self.deliver(&body).await;
             self.metrics.count_webhook(is_delivered);
         }

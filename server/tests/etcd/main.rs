@@ -2,6 +2,10 @@
 
 #![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
 
+mod chronicle;
+mod space;
+mod steer;
+mod transfer;
 mod world;
 
 use std::sync::atomic::Ordering::SeqCst;

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use leasehold_core::{Acquire, Dialect, Limits, LockKey, LockView, Owner, Secret, Span};
 use leasehold_etcd::{
     Error as EtcdError, Kind, LeaseGrantResponse, Options as EtcdOptions, RangeRequest,
-    RangeResponse, TxnRequest, TxnResponse,
+    RangeResponse, StatusResponse, TxnRequest, TxnResponse,
 };
+use leasehold_server::audit::{self, Audit};
 use leasehold_server::clock::{Clock, SystemClock};
 use leasehold_server::engine::{
-    Ask, Engine, EngineHandle, Error, Granted, Options, ReadLock, Take,
+    Ask, Engine, EngineHandle, Error, Granted, HistoryOptions, Options, ReadLock, Take,
 };
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots};
+use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Remote, Snapshots, Watching};
 use leasehold_server::store::{self, NodeFolder};
 use leasehold_testkit::{Etcd, TempDir, folder};
 
@@ -27,13 +28,29 @@ pub(crate) struct World {
     pub(crate) etcd: Etcd,
     pub(crate) snapshots: Snapshots,
     pub(crate) compact_every: Duration,
+    /// How its nodes watch how much room etcd has, if they do.
+    pub(crate) watching: Option<Watching>,
+    /// The node that only ever follows.
+    pub(crate) never_leads: &'static str,
+    /// How often the time is written down.
+    pub(crate) tick: Duration,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        let compact_every = Duration::from_secs(60);
-        let (etcd, snapshots) = (Etcd::start(), Snapshots::default());
-        let world = Self { etcd, snapshots, compact_every };
+        Self::on(Etcd::start())
+    }
+
+    pub(crate) fn on(etcd: Etcd) -> Self {
+        let (snapshots, compact_every) = (Snapshots::default(), Duration::from_secs(60));
+        let world = Self {
+            etcd,
+            snapshots,
+            compact_every,
+            watching: None,
+            never_leads: "",
+            tick: Duration::from_secs(1),
+        };
         etcd::init(&world.remote(), PREFIX).expect("a new store");
         world
     }
@@ -51,9 +68,15 @@ impl World {
     ) -> Result<EtcdSeat, store::Error> {
         let usual = etcd::Options::new(name, &format!("http://{name}"), Limits::default());
         let Self { snapshots, compact_every, .. } = *self;
-        let options = etcd::Options { snapshots, compact_every, lead_without_memory, ..usual };
+        let never_lead = name == self.never_leads;
+        let options =
+            etcd::Options { snapshots, compact_every, lead_without_memory, never_lead, ..usual };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        EtcdSeat::new(cluster, PREFIX, options, NodeFolder::take(data)?, clock)
+        let seat = EtcdSeat::new(cluster, PREFIX, options, NodeFolder::take(data)?, clock)?;
+        match self.watching {
+            Some(watching) => seat.watching_space(watching),
+            None => Ok(seat),
+        }
     }
 
     /// A node with a folder of its own.
@@ -82,8 +105,18 @@ impl Node {
         let seat = world.seat(link.clone(), name, folder.path(), lead_without_memory)?;
         let clock = Arc::new(SystemClock::new());
         let metrics = Arc::new(Metrics::new());
-        let (engine, handle) =
-            Engine::take_part(Options::default(), Box::new(seat), clock, metrics)?;
+        let data = folder.path();
+        let bounds = store::history::Bounds::default();
+        let options = Options {
+            history: Some(HistoryOptions { data: data.into(), bounds }),
+            audit: Some((
+                Audit::open(audit::Options::new(data.join("audit"))).expect("a file"),
+                None,
+            )),
+            tick: world.tick,
+            ..Options::default()
+        };
+        let (engine, handle) = Engine::take_part(options, Box::new(seat), clock, metrics)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Ok(Self { engine, handle, link, folder, runtime: runtime.expect("a runtime") })
     }
@@ -215,6 +248,10 @@ impl Cluster for Link {
     fn compact(&self, revision: i64) -> Result<(), EtcdError> {
         self.pass()?;
         self.remote.compact(revision)
+    }
+
+    fn status(&self) -> Vec<Result<StatusResponse, EtcdError>> {
+        self.remote.status()
     }
 
     fn n_members(&self) -> usize {

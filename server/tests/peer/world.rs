@@ -47,6 +47,9 @@ impl World {
             peer_listen: None,
             peer_secret_file: None,
             lead_without_memory: false,
+            never_lead: false,
+            compacts: true,
+            quota: 2 << 30,
         };
         let shared = settings(Some(&data));
         Settings {

@@ -162,6 +162,9 @@ impl From<engine::Error> for Refusal {
             engine::Error::JournalFull => {
                 "the journal has reached journal-bytes-max; the request had no effect"
             }
+            engine::Error::StoreFull => {
+                "etcd has hardly any room left (etcd-quota); the request had no effect"
+            }
             engine::Error::AuditFailed => {
                 "the audit file cannot be written (audit-failure); the request had no effect"
             }

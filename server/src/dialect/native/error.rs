@@ -117,7 +117,7 @@ impl From<engine::Error> for Refusal {
         let code = match error {
             engine::Error::Busy | engine::Error::NotLeading => Code::Busy,
             engine::Error::Overloaded => Code::Overloaded,
-            engine::Error::JournalFull => Code::JournalFull,
+            engine::Error::JournalFull | engine::Error::StoreFull => Code::JournalFull,
             engine::Error::AuditFailed => Code::AuditFailed,
             engine::Error::Stopping => Code::ShuttingDown,
             engine::Error::Unknown => Code::Unknown,

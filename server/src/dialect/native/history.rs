@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{History, PastEvent};
 use leasehold_core::LockKey;
@@ -87,10 +88,21 @@ async fn answer(
     let asked = caller.permit(asked)?;
     let view = asked.view.clone();
     let found = past::find(&app, asked, cursor.map(|cursor| cursor.id), limit).await;
-    let (events, before) = found.map_err(Refusal::failed)?;
+    let past::Found { events, before, gaps } = found.map_err(Refusal::failed)?;
     let name = |id: EventId| Cursor { generation, id }.to_string();
     let shows = |lock: &LockKey| view.shows(lock);
     let events =
         events.iter().map(|event| PastEvent { id: name(event.id), event: wire(event, shows) });
-    Ok(Json(History { events: events.collect(), next_cursor: before.map(name) }).into_response())
+    let history = History { events: events.collect(), next_cursor: before.map(name) };
+    let mut response = Json(history).into_response();
+    if !gaps.is_empty() {
+        let gaps: Vec<_> = gaps.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+        if let Ok(value) = HeaderValue::try_from(gaps.join(", ")) {
+            response.headers_mut().insert(GAPS, value);
+        }
+    }
+    Ok(response)
 }
+
+/// The records of which this server knows nothing, among those an answer looks at: it was away, and nobody kept them.
+const GAPS: HeaderName = HeaderName::from_static("leasehold-history-gaps");

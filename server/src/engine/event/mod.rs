@@ -115,18 +115,28 @@ impl Interest {
 
 /// The latest events, and who is told of new ones.
 pub struct EventLog {
-    generation: u64,
+    /// Written only while what is latest is locked.
+    generation: AtomicU64,
     n_max: usize,
     latest: Mutex<Latest>,
     bells: Bells,
     /// Who is told of notes, whatever they are about.
     notes: OnceLock<mpsc::Sender<Arc<Event>>>,
-    /// The last record that the history of this server has, if it writes one for itself.
-    recorded: AtomicU64,
+    /// Everything up to this record is in history, if there is one that is written from here.
+    in_history: AtomicU64,
     /// The last record that was read of what another server wrote.
     followed: watch::Sender<u64>,
     /// Notes that nobody was told of because too many were waiting.
     n_notes_dropped: AtomicU64,
+}
+
+/// What happened after one record and up to another.
+pub(crate) struct Since {
+    pub(crate) generation: u64,
+    /// What happened before is not known here any more.
+    pub(crate) after: u64,
+    pub(crate) through: u64,
+    pub(crate) events: Vec<Arc<Event>>,
 }
 
 struct Latest {
@@ -162,12 +172,12 @@ impl EventLog {
         let events = known.into_iter().skip(n_forgotten).map(Arc::new).collect();
         let latest = Latest { seq, forgotten, events, namespaces: HashMap::new(), all: None };
         Self {
-            generation,
+            generation: AtomicU64::new(generation),
             n_max,
             latest: Mutex::new(latest),
             bells: Bells::default(),
             notes: OnceLock::new(),
-            recorded: AtomicU64::new(u64::MAX),
+            in_history: AtomicU64::new(u64::MAX),
             followed: watch::Sender::new(seq),
             n_notes_dropped: AtomicU64::new(0),
         }
@@ -175,7 +185,7 @@ impl EventLog {
 
     /// Differs between a store and one restored from its backup.
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.generation.load(Relaxed)
     }
 
     /// Every note from now on, while no more than `n_max` wait to be taken. Only the first who asks gets any.
@@ -215,7 +225,7 @@ impl EventLog {
         let mut latest = self.latest();
         let (gap, after) = match since {
             None => (None, None),
-            Some(cursor) => latest.resume(self.generation, cursor),
+            Some(cursor) => latest.resume(self.generation(), cursor),
         };
         let is_missed = |event: &&Arc<Event>| {
             after.is_some_and(|after| event.id > after) && interest.covers(&event.fact.lock)
@@ -261,7 +271,7 @@ impl EventLog {
         passes_on: bool,
     ) {
         let JournalSize { seq, folded_through, .. } = journal;
-        let folded_through = folded_through.min(self.recorded.load(Relaxed));
+        let folded_through = folded_through.min(self.in_history.load(Relaxed));
         let mut latest = self.latest();
         latest.seq = seq;
         for (index, fact) in facts.enumerate() {
@@ -288,7 +298,7 @@ impl EventLog {
         for event in told.into_iter().filter(|event| event.id.seq > known) {
             let event = Arc::new(event);
             latest.publish(&event, &self.bells);
-            latest.keep(event, self.n_max, seq.min(self.recorded.load(Relaxed)));
+            latest.keep(event, self.n_max, seq.min(self.in_history.load(Relaxed)));
         }
         latest.seq = latest.seq.max(seq);
         drop(latest);
@@ -296,16 +306,9 @@ impl EventLog {
         self.followed.send_replace(seq);
     }
 
-    /// What happened after this record, and the last record of all.
-    pub(super) fn after(&self, seq: u64) -> (Vec<Arc<Event>>, u64) {
-        let latest = self.latest();
-        let from = latest.events.partition_point(|event| event.id.seq <= seq);
-        (latest.events.range(from..).cloned().collect(), latest.seq)
-    }
-
-    /// History has everything up to this record.
-    pub(super) fn is_recorded(&self, seq: u64) {
-        self.recorded.store(seq, Relaxed);
+    /// The last record of which is known what happened in it.
+    pub(super) fn told_through(&self) -> u64 {
+        self.latest().seq
     }
 
     /// Returns when this record was read, or has been told already.
@@ -314,6 +317,42 @@ impl EventLog {
         let known = self.latest().seq;
         // An error means that nothing will ever follow.
         let _ = followed.wait_for(|at| seq <= known.max(*at)).await;
+    }
+
+    /// What is known of the records up to this one, when nobody reads yet.
+    pub(super) fn recall(&self, told_after: u64, seq: u64, told: Vec<Event>) {
+        let mut latest = self.latest();
+        latest.seq = seq;
+        latest.forgotten = EventId { seq: told_after.min(seq), index: u32::MAX };
+        for event in told {
+            latest.keep(Arc::new(event), self.n_max, seq.min(self.in_history.load(Relaxed)));
+        }
+    }
+
+    /// The store is of another generation: nothing that happened in the one before belongs to it, and its records may
+    /// have the numbers of others.
+    pub(super) fn begin_anew(&self, generation: u64, told_after: u64) {
+        let mut latest = self.latest();
+        if self.generation.swap(generation, Relaxed) != generation {
+            latest.skip(told_after, &self.bells);
+        }
+        drop(latest);
+        self.bells.ring();
+    }
+
+    /// What is known of the records after this one, for a history.
+    pub(crate) fn since(&self, seq: u64) -> Since {
+        let latest = self.latest();
+        let after = seq.max(latest.forgotten.seq.min(latest.seq));
+        let is_later = |event: &&Arc<Event>| event.id.seq > after;
+        let events = latest.events.iter().filter(is_later).cloned().collect();
+        let generation = self.generation();
+        Since { generation, after, through: latest.seq, events }
+    }
+
+    /// Everything up to this record is in history: it need not be kept here.
+    pub(crate) fn is_in_history(&self, through: u64) {
+        self.in_history.store(through, Relaxed);
     }
 
     /// A reader is gone.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use leasehold_etcd::{
-    Client, Error, LeaseGrantResponse, Options, RangeRequest, RangeResponse, TxnRequest,
-    TxnResponse, WatchCreateRequest,
+    Client, Error, LeaseGrantResponse, Options, RangeRequest, RangeResponse, StatusResponse,
+    TxnRequest, TxnResponse, WatchCreateRequest,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -33,6 +33,11 @@ pub trait Cluster: Send + Sync {
 
     /// Forgets what keys were before a revision.
     fn compact(&self, revision: i64) -> Result<(), Error>;
+
+    /// How each member is.
+    fn status(&self) -> Vec<Result<StatusResponse, Error>> {
+        Vec::new()
+    }
 
     /// How many members there are: so many tries reach each of them.
     fn n_members(&self) -> usize;
@@ -108,6 +113,10 @@ impl Cluster for Remote {
 
     fn compact(&self, revision: i64) -> Result<(), Error> {
         self.block(self.client.compact(revision)).map(drop)
+    }
+
+    fn status(&self) -> Vec<Result<StatusResponse, Error>> {
+        self.block(async { Ok(self.client.status().await) }).unwrap_or_default()
     }
 
     fn n_members(&self) -> usize {

@@ -7,8 +7,7 @@ use super::cluster::Cluster;
 use super::keys::Keys;
 use super::snapshot::{self, Manifest, Origin};
 use crate::clock::{BootId, Moment};
-use crate::engine::{Event, EventId};
-use crate::store::{Chain, Kind, Place, Told};
+use crate::store::{Chain, Place, Told};
 
 /// What was read so far.
 pub(super) struct Follower {
@@ -18,6 +17,8 @@ pub(super) struct Follower {
     pub(super) n_bytes: u64,
     last: Option<Last>,
     boot: BootId,
+    /// The node that reads; empty: nobody in particular.
+    node: Box<str>,
 }
 
 /// The last record. What was known of any earlier one says nothing of the time.
@@ -40,12 +41,19 @@ impl Follower {
         let Some(manifest) = manifest else {
             let hash_seed = u128::from_le_bytes(crate::random::bytes());
             let machine = Machine::new(limits, hash_seed);
-            return Ok(Self { machine, chain: Chain::default(), last: None, n_bytes: 0, boot });
+            let (chain, node) = Default::default();
+            return Ok(Self { machine, chain, last: None, n_bytes: 0, boot, node });
         };
         let Origin { place, epoch, node, moment } = manifest.origin()?;
         let machine = snapshot::load(cluster, keys, manifest, limits)?;
         let chain = Chain::after(place).in_epoch(epoch);
-        Ok(Self { machine, chain, last: Some(Last { node, moment, received }), n_bytes: 0, boot })
+        let last = Some(Last { node, moment, received });
+        Ok(Self { machine, chain, last, n_bytes: 0, boot, node: Box::default() })
+    }
+
+    /// Read by this node.
+    pub(super) fn read_by(self, node: &str) -> Self {
+        Self { node: node.into(), ..self }
     }
 
     /// This place was known to be durable when reading began.
@@ -82,13 +90,11 @@ impl Follower {
             let absorbed = self.machine.absorb_and_tell(lock_time, &record.changes, &mut facts);
             absorbed.map_err(|error| format!("journal record {seq} does not fit: {error}"))?;
             let head = record.head.unwrap_or_default();
-            if head.kind == Kind::Closed {
-                return Err("the store was closed: it has moved elsewhere".into());
-            }
-            self.last = Some(Last { node: head.node, moment: record.moment, received });
             let wall_ms = record.moment.wall_ms;
             let moment = Moment { boot_id: self.boot, boottime: received, lock_time, wall_ms };
-            told.push(Told { seq, wall_ms, facts, moment });
+            let is_ours = *head.node == *self.node;
+            self.last = Some(Last { node: head.node, moment: record.moment, received });
+            told.push(Told { seq, wall_ms, facts, moment, is_ours });
         }
         Ok(told)
     }
@@ -111,13 +117,4 @@ impl Follower {
             Some(last) => Moment { boot_id, boottime: last.received, ..last.moment },
         }
     }
-}
-
-/// As events.
-pub(super) fn events(told: Vec<Told>) -> impl Iterator<Item = Event> {
-    told.into_iter().flat_map(|Told { seq, wall_ms, facts, .. }| {
-        let event =
-            move |(index, fact)| Event::new(EventId { seq, index: index as u32 }, fact, wall_ms);
-        facts.into_iter().enumerate().map(event)
-    })
 }

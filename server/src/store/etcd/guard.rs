@@ -1,7 +1,8 @@
 //! What makes an append or a confirmation ours and nobody else's: one transaction, put together in one place.
 
-use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
+use leasehold_etcd::{Error, KeyValue, Op, Txn, TxnResponse, When};
 
+use super::cluster::Cluster;
 use super::keys::Keys;
 use super::value::{self, HeadValue, LeaderValue};
 use crate::store::Place;
@@ -25,6 +26,28 @@ impl Tenure {
     /// Is this the seat as we took it?
     pub(super) fn is(&self, leader: &KeyValue) -> bool {
         leader.create_revision == self.created_at && leader.value == self.value
+    }
+}
+
+/// Sends a transaction that puts this value under this key until a member answers: in which revision the value was put,
+/// by this or an earlier try; `None`: its conditions do not hold. No two values may be equal, so each has a nonce.
+pub(super) fn put_once(
+    cluster: &dyn Cluster,
+    txn: Txn,
+    (key, value): (Vec<u8>, &[u8]),
+) -> Result<Option<i64>, Error> {
+    let txn = txn.or_else(Op::Get(key)).request();
+    let mut tried = 0;
+    loop {
+        match cluster.txn(txn.clone()) {
+            Ok(answer) if answer.succeeded => return Ok(Some(answer.revision())),
+            Ok(answer) => {
+                let ours = answer.found(0).filter(|found| found.value == value);
+                return Ok(ours.map(|ours| ours.mod_revision));
+            }
+            Err(error) if tried == cluster.n_members() => return Err(error),
+            Err(_) => tried += 1,
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 use leasehold_etcd::{Op, Options, RangeRequest, Txn, When};
 
 use super::cluster::{Cluster, Remote};
+use super::guard::put_once;
 use super::keys::Keys;
-use super::value::{self, FORMAT, HeadValue, Id, hex};
+use super::value::{self, FORMAT, HeadValue, Id};
 use crate::store::{Error, Place};
 
 /// Reaches etcd for a store under this prefix.
@@ -20,36 +21,56 @@ pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
     let (key, range_end) = keys.all();
     let all = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
     let n_keys = cluster.range(all).map_err(unreachable)?.count;
-    let taken = |n_keys: i64| {
-        let prefix = keys.prefix();
-        Error::Refused(format!(
-            "there is something under {prefix} in etcd already ({n_keys} keys): a store is made where nothing is"
-        ))
-    };
     if n_keys > 0 {
-        return Err(taken(n_keys));
+        return Err(taken(&keys, n_keys));
     }
-    let store: [u8; 16] = crate::random::bytes();
-    // Shown to clients as a number that JavaScript can hold.
-    let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
-    let id = value::encode(&Id { store: hex(&store), generation, format: FORMAT });
+    let id = value::encode(&Id::new(crate::random::bytes(), 0, 0));
     let head = value::encode(&HeadValue::of(Place::default()));
     let txn = Txn::default()
         .when(keys.id(), When::Absent)
         .when(keys.head(), When::Absent)
         .then(Op::Put(keys.id(), id.clone(), 0))
-        .then(Op::Put(keys.head(), head, 0))
-        .or_else(Op::Get(keys.id()))
-        .request();
-    let mut trouble = None;
-    for _ in 0..=cluster.n_members() {
-        match cluster.txn(txn.clone()) {
-            Ok(answer) if answer.succeeded => return Ok(()),
-            // An earlier try has done it.
-            Ok(answer) if answer.found(0).is_some_and(|found| found.value == id) => return Ok(()),
-            Ok(_) => return Err(taken(1)),
-            Err(error) => trouble = Some(error),
-        }
+        .then(Op::Put(keys.head(), head, 0));
+    let put = put_once(cluster, txn, (keys.id(), &id)).map_err(unreachable)?;
+    put.map(drop).ok_or_else(|| taken(&keys, 1))
+}
+
+/// Nothing can be made where something is.
+pub(super) fn taken(keys: &Keys, n_keys: i64) -> Error {
+    let prefix = keys.prefix();
+    Error::Refused(format!(
+        "there is something under {prefix} in etcd already ({n_keys} keys): a store is made where nothing is"
+    ))
+}
+
+/// Which store is there, and the bytes that say so; `None`: there is none. The error says in words why it cannot be
+/// read, or not by this program.
+pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<Option<(Id, Vec<u8>)>, String> {
+    let key = keys.id();
+    let txn = Txn::default().then(Op::Get(key.clone())).request();
+    let answer = cluster.txn(txn).map_err(|error| error.to_string())?;
+    let Some(found) = answer.found(0) else { return Ok(None) };
+    Ok(Some((value::decode(&key, &found.value)?, found.value.clone())))
+}
+
+/// Fails if this program cannot read a store.
+pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
+    if id.format <= FORMAT {
+        return Ok(());
     }
-    Err(trouble.map_or_else(|| taken(0), unreachable))
+    Err(Error::Refused(format!(
+        "the store under {} has format {}, and this program (version {}) reads only formats up to {FORMAT}: it neither \
+         leads nor follows. Install a newer version on this machine",
+        keys.prefix(),
+        id.format,
+        env!("CARGO_PKG_VERSION")
+    )))
+}
+
+/// There is no store.
+pub(super) fn missing(keys: &Keys) -> Error {
+    Error::Refused(format!(
+        "there is no store under {} in etcd; `leasehold init --store` makes one",
+        keys.prefix()
+    ))
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold_etcd::Kind;
+use leasehold_etcd::{Kind, RangeRequest};
 
 use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::compaction::Compaction;
 use super::memory::Memory;
-use crate::store::{Error, Place};
+use crate::store::{Error, Health, Place};
 
 /// A writer that has done nothing for so long hangs, and must lose the seat. It writes or confirms every second.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -22,6 +22,8 @@ pub(super) struct State {
     alive_at: Instant,
     /// The last record that is known to be durable.
     place: Place,
+    /// An operator wants another node to lead.
+    is_dismissed: bool,
 }
 
 /// The lease to keep.
@@ -37,11 +39,12 @@ impl Keeper {
         lease: Lease,
         place: Place,
         memory: Memory,
-        compaction: Compaction,
+        (compaction, drain, health): (Option<Compaction>, Vec<u8>, Arc<Health>),
     ) -> Result<Self, Error> {
-        let state = State { alive_at: Instant::now(), place };
+        let state = State { alive_at: Instant::now(), place, is_dismissed: false };
         let work = move |shared: &Shared<State>| {
-            keep(shared, &*cluster, &lease, memory, compaction);
+            keep(shared, &*cluster, &lease, memory, (compaction, &drain, &health));
+            health.pulse().left();
         };
         Aide::start("keeper", state, work).map(Self)
     }
@@ -56,6 +59,11 @@ impl Keeper {
         self.0.state().place = place;
     }
 
+    /// Is another node to lead?
+    pub(super) fn is_dismissed(&self) -> bool {
+        self.0.state().is_dismissed
+    }
+
     /// Keeps it no longer, and gives it back.
     pub(super) fn leave(&mut self) {
         self.0.leave();
@@ -67,8 +75,9 @@ fn keep(
     cluster: &dyn Cluster,
     lease: &Lease,
     mut memory: Memory,
-    mut compaction: Compaction,
+    (mut compaction, drain, health): (Option<Compaction>, &[u8], &Health),
 ) {
+    health.pulse().kept();
     let every = Duration::from_secs(lease.ttl.unsigned_abs().max(1)) / 3;
     while !shared.rest(every) {
         let (is_stuck, place) = {
@@ -76,14 +85,17 @@ fn keep(
             (state.alive_at.elapsed() > STUCK_AFTER, state.place)
         };
         memory.note_own(place);
-        compaction.tend(cluster);
+        compaction.iter_mut().for_each(|compaction| compaction.tend(cluster));
         if is_stuck {
             tracing::error!("the writer hangs; the seat is not kept");
             continue;
         }
         for _ in 0..cluster.n_members() {
             match cluster.lease_keep_alive(lease.id) {
-                Ok(_) => break,
+                Ok(_) => {
+                    health.pulse().kept();
+                    break;
+                }
                 Err(error) if error.kind == Kind::LeaseGone => {
                     // The writer finds out by itself, by what it compares.
                     tracing::warn!("the lease of the seat is over");
@@ -91,6 +103,11 @@ fn keep(
                 }
                 Err(error) => tracing::debug!(%error, "the seat could not be kept"),
             }
+        }
+        // Only then: whatever this takes must not cost the seat.
+        let asked = RangeRequest { key: drain.into(), ..RangeRequest::default() };
+        if let Ok(found) = cluster.range(asked) {
+            shared.state().is_dismissed = !found.kvs.is_empty();
         }
     }
     memory.note_own(shared.state().place);

@@ -46,6 +46,37 @@ impl Keys {
         self.of("rewound")
     }
 
+    /// Nobody takes the seat as long as this is here. Whoever has it keeps it.
+    pub(super) fn pause(&self) -> Vec<u8> {
+        self.of("pause")
+    }
+
+    /// This node gives the seat up, and does not take it, as long as this is here.
+    pub(super) fn drain(&self, node: &str) -> Vec<u8> {
+        self.of(&format!("drain/{node}"))
+    }
+
+    /// The same of all nodes.
+    pub(super) fn drains(&self) -> Range {
+        (self.of("drain/"), self.of("drain0"))
+    }
+
+    /// All servers that are there.
+    pub(super) fn nodes(&self) -> Range {
+        (self.of("node/"), self.of("node0"))
+    }
+
+    /// What a key is called that begins with this word.
+    pub(super) fn name_under<'k>(&self, word: &str, key: &'k [u8]) -> Option<&'k str> {
+        let name = std::str::from_utf8(key).ok()?.strip_prefix(&*self.prefix)?;
+        name.strip_prefix(word)?.strip_prefix('/')
+    }
+
+    /// The store has moved elsewhere: nobody may lead.
+    pub(super) fn closed(&self) -> Vec<u8> {
+        self.of("closed")
+    }
+
     /// One record of the journal.
     pub(super) fn slot(&self, seq: u64) -> Vec<u8> {
         self.of(&format!("j/{seq:016x}"))
@@ -137,6 +168,9 @@ mod tests {
             keys.head(),
             keys.slot(3),
             keys.rewound(),
+            keys.closed(),
+            keys.pause(),
+            keys.drain("n1"),
         ] {
             assert!(first <= key && key < end);
         }

@@ -5,7 +5,10 @@
 //! noticing can neither change nor answer anything. No clock is needed for that; etcd's leases only decide how soon a
 //! seat becomes vacant.
 
+mod admin;
 mod aide;
+mod campaign;
+mod chair;
 mod cluster;
 mod compaction;
 mod follower;
@@ -14,15 +17,22 @@ mod image;
 mod init;
 mod keeper;
 mod keys;
+mod look;
 mod memory;
 mod presence;
+mod reading;
 mod scribe;
 mod seat;
 mod snapshot;
+mod space;
 mod store;
+mod transfer;
 mod value;
 
+pub use admin::{Leads, Member, Node, Operator, Status};
 pub use cluster::{Cluster, Remote};
 pub use init::{connect, init};
 pub use scribe::Snapshots;
-pub use seat::{EtcdSeat, Options};
+pub use seat::{Compact, EtcdSeat, Options};
+pub use space::Watching;
+pub use transfer::{Arrival, Checked, Departure, Site, check, restore};

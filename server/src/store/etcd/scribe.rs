@@ -11,12 +11,12 @@ use leasehold_etcd::{Op, RangeRequest, When};
 use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::follower::Follower;
-use super::guard::Tenure;
+use super::guard::{Tenure, put_once};
 use super::image;
 use super::keys::Keys;
 use super::snapshot::{self, CHUNK_BYTES, Manifest};
 use super::value;
-use crate::store::Error;
+use crate::store::{Error, Health};
 
 /// After a snapshot that failed, the next is not tried before this.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -45,6 +45,7 @@ pub(super) struct Desk {
     pub(super) tenure: Tenure,
     pub(super) limits: Limits,
     pub(super) when: Snapshots,
+    pub(super) health: Arc<Health>,
 }
 
 /// The thread that takes them. It ends with this.
@@ -108,12 +109,12 @@ impl Desk {
     fn work(&self, shared: &Shared<State>) {
         // What is there already may be trimmed: the one before us may not have come to it.
         if let Ok((Some(manifest), _)) = snapshot::find(&*self.cluster, &self.keys) {
-            shared.state().done(&manifest, 0);
+            self.done(shared, &manifest, 0);
         }
         while let Some((seq, n_bytes_known)) = shared.wait(|state| state.due(self.when)) {
             match self.take(shared, seq) {
                 Ok(manifest) => {
-                    shared.state().done(&manifest, n_bytes_known);
+                    self.done(shared, &manifest, n_bytes_known);
                     let Manifest { n_bytes, through, .. } = manifest;
                     tracing::info!(n_bytes, seq = through.seq, "a snapshot was taken");
                 }
@@ -125,6 +126,11 @@ impl Desk {
                 }
             }
         }
+    }
+
+    fn done(&self, shared: &Shared<State>, manifest: &Manifest, n_bytes_known: u64) {
+        shared.state().done(manifest, n_bytes_known);
+        self.health.pulse().snapshot(manifest.wall_ms);
     }
 
     /// Takes a snapshot that has at least the records up to this one.
@@ -152,7 +158,7 @@ impl Desk {
         let read = manifest.read(&**cluster, keys)?;
         drop(image::decode(&read, limits.clone(), 0)?);
         let at = self.commit(&manifest, before_at)?;
-        self.clean_up(&manifest, at);
+        snapshot::clean_up(&**cluster, keys, &self.tenure, &manifest, at);
         Ok(manifest)
     }
 
@@ -164,12 +170,7 @@ impl Desk {
     ) -> Result<(), String> {
         let pause = CHUNK_BYTES as f64 / self.when.bytes_per_second.max(1) as f64;
         for (n, chunk) in (0..).zip(bytes.chunks(CHUNK_BYTES)) {
-            let key = self.keys.chunk(&manifest.name, n);
-            let txn = self.tenure.txn(&self.keys).then(Op::Put(key, chunk.into(), 0)).request();
-            let answer = self.cluster.txn(txn).map_err(|error| error.to_string())?;
-            if !answer.succeeded {
-                return Err("the seat is lost".into());
-            }
+            manifest.put(&*self.cluster, &self.keys, &self.tenure, (n, chunk))?;
             if shared.rest(Duration::from_secs_f64(pause)) {
                 return Err("the server stops".into());
             }
@@ -181,40 +182,9 @@ impl Desk {
     fn commit(&self, manifest: &Manifest, before_at: i64) -> Result<i64, String> {
         let (key, value) = (self.keys.manifest(), value::encode(manifest));
         let txn = self.tenure.txn(&self.keys).when(key.clone(), When::PutAt(before_at));
-        let txn = txn.then(Op::Put(key.clone(), value.clone(), 0)).or_else(Op::Get(key)).request();
-        let mut trouble = String::new();
-        for _ in 0..=self.cluster.n_members() {
-            match self.cluster.txn(txn.clone()) {
-                Ok(answer) if answer.succeeded => return Ok(answer.revision()),
-                Ok(answer) => {
-                    // An earlier try may have done it.
-                    let ours = answer.found(0).filter(|found| found.value == value);
-                    let lost = "the seat is lost, or somebody else has taken a snapshot";
-                    return ours.map(|ours| ours.mod_revision).ok_or_else(|| lost.into());
-                }
-                Err(error) => trouble = error.to_string(),
-            }
-        }
-        Err(trouble)
-    }
-
-    /// Deletes every snapshot but this one and the one before, as long as this is the one that counts.
-    fn clean_up(&self, manifest: &Manifest, at: i64) {
-        let (key, range_end) = self.keys.snapshots();
-        let request = RangeRequest { key, range_end, keys_only: true, ..RangeRequest::default() };
-        let Ok(found) = self.cluster.range(request) else { return };
-        let mut names: Vec<_> =
-            found.kvs.iter().filter_map(|kv| self.keys.name_of(&kv.key)).collect();
-        names.dedup();
-        let is_kept =
-            |name: &String| *name == manifest.name || Some(name) == manifest.previous.as_ref();
-        for name in names.into_iter().filter(|name| !is_kept(name)) {
-            let (first, end) = self.keys.chunks(&name);
-            let txn = self.tenure.txn(&self.keys).when(self.keys.manifest(), When::PutAt(at));
-            let txn = txn.then(Op::DeleteRange(first, end)).request();
-            if let Err(error) = self.cluster.txn(txn) {
-                tracing::debug!(%error, "an old snapshot was not deleted");
-            }
-        }
+        let txn = txn.then(Op::Put(key.clone(), value.clone(), 0));
+        let put =
+            put_once(&*self.cluster, txn, (key, &value)).map_err(|error| error.to_string())?;
+        put.ok_or_else(|| "the seat is lost, or somebody else has taken a snapshot".into())
     }
 }

@@ -6,34 +6,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold_core::Limits;
-use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
+use leasehold_etcd::{Op, Txn, When};
 
 use super::cluster::Cluster;
 use super::compaction::{self, Compaction};
-use super::follower::{Follower, events};
+use super::follower::Follower;
 use super::keeper::Keeper;
 use super::keys::Keys;
+use super::look::Look;
 use super::memory::{Memory, instance, receipt};
 use super::presence::{Described, Presence};
+use super::reading::{Read, Reading, Unread};
 use super::scribe::Snapshots;
-use super::snapshot;
-use super::value::{self, FORMAT, HeadValue, Id, leader_in};
+use super::space::{SpaceWatch, Watching};
+use super::value::{self, Drained, Id, leader_in};
 use crate::clock::Clock;
-use crate::store::{Error, Followed, Leader, News, NodeFolder, Peering, Place, Seat, Taken, Told};
+use crate::store::{
+    Error, Followed, Health, Leader, News, NodeFolder, Peering, Place, Seat, Taken,
+};
 
 /// How long etcd keeps the seat of a leader that is gone, in seconds.
 const SEAT_TTL: i64 = 2;
-/// Records that are read at once: together no more than an answer may have.
-const RECORDS_MAX: i64 = 32;
 /// After a takeover that failed, the next is not tried before this.
 const BACK_OFF: Duration = Duration::from_millis(500);
 /// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
 const LIVE_AFTER: Duration = Duration::from_secs(10);
-/// Records may be trimmed while they are being read, but not so often in a row.
-const GAPS_MAX: u32 = 5;
-/// How long etcd may be silent when a node starts.
-const START_MAX: Duration = Duration::from_secs(10);
-const START_PAUSE: Duration = Duration::from_millis(100);
 
 /// How a node takes part.
 #[derive(Clone, Debug)]
@@ -50,8 +47,27 @@ pub struct Options {
     pub snapshots: Snapshots,
     /// How often etcd is to forget what keys were, if nobody else uses it.
     pub compact_every: Duration,
+    /// Whether that is to be done at all.
+    pub compact: Compact,
     /// It may lead although its folder does not remember how far the journal went.
     pub lead_without_memory: bool,
+    /// It only ever follows.
+    pub never_lead: bool,
+}
+
+/// Who has etcd forget what keys were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compact {
+    /// Whoever leads, as long as nobody else has keys in etcd.
+    Own,
+    /// Somebody else.
+    Never,
+}
+
+/// Which store it is, and the bytes that say so.
+struct Known {
+    id: Id,
+    bytes: Vec<u8>,
 }
 
 /// One node's part in the seat.
@@ -64,7 +80,7 @@ pub struct EtcdSeat {
     memory: Memory,
     /// Not there at first, and after a time in the seat.
     follower: Option<Follower>,
-    id: Option<Id>,
+    id: Option<Known>,
     leader: Option<Leader>,
     /// Drawn once for the folder.
     instance: String,
@@ -79,20 +95,9 @@ pub struct EtcdSeat {
     rest_until: Option<Instant>,
     /// What was last said to be wrong.
     trouble: Option<String>,
+    health: Arc<Health>,
+    space: Option<SpaceWatch>,
 }
-
-/// What one look at etcd shows.
-struct Look {
-    answer: TxnResponse,
-    /// When it was read.
-    received: u64,
-}
-
-/// The places of what is read by a look.
-const LEADER: usize = 0;
-const HEAD: usize = 1;
-const SLOTS: usize = 2;
-const REWOUND: usize = 3;
 
 impl Options {
     /// A node of this name that clients reach there, with the usual bounds.
@@ -104,7 +109,9 @@ impl Options {
             limits,
             snapshots: Snapshots::default(),
             compact_every: compaction::EVERY,
+            compact: Compact::Own,
             lead_without_memory: false,
+            never_lead: false,
         }
     }
 }
@@ -137,26 +144,31 @@ impl EtcdSeat {
             leader_since: None,
             rest_until: None,
             trouble: None,
+            health: Arc::default(),
+            space: None,
         })
     }
 
-    /// Everything from the record `from` on, as far as it fits, and who leads: at one revision, by a quorum.
-    fn look(&self, from: u64) -> Result<Look, String> {
-        let (first, end) = self.keys.slots_from(from);
-        let txn = Txn::default()
-            .then(Op::Get(self.keys.leader()))
-            .then(Op::Get(self.keys.head()))
-            .then(Op::GetRange(first, end, RECORDS_MAX))
-            .then(Op::Get(self.keys.rewound()))
-            .request();
-        let answer = self.cluster.txn(txn).map_err(|error| error.to_string())?;
-        Ok(Look { answer, received: self.clock.boottime() })
+    /// Looks from now on how much room etcd has left.
+    pub fn watching_space(mut self, watching: Watching) -> Result<Self, Error> {
+        let (cluster, health) = (self.cluster.clone(), self.health.clone());
+        self.space = Some(SpaceWatch::start(cluster, watching, health)?);
+        Ok(self)
+    }
+
+    fn reading(&self) -> Reading<'_> {
+        let Self { cluster, keys, clock, options, .. } = self;
+        let (limits, node) = (&options.limits, &options.node);
+        Reading { cluster: &**cluster, keys, clock: &**clock, limits, node }
     }
 
     /// Reads the whole store.
     fn load(&mut self) -> Result<News, Error> {
         self.memory = Memory::open(self.folder.path())?;
-        let id = self.read_id()?;
+        let (id, bytes) = self.reading().id()?;
+        // What is known of another generation says nothing of this one.
+        self.may_lead &= self.id.as_ref().is_some_and(|known| known.bytes == bytes);
+        self.id = Some(Known { id: id.clone(), bytes });
         let noted = self.memory.noted().cloned();
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
             return Err(Error::Refused(format!(
@@ -170,46 +182,25 @@ impl EtcdSeat {
         let noted = noted.filter(|noted| noted.generation == id.generation);
         let acknowledged = noted.as_ref().map(|noted| noted.place());
         let boot = self.clock.boot_id();
-        let mut follower = self.patiently(|seat| seat.begin())?.expecting(acknowledged);
-        let (mut told_after, mut told) = (follower.place().seq, Vec::new());
-        let mut n_gaps = 0;
-        loop {
-            let look = self.patiently(|seat| seat.look(follower.place().seq + 1))?;
-            if look.is_gap(&self.keys, follower.place()) && n_gaps < GAPS_MAX {
-                // They are in a snapshot by now.
-                n_gaps += 1;
-                follower = self.patiently(|seat| seat.begin())?.expecting(acknowledged);
-                (told_after, told) = (follower.place().seq, Vec::new());
-                continue;
-            }
-            match self.take_in(&mut follower, &look) {
-                Ok(more) => told.extend(more),
-                Err(why) => return Err(self.put_back(why)),
-            }
-            self.note_leader(&look);
-            if look.head(&self.keys)? == follower.place() {
-                break;
-            }
-            if look.slots().is_empty() {
-                return Err(self.put_back("the journal does not go as far as its head says".into()));
-            }
-        }
-        if let Err(why) = follower.chain.end() {
-            return Err(self.put_back(why));
-        }
+        let read = self.reading().all(acknowledged);
+        let Read { mut follower, told_after, told, look } = match read {
+            Ok(read) => read,
+            Err(Unread::Astray(why)) => return Err(self.put_back(why)),
+            Err(Unread::Failed(error)) => return Err(error),
+        };
+        self.note_leader(&look);
         let place = follower.place();
-        self.may_lead |= noted.is_some() || place.seq == 0 || self.options.lead_without_memory;
+        let is_new = place.seq == id.start;
+        self.may_lead |= noted.is_some() || is_new || self.options.lead_without_memory;
         if let Some(at) = noted.and_then(|noted| noted.received(place, boot)) {
             follower.received_before(at);
         }
         let last = follower.moment(&self.options.node, self.clock.boottime());
         let (generation, seq) = (id.generation, place.seq);
-        self.id = Some(id);
         self.follower = Some(follower);
         self.is_whole = true;
         self.be_present(seq)?;
         self.note(place);
-        let told = events(told).collect();
         Ok(News::State(Followed { generation, seq, last, told_after, told }))
     }
 
@@ -224,72 +215,27 @@ impl EtcdSeat {
         Ok(())
     }
 
-    /// What is in the snapshot, if there is one.
-    fn begin(&self) -> Result<Follower, String> {
-        let (manifest, _) = snapshot::find(&*self.cluster, &self.keys)?;
-        let limits = self.options.limits.clone();
-        let received = receipt(&*self.clock);
-        Follower::begin(&*self.cluster, &self.keys, manifest.as_ref(), limits, received)
-    }
-
-    fn read_id(&self) -> Result<Id, Error> {
-        let key = self.keys.id();
-        let txn = Txn::default().then(Op::Get(key.clone())).request();
-        let answer = self
-            .patiently(|seat| seat.cluster.txn(txn.clone()).map_err(|error| error.to_string()))?;
-        let Some(found) = answer.found(0) else {
-            return Err(Error::Refused(format!(
-                "there is no store under {} in etcd; `leasehold init --store` makes one",
-                self.keys.prefix()
-            )));
-        };
-        let id: Id = value::decode(&key, &found.value).map_err(Error::Refused)?;
-        if id.format > FORMAT {
-            return Err(Error::Refused(format!(
-                "the store under {} was made by a newer version (format {}, and this one knows {FORMAT})",
-                self.keys.prefix(),
-                id.format
-            )));
-        }
-        Ok(id)
-    }
-
-    /// Asks again for a while.
-    fn patiently<T>(&self, ask: impl Fn(&Self) -> Result<T, String>) -> Result<T, Error> {
-        let began = Instant::now();
-        loop {
-            match ask(self) {
-                Ok(answer) => return Ok(answer),
-                Err(why) if began.elapsed() >= START_MAX => {
-                    return Err(Error::Refused(format!("etcd cannot be read: {why}")));
-                }
-                Err(_) => std::thread::sleep(START_PAUSE),
-            }
-        }
-    }
-
-    /// Adds the records that a look has shown.
-    fn take_in(&self, follower: &mut Follower, look: &Look) -> Result<Vec<Told>, String> {
-        follower.absorb(&self.keys, look.slots(), look.received)
-    }
-
-    /// What is there is not what was there: nobody may lead before an operator has looked at it.
+    /// What is there is not what was there: nobody may lead before an operator has looked at it. If one just has, the
+    /// store is of another generation by now, and what is wrong with the one before does not matter.
     fn put_back(&mut self, why: String) -> Error {
         let text = value::encode(&serde_json::json!({"node": &*self.options.node, "why": &why}));
-        let txn = Txn::default().when(self.keys.rewound(), When::Absent);
+        let mut txn = Txn::default().when(self.keys.rewound(), When::Absent);
+        if let Some(known) = &self.id {
+            txn = txn.when(self.keys.id(), When::Is(&known.bytes));
+        }
         let txn = txn.then(Op::Put(self.keys.rewound(), text, 0)).request();
         if let Err(error) = self.cluster.txn(txn) {
             tracing::error!(%error, "could not write down that etcd was put back");
         }
         Error::Refused(format!(
             "the store under {} is not what it was: {why}. Was etcd restored from a snapshot? Nobody leads until \
-             an operator has looked at it",
+             an operator has looked at it: see `leasehold restore --store`",
             self.keys.prefix()
         ))
     }
 
     fn note_leader(&mut self, look: &Look) {
-        let found = look.answer.found(LEADER);
+        let found = look.leader();
         let created_at = found.map(|found| found.create_revision);
         if found.is_some() {
             // It failed because somebody else was quicker.
@@ -305,37 +251,47 @@ impl EtcdSeat {
 
     fn note(&mut self, place: Place) {
         self.presence.iter().for_each(|presence| presence.came_to(place.seq));
-        let Some(id) = &self.id else { return };
+        let Some(Known { id, .. }) = &self.id else { return };
         self.memory.note((&id.store, id.generation), place, receipt(&*self.clock));
+    }
+
+    /// Can the seat be taken, as far as a look shows that had nothing else to tell?
+    fn prospect(&mut self, look: &Look, is_whole: bool, drained: Option<Drained>) -> News {
+        if look.is_rewound() {
+            let why = "etcd was put back to an earlier state: nobody may lead before `leasehold restore --store`";
+            return self.troubled(why.into());
+        }
+        if let Some(moved_to) = look.moved_to() {
+            return self.troubled(format!("the store has moved to {moved_to}: nobody may lead"));
+        }
+        let is_vacant = look.leader().is_none() && is_whole;
+        if is_vacant && (look.is_paused() || drained.is_some()) {
+            let what =
+                if drained.is_some() { "this server is drained" } else { "the servers are paused" };
+            let why = format!("nobody leads, and {what} (leasehold cluster status)");
+            return self.troubled(why);
+        }
+        if self.options.never_lead {
+            self.trouble = None;
+            return News::Quiet;
+        }
+        let is_resting = self.rest_until.is_some_and(|until| Instant::now() < until);
+        if is_vacant && !self.may_lead {
+            let why = "nobody leads, and this node does not remember how far the journal went: see \
+                       --lead-without-memory";
+            return self.troubled(why.into());
+        }
+        self.trouble = None;
+        if is_vacant && !is_resting { News::Vacant } else { News::Quiet }
     }
 
     /// Says what is wrong, once.
     fn troubled(&mut self, why: String) -> News {
         if self.trouble.as_ref() != Some(&why) {
-            tracing::warn!(%why, "cannot follow");
+            tracing::warn!(%why, "this server waits");
             self.trouble = Some(why);
         }
         News::Quiet
-    }
-}
-
-impl Look {
-    fn slots(&self) -> &[KeyValue] {
-        self.answer.found_all(SLOTS)
-    }
-
-    /// Are records missing after this place?
-    fn is_gap(&self, keys: &Keys, place: Place) -> bool {
-        let first = self.slots().first().and_then(|slot| keys.seq_of(&slot.key));
-        first.is_some_and(|first| first > place.seq + 1)
-    }
-
-    /// How far the journal goes.
-    fn head(&self, keys: &Keys) -> Result<Place, Error> {
-        let wiped = || format!("the store under {} is gone from etcd", keys.prefix());
-        let found = self.answer.found(HEAD).ok_or_else(|| Error::Refused(wiped()))?;
-        let head: HeadValue = value::decode(&found.key, &found.value).map_err(Error::Refused)?;
-        head.place().ok_or_else(|| Error::Refused("the head of the journal is no head".into()))
     }
 }
 
@@ -349,7 +305,7 @@ impl Seat for EtcdSeat {
             return Ok(self.troubled(why));
         }
         let known = follower.place();
-        let look = match self.look(known.seq + 1) {
+        let look = match self.reading().look(known.seq + 1) {
             Ok(look) => look,
             Err(why) => {
                 self.follower = Some(follower);
@@ -364,6 +320,10 @@ impl Seat for EtcdSeat {
                 return Ok(self.troubled(error.to_string()));
             }
         };
+        if !look.is_of(self.id.as_ref().map_or(&[], |known| &known.bytes)) {
+            // An operator has restored it, or is about to.
+            return self.load();
+        }
         if head.seq < known.seq || head.seq == known.seq && head.hash != known.hash {
             let why = format!("its journal ended at {}, and now at {}", known.seq, head.seq);
             return Err(self.put_back(why));
@@ -371,32 +331,22 @@ impl Seat for EtcdSeat {
         if look.is_gap(&self.keys, known) {
             return self.load();
         }
-        let told = match self.take_in(&mut follower, &look) {
+        let told = match follower.absorb(&self.keys, look.slots(), look.received) {
             Ok(told) => told,
             Err(why) => return Err(self.put_back(why)),
         };
         let is_whole = follower.place() == head;
         self.is_whole = is_whole;
+        let drained = look.drained(&self.keys, &self.options.node);
+        self.health.pulse().drained(drained == Some(Drained::Wholly));
+        self.health.pulse().seen(head.seq.saturating_sub(follower.place().seq));
         self.follower = Some(follower);
         if !told.is_empty() {
             self.may_lead = true;
             self.note(self.follower.as_ref().map_or(known, Follower::place));
             return Ok(News::Records(told));
         }
-        self.trouble = None;
-        if look.answer.found(REWOUND).is_some() {
-            return Ok(
-                self.troubled("etcd was put back to an earlier state: nobody may lead".into())
-            );
-        }
-        let is_vacant = look.answer.found(LEADER).is_none() && is_whole;
-        let is_resting = self.rest_until.is_some_and(|until| Instant::now() < until);
-        if is_vacant && !self.may_lead {
-            let why = "nobody leads, and this node does not remember how far the journal went: see \
-                       --lead-without-memory";
-            return Ok(self.troubled(why.into()));
-        }
-        Ok(if is_vacant && !is_resting { News::Vacant } else { News::Quiet })
+        Ok(self.prospect(&look, is_whole, drained))
     }
 
     fn take(&mut self) -> Result<Option<Taken>, Error> {
@@ -404,9 +354,15 @@ impl Seat for EtcdSeat {
         let Some((tenure, lease)) = self.campaign() else { return Ok(None) };
         let Some(follower) = self.follower.take() else { return Ok(None) };
         let place = follower.place();
-        let compaction = Compaction::new(self.keys.clone(), self.options.compact_every);
+        let Options { compact, compact_every, .. } = self.options;
+        let compaction = match compact {
+            Compact::Own => Some(Compaction::new(self.keys.clone(), compact_every)),
+            Compact::Never => None,
+        };
         let (cluster, memory) = (self.cluster.clone(), self.memory.again());
-        let keeper = Keeper::start(cluster, lease, place, memory, compaction)?;
+        let health = self.health.clone();
+        let drain = self.keys.drain(&self.options.node);
+        let keeper = Keeper::start(cluster, lease, place, memory, (compaction, drain, health))?;
         // From here on the seat is given back if anything goes wrong.
         match self.caught_up(follower, &tenure)? {
             Some(caught_up) => self.seated(caught_up, tenure, keeper),
@@ -431,10 +387,15 @@ impl Seat for EtcdSeat {
 
     fn leave(&mut self) {
         self.presence = None;
+        self.space = None;
         // Whoever had the seat last has written down more than we know.
         if self.follower.is_some() {
             self.memory.flush();
         }
+    }
+
+    fn health(&self) -> Arc<Health> {
+        self.health.clone()
     }
 
     fn is_near(&self) -> bool {

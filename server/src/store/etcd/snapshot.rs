@@ -1,10 +1,11 @@
 //! The state as of one record, so that the records before it can go: chunks under keys, and a manifest that names them.
 
 use leasehold_core::{Limits, Machine};
-use leasehold_etcd::{Op, RangeRequest, Txn};
+use leasehold_etcd::{Op, RangeRequest, Txn, When};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::Cluster;
+use super::guard::Tenure;
 use super::image;
 use super::keys::Keys;
 use super::value::{self, HeadValue, hex, unhex};
@@ -28,7 +29,7 @@ pub(super) struct Manifest {
     boot: String,
     boottime: u64,
     lock_time: u64,
-    wall_ms: i64,
+    pub(super) wall_ms: i64,
     /// What its chunks are called.
     pub(super) name: String,
     n_chunks: u64,
@@ -80,6 +81,26 @@ impl Manifest {
         })
     }
 
+    /// The same state as of another record, which changed nothing in it.
+    pub(super) fn through(self, origin: &Origin) -> Self {
+        let Self { name, n_chunks, n_bytes, hash, previous, .. } = self;
+        Self { name, n_chunks, n_bytes, hash, previous, ..Self::new(origin, &[], None) }
+    }
+
+    /// Writes one of its pieces, as long as the seat is ours.
+    pub(super) fn put(
+        &self,
+        cluster: &dyn Cluster,
+        keys: &Keys,
+        tenure: &Tenure,
+        (n, chunk): (u64, &[u8]),
+    ) -> Result<(), String> {
+        let put = Op::Put(keys.chunk(&self.name, n), chunk.into(), 0);
+        let answer = cluster.txn(tenure.txn(keys).then(put).request());
+        let answer = answer.map_err(|error| error.to_string())?;
+        if answer.succeeded { Ok(()) } else { Err("the seat is lost".into()) }
+    }
+
     /// Its bytes, which must be what was written.
     pub(super) fn read(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::with_capacity(self.n_bytes as usize);
@@ -126,4 +147,29 @@ pub(super) fn load(
 ) -> Result<Machine, String> {
     let bytes = manifest.read(cluster, keys)?;
     image::decode(&bytes, limits, u128::from_le_bytes(crate::random::bytes()))
+}
+
+/// Deletes every snapshot but this one and the one before, as long as this is the one that counts: its manifest was put
+/// in this revision.
+pub(super) fn clean_up(
+    cluster: &dyn Cluster,
+    keys: &Keys,
+    tenure: &Tenure,
+    manifest: &Manifest,
+    at: i64,
+) {
+    let (key, range_end) = keys.snapshots();
+    let request = RangeRequest { key, range_end, keys_only: true, ..RangeRequest::default() };
+    let Ok(found) = cluster.range(request) else { return };
+    let mut names: Vec<_> = found.kvs.iter().filter_map(|kv| keys.name_of(&kv.key)).collect();
+    names.dedup();
+    let is_kept =
+        |name: &String| *name == manifest.name || Some(name) == manifest.previous.as_ref();
+    for name in names.into_iter().filter(|name| !is_kept(name)) {
+        let (first, end) = keys.chunks(&name);
+        let txn = tenure.txn(keys).when(keys.manifest(), When::PutAt(at));
+        if let Err(error) = cluster.txn(txn.then(Op::DeleteRange(first, end)).request()) {
+            tracing::debug!(%error, "an old snapshot was not deleted");
+        }
+    }
 }

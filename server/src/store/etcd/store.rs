@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_core::Limits;
-use leasehold_etcd::{Op, TxnRequest};
+use leasehold_etcd::{Kind, Op, TxnRequest};
 
 use super::cluster::Cluster;
 use super::guard::{Guard, Verdict};
@@ -12,7 +12,7 @@ use super::keys::Keys;
 use super::presence::Progress;
 use super::scribe::Scribe;
 use super::value::{self, HeadValue};
-use crate::store::{Chain, Draft, Error, Hash, JournalSize, Loaded, Permit, Place, Store};
+use crate::store::{Chain, Draft, Error, Hash, Health, JournalSize, Loaded, Permit, Place, Store};
 
 /// etcd takes requests of 1.5 MiB, and everything else in one of ours is small.
 const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -35,6 +35,7 @@ pub(super) struct EtcdStore {
     pub(super) n_bytes_written: u64,
     /// Where the others see how far it has come.
     pub(super) progress: Option<Progress>,
+    pub(super) health: Arc<Health>,
     /// A record that was sent, and of which it is not known whether it is durable.
     pub(super) sent: Option<Sent>,
 }
@@ -84,7 +85,12 @@ impl EtcdStore {
             self.keeper.goes_on();
             match self.cluster.txn(sent.txn.clone()) {
                 Ok(answer) => return self.settled(&answer, sent),
-                Err(error) => trouble = error.to_string(),
+                Err(error) => {
+                    if error.kind == Kind::NoSpace {
+                        self.health.is_out_of_room();
+                    }
+                    trouble = error.to_string();
+                }
             }
         }
         self.sent = Some(sent);
@@ -100,6 +106,7 @@ impl EtcdStore {
                 self.trimmed_through = sent.trims_through;
                 self.keeper.settled(self.chain.place());
                 let seq = self.chain.place().seq;
+                self.health.pulse().seen(0);
                 self.progress.iter().for_each(|progress| progress.came_to(seq));
                 self.scribe.appended(seq, sent.bytes.len());
                 Ok(())
@@ -148,7 +155,10 @@ impl Store for EtcdStore {
             self.keeper.goes_on();
             if let Ok(answer) = self.cluster.txn(txn.clone()) {
                 return match self.guard.judge(&answer, None) {
-                    Verdict::Held(_) => Ok(()),
+                    Verdict::Held(_) => {
+                        self.health.pulse().seen(0);
+                        Ok(())
+                    }
                     verdict => Err(Self::fenced(verdict)),
                 };
             }
@@ -190,5 +200,13 @@ impl Store for EtcdStore {
             n_records: seq - self.trimmed_through,
             n_bytes_written: self.n_bytes_written,
         }
+    }
+
+    fn is_dismissed(&self) -> bool {
+        self.keeper.is_dismissed()
+    }
+
+    fn health(&self) -> Arc<Health> {
+        self.health.clone()
     }
 }

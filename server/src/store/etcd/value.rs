@@ -18,6 +18,47 @@ pub(super) struct Id {
     pub(super) generation: u64,
     /// The format of everything in it.
     pub(super) format: u32,
+    /// The last record that was not written in this generation: after a restore or a move the journal goes on from it.
+    #[serde(default)]
+    pub(super) start: u64,
+    /// How often the store was restored from a backup.
+    #[serde(default)]
+    pub(super) n_restores: u64,
+}
+
+impl Id {
+    /// A generation of a store that goes on after this record.
+    pub(super) fn new(store: [u8; 16], start: u64, n_restores: u64) -> Self {
+        // Shown to clients as a number that JavaScript can hold.
+        let generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
+        Self { store: hex(&store), generation, format: FORMAT, start, n_restores }
+    }
+}
+
+/// What a node is not to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Drained {
+    /// It does not lead.
+    OfLeading,
+    /// It does not lead and takes no new connections.
+    Wholly,
+}
+
+impl Drained {
+    /// As it stands in etcd.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::OfLeading => "step-down",
+            Self::Wholly => "drain",
+        }
+    }
+}
+
+/// Where a store has moved to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct ClosedValue {
+    /// A folder or the address of another store.
+    pub(super) moved_to: String,
 }
 
 /// Who leads.
@@ -40,6 +81,22 @@ pub(super) struct LeaderValue {
     pub(super) format: u32,
     /// What it runs.
     pub(super) version: String,
+}
+
+impl LeaderValue {
+    /// With a nonce of its own.
+    pub(super) fn new(node: &str, address: &str) -> Self {
+        let nonce: [u8; 16] = crate::random::bytes();
+        Self {
+            nonce: hex(&nonce),
+            node: node.into(),
+            instance: String::new(),
+            address: address.into(),
+            peer: PeerValue::default(),
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
 }
 
 /// Where the other servers reach a node.

@@ -29,16 +29,19 @@ pub(in crate::store) enum Making {
     Backup,
     /// A store, from a backup.
     Restore,
+    /// A store that moves here from elsewhere.
+    Migration,
 }
 
 impl Making {
-    const ALL: [Self; 3] = [Self::Store, Self::Backup, Self::Restore];
+    const ALL: [Self; 4] = [Self::Store, Self::Backup, Self::Restore, Self::Migration];
 
     fn word(self) -> &'static str {
         match self {
             Self::Store => "first start",
             Self::Backup => "backup",
             Self::Restore => "restore",
+            Self::Migration => "migration",
         }
     }
 }
@@ -113,7 +116,7 @@ pub(in crate::store) fn check(folder: &Path) -> Result<(), Error> {
         Some(Making::Store) => Err(refused(format!(
             "{shown} is incomplete: its first start was interrupted. The next start makes it anew"
         ))),
-        Some(making @ (Making::Backup | Making::Restore)) => Err(refused(format!(
+        Some(making) => Err(refused(format!(
             "{shown} is incomplete: the {0} into it was interrupted. Repeat the {0}, or remove the \
              folder",
             making.word()

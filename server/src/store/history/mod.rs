@@ -6,6 +6,7 @@
 //! of records, before the chunk counts as folded; a chunk that is folded again adds nothing twice.
 
 mod block;
+mod chronicle;
 mod filter;
 mod query;
 
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
-pub(crate) use block::Block;
+pub(super) use block::Block;
+pub(crate) use chronicle::Chronicle;
 pub use query::{Asked, Page};
 
 use super::{Error, sqlite};
@@ -24,7 +26,8 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS blocks (
         last_seq INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, first_ms INTEGER NOT NULL,
-        last_ms INTEGER NOT NULL, filter BLOB NOT NULL, events BLOB NOT NULL);";
+        last_ms INTEGER NOT NULL, filter BLOB NOT NULL, events BLOB NOT NULL);
+    CREATE TABLE IF NOT EXISTS gaps (first_seq INTEGER PRIMARY KEY, last_seq INTEGER NOT NULL);";
 
 /// How long another process may have the file to itself.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -95,11 +98,6 @@ impl Writer {
         let (n_bytes, last_seq): (i64, i64) =
             db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(Self { db, bounds, n_bytes: n_bytes as u64, last_seq: last_seq as u64 })
-    }
-
-    /// The last record whose events are there.
-    pub(crate) fn last_seq(&self) -> u64 {
-        self.last_seq
     }
 
     /// A block for what happens next. Events that are there already are left out of it.

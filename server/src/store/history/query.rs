@@ -32,6 +32,8 @@ pub struct Page {
     pub events: Vec<Event>,
     /// There may be more before this one.
     pub before: Option<EventId>,
+    /// Records of which nothing is known, among those that were looked at: the first and the last of each gap.
+    pub gaps: Vec<(u64, u64)>,
 }
 
 impl Asked {
@@ -56,6 +58,33 @@ impl Asked {
 }
 
 pub(super) fn find(
+    db: &Connection,
+    asked: &Asked,
+    before: Option<EventId>,
+    n_max: usize,
+) -> Result<Page, String> {
+    let mut page = find_events(db, asked, before, n_max)?;
+    let from = page.before.map_or(0, |id| id.seq);
+    let through = before.map_or(u64::MAX, |id| id.seq);
+    page.gaps = gaps(db, from, through).map_err(|error| error.to_string())?;
+    Ok(page)
+}
+
+/// The gaps between these records. Files that were made before there could be any have no table of them.
+fn gaps(db: &Connection, from: u64, through: u64) -> rusqlite::Result<Vec<(u64, u64)>> {
+    if !db.table_exists(None, "gaps")? {
+        return Ok(Vec::new());
+    }
+    let bound = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
+    let sql = "SELECT first_seq, last_seq FROM gaps WHERE last_seq >= ?1 AND first_seq <= ?2
+               ORDER BY first_seq DESC LIMIT 100";
+    let mut statement = db.prepare(sql)?;
+    let gap =
+        |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64));
+    statement.query_map([bound(from), bound(through)], gap)?.collect()
+}
+
+fn find_events(
     db: &Connection,
     asked: &Asked,
     before: Option<EventId>,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
+use super::load::State;
 use super::mark::Found;
 use super::schema::{self, Database};
 use super::source::Source;
-use super::{JOURNAL, NAMES, TABLES, check, journal_path, refused, tables_path, trouble};
+use super::{JOURNAL, NAMES, TABLES, check, journal_path, refused, tables_path, transfer, trouble};
 use crate::store::Error;
 use crate::store::folder::{Making, Unfinished};
 
@@ -44,15 +45,24 @@ pub fn backup(data: &Path, target: &Path) -> Result<Copied, Error> {
 /// the backup says is held, and hands out nothing that could have been handed out since.
 pub fn restore(backup: &Path, data: &Path) -> Result<Copied, Error> {
     let mut source = Source::at_rest(backup)?;
-    if !source.judge()?.is_backup {
-        return Err(refused(format!(
-            "{0} is a data folder and not a backup. Make a backup of it: leasehold backup TARGET --data {0}",
-            backup.display()
-        )));
-    }
+    judged(&mut source)?;
     let unfinished = Unfinished::begin(data, Making::Restore)?;
     let (journal, tables) = copy(&source, &unfinished)?;
+    // Wherever the store of the backup has moved, this is another one.
+    schema::unset(&journal, transfer::CLOSED).map_err(|error| trouble(data, error))?;
     complete(unfinished, journal, tables, data)
+}
+
+/// What is in a backup, which is checked, and must be one.
+pub(super) fn judged(source: &mut Source) -> Result<State, Error> {
+    let (report, state) = source.judge()?;
+    if report.is_backup {
+        return Ok(state);
+    }
+    Err(refused(format!(
+        "{0} is a data folder and not a backup. Make a backup of it: leasehold backup TARGET --data {0}",
+        source.data.display()
+    )))
 }
 
 /// The journal is copied first: whatever is folded and trimmed meanwhile is then in the copy of the tables.
@@ -88,7 +98,7 @@ fn copy_one(source: &Connection, from: &Path, to: &Path) -> Result<Connection, E
     Ok(copy)
 }
 
-fn complete(
+pub(super) fn complete(
     unfinished: Unfinished,
     journal: Connection,
     tables: Connection,

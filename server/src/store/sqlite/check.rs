@@ -5,9 +5,10 @@ use std::path::Path;
 use leasehold_core::{Counts, Limits, Token, invariant};
 use rusqlite::Connection;
 
+use super::load::State;
 use super::mark::Found;
 use super::source::Source;
-use super::{load, refused, schema};
+use super::{load, refused, schema, transfer};
 use crate::store::Error;
 
 /// What was found.
@@ -21,12 +22,16 @@ pub struct Report {
     pub counts: Counts,
     /// The first start from here will treat it as a backup.
     pub is_backup: bool,
+    /// Where the store has moved to, if it has: no server starts from here.
+    pub moved_to: Option<String>,
+    /// A store in etcd that was put back to an earlier state: nobody leads it.
+    pub is_rewound: bool,
 }
 
 /// Reads all of a folder no server uses: both files, every record's checksum, the sequence, what it adds up
 /// to, and every invariant of the result. Changes nothing and makes nothing there, so that it can be read-only.
 pub fn verify(data: &Path) -> Result<Report, Error> {
-    Source::at_rest(data)?.judge()
+    Ok(Source::at_rest(data)?.judge()?.0)
 }
 
 /// The same, of databases that are open. It is what a start goes by, and the invariants of the result.
@@ -34,7 +39,7 @@ pub(super) fn judge(
     journal: &Connection,
     tables: &mut Connection,
     mark: Found,
-) -> Result<Report, Error> {
+) -> Result<(Report, State), Error> {
     let state = load::read(journal, tables, mark, Limits::default(), 0)?;
     let machine = &state.loaded.machine;
     invariant::check(machine)
@@ -49,10 +54,13 @@ pub(super) fn judge(
     if n_beyond > 0 {
         return Err(refused(format!("{n_beyond} tokens are too large")));
     }
-    Ok(Report {
+    let report = Report {
         n_records: state.chain.place().seq - state.folded.seq,
         seq: state.chain.place().seq,
         counts: machine.counts(),
         is_backup: schema::get::<i64>(tables, "is_backup")?.is_some(),
-    })
+        moved_to: schema::get::<String>(journal, transfer::CLOSED)?,
+        is_rewound: false,
+    };
+    Ok((report, state))
 }

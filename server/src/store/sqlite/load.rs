@@ -13,7 +13,7 @@ use rusqlite::config::DbConfig;
 
 use super::digest::Digest;
 use super::mark::{self, Found, Mark, Marked, Unused};
-use super::{JOURNAL, TABLES, journal, pages, refused, rows, schema};
+use super::{JOURNAL, TABLES, journal, pages, refused, rows, schema, transfer};
 use crate::clock::Moment;
 use crate::engine::{Event, EventId};
 use crate::store::{Chain, Error, Hash, Head, Loaded, Place, Record};
@@ -274,8 +274,10 @@ fn add_up(from: Receiver<Lot>, to: &SyncSender<Lot>) -> Digest {
 /// The state comes from a backup: whatever was handed out since must not be handed out again.
 fn restored(journal: &Connection, tables: &mut Connection, state: &mut State) -> Result<(), Error> {
     let Loaded { machine, last, generation, is_restored, .. } = &mut state.loaded;
+    let n_restores = transfer::n_restores(tables)? + 1;
     rewrite(tables, machine, state.chain.place(), *last, |tx| {
         schema::put(tx, "generation", *generation as i64)?;
+        schema::put(tx, transfer::N_RESTORES, n_restores as i64)?;
         tx.execute("DELETE FROM meta WHERE key = 'is_backup'", [])?;
         schema::seal(tx)
     })

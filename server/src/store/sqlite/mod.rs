@@ -17,6 +17,7 @@ mod recover;
 mod rows;
 mod schema;
 mod source;
+mod transfer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use rusqlite::{Connection, ErrorCode, params};
 pub use backup::{Copied, backup, restore};
 pub use check::{Report, verify};
 pub use recover::{Recovered, recover};
+pub use transfer::{Arrival, Departure, read_backup, reopen};
 
 use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
 use super::history::{self, History};
@@ -75,8 +77,14 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or makes the store in a folder, which must not be in use.
+    /// Opens or makes the store in a folder, which must not be in use. One that has moved elsewhere is not opened.
     pub fn open(options: Options) -> Result<Self, Error> {
+        let store = Self::open_even_closed(options)?;
+        transfer::check_open(&store.options.data, &store.journal)?;
+        Ok(store)
+    }
+
+    fn open_even_closed(options: Options) -> Result<Self, Error> {
         let data = std::path::absolute(&options.data).map_err(refused)?;
         let options = Options { data, ..options };
         let data = &options.data;

@@ -209,8 +209,20 @@ pub(super) fn get<T: rusqlite::types::FromSql>(
 
 /// Says this and seals it, both or neither: on its own or as a part of the transaction under way.
 pub(super) fn set(db: &Connection, key: &str, value: impl ToSql) -> rusqlite::Result<()> {
+    sealed(db, |db| put(db, key, value))
+}
+
+/// Says this no more, in the same way.
+pub(super) fn unset(db: &Connection, key: &str) -> rusqlite::Result<()> {
+    sealed(db, |db| db.execute("DELETE FROM meta WHERE key = ?1", [key]).map(drop))
+}
+
+fn sealed(
+    db: &Connection,
+    say: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
     db.execute_batch("SAVEPOINT saying")?;
-    let said = put(db, key, value).and_then(|()| seal(db));
+    let said = say(db).and_then(|()| seal(db));
     let end = if said.is_ok() { "RELEASE saying" } else { "ROLLBACK TO saying; RELEASE saying" };
     let ended = db.execute_batch(end);
     said.and(ended)

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use super::check::{self, Report};
+use super::load::State;
 use super::mark::{self, Found};
 use super::schema::{self, Database};
 use super::{JOURNAL, TABLES, beside, journal_path, refused, tables_path, trouble};
@@ -101,7 +102,7 @@ impl Source {
     }
 
     /// As a start would judge it.
-    pub(super) fn judge(&mut self) -> Result<Report, Error> {
+    pub(super) fn judge(&mut self) -> Result<(Report, State), Error> {
         check::judge(&self.journal, &mut self.tables, self.mark)
     }
 }

@@ -1,15 +1,16 @@
 //! Taking the seat: first the key, then everything that was written before it was ours.
 
-use leasehold_etcd::{Op, RangeRequest, Txn, When};
+use leasehold_etcd::RangeRequest;
 
-use super::{EtcdSeat, HEAD, LEADER, Options, SEAT_TTL};
-use crate::store::etcd::follower::{Follower, events};
+use super::{EtcdSeat, Options, SEAT_TTL};
+use crate::store::etcd::campaign::campaign;
+use crate::store::etcd::follower::Follower;
 use crate::store::etcd::guard::{Guard, Tenure};
 use crate::store::etcd::keeper::{Keeper, Lease};
 use crate::store::etcd::presence::Presence;
 use crate::store::etcd::scribe::{Desk, Scribe};
 use crate::store::etcd::store::EtcdStore;
-use crate::store::etcd::value::{self, FORMAT, LeaderValue, PeerValue, hex};
+use crate::store::etcd::value::{LeaderValue, PeerValue};
 use crate::store::{Error, Leader, Loaded, Taken, Told};
 
 /// Everything that was written before the seat was ours.
@@ -33,45 +34,17 @@ impl EtcdSeat {
 
     /// Tries to get the seat; the revision and the value of its key, and the lease it goes with.
     pub(super) fn campaign(&self) -> Option<(Tenure, Lease)> {
-        let granted = match self.cluster.lease_grant(SEAT_TTL) {
-            Ok(granted) => granted,
-            Err(error) => {
-                tracing::warn!(%error, "cannot ask for the seat");
-                return None;
-            }
-        };
-        let lease = Lease { id: granted.id, ttl: granted.ttl };
-        let nonce: [u8; 16] = crate::random::bytes();
-        let value = value::encode(&LeaderValue {
-            nonce: hex(&nonce),
-            node: self.options.node.clone().into(),
+        let Options { node, address, peering, .. } = &self.options;
+        let leader = LeaderValue {
             instance: self.instance.clone(),
-            address: self.options.address.clone().into(),
-            peer: PeerValue::of(self.options.peering.as_ref()),
-            format: FORMAT,
-            version: env!("CARGO_PKG_VERSION").into(),
-        });
-        let key = self.keys.leader();
-        let txn = Txn::default()
-            .when(key.clone(), When::Absent)
-            .when(self.keys.rewound(), When::Absent)
-            .then(Op::Put(key.clone(), value.clone(), lease.id))
-            .or_else(Op::Get(key))
-            .request();
-        for _ in 0..=self.cluster.n_members() {
-            let Ok(answer) = self.cluster.txn(txn.clone()) else { continue };
-            if answer.succeeded {
-                return Some((Tenure { created_at: answer.revision(), value }, lease));
-            }
-            // An earlier try may have done it.
-            let ours = answer.found(0).filter(|found| found.value == value);
-            if let Some(created_at) = ours.map(|ours| ours.create_revision) {
-                return Some((Tenure { created_at, value }, lease));
-            }
-            break;
-        }
-        let _ = self.cluster.lease_revoke(lease.id);
-        None
+            peer: PeerValue::of(peering.as_ref()),
+            ..LeaderValue::new(node, address)
+        };
+        let nobody_may = [self.keys.rewound(), self.keys.closed()];
+        campaign(&*self.cluster, &self.keys, SEAT_TTL, &leader, &nobody_may).unwrap_or_else(|why| {
+            tracing::warn!(%why, "cannot ask for the seat");
+            None
+        })
     }
 
     /// Reads what was written until nobody else could write any more: everything up to the head as it is while the
@@ -83,7 +56,7 @@ impl EtcdSeat {
     ) -> Result<Option<CaughtUp>, Error> {
         let (mut told, mut n_failures) = (Vec::new(), 0);
         loop {
-            let look = match self.look(follower.place().seq + 1) {
+            let look = match self.reading().look(follower.place().seq + 1) {
                 Ok(look) => look,
                 Err(why) if n_failures >= self.cluster.n_members() => {
                     tracing::warn!(%why, "the seat is given back");
@@ -95,18 +68,17 @@ impl EtcdSeat {
                 }
             };
             n_failures = 0;
-            let is_ours = look.answer.found(LEADER).is_some_and(|leader| tenure.is(leader));
+            let is_ours = look.leader().is_some_and(|leader| tenure.is(leader));
             if !is_ours || look.is_gap(&self.keys, follower.place()) {
                 return Ok(None);
             }
-            match self.take_in(&mut follower, &look) {
+            match follower.absorb(&self.keys, look.slots(), look.received) {
                 Ok(more) => told.extend(more),
                 Err(why) => return Err(self.put_back(why)),
             }
             let head = look.head(&self.keys)?;
             if follower.place() == head {
-                let head_at = look.answer.found(HEAD).map_or(0, |found| found.mod_revision);
-                return Ok(Some(CaughtUp { follower, told, head_at }));
+                return Ok(Some(CaughtUp { follower, told, head_at: look.head_at() }));
             }
             if look.slots().is_empty() {
                 let why = format!(
@@ -126,18 +98,20 @@ impl EtcdSeat {
         keeper: Keeper,
     ) -> Result<Option<Taken>, Error> {
         // Others may have made it newer meanwhile.
-        let id = self.read_id()?;
+        let (id, _) = self.reading().id()?;
         let last = follower.moment(&self.options.node, self.clock.boottime());
         let Follower { mut machine, chain, n_bytes, .. } = follower;
         machine.absorbed();
         let (epoch, seq) = (chain.epoch() + 1, chain.place().seq);
-        let trimmed_through = self.patiently(|seat| seat.first_slot())?.map_or(seq, |seq| seq - 1);
+        let first = self.reading().patiently(|| self.first_slot())?;
+        let trimmed_through = first.map_or(seq, |seq| seq - 1);
         let desk = Desk {
             cluster: self.cluster.clone(),
             keys: self.keys.clone(),
             tenure: tenure.clone(),
             limits: self.options.limits.clone(),
             when: self.options.snapshots,
+            health: self.health.clone(),
         };
         let scribe = Scribe::start(desk, seq, n_bytes)?;
         keeper.settled(chain.place());
@@ -148,7 +122,7 @@ impl EtcdSeat {
             epoch,
             is_restored: false,
             seq,
-            told: events(told).collect(),
+            told: told.into_iter().flat_map(Told::events).collect(),
         };
         let Options { node, address, peering, .. } = self.options.clone();
         self.leader = Some(Leader { node: node.clone(), address, peering });
@@ -163,6 +137,7 @@ impl EtcdSeat {
             trimmed_through,
             n_bytes_written: 0,
             progress: self.presence.as_ref().map(Presence::progress),
+            health: self.health.clone(),
             sent: None,
         };
         Ok(Some((Box::new(store), loaded)))

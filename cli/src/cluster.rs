@@ -1,0 +1,212 @@
+//! `leasehold cluster` and `upgrade`: what an operator asks of the servers that share a store, by keys in etcd.
+
+use clap::{Args, Subcommand};
+use leasehold_server::cluster::{self, Location};
+use leasehold_server::store::Error;
+use leasehold_server::store::etcd::{Operator, Status};
+use serde_json::{Value, json};
+
+use crate::ask::told;
+use crate::config::EtcdArgs;
+use crate::exit::Failure;
+use crate::output::{OutputArgs, plain, print, print_json};
+use crate::screen::Screen;
+use crate::table::Table;
+
+/// See and steer the servers that share a store in etcd: who leads, who follows, who is to.
+#[derive(Args)]
+#[command(after_help = "Example:\n  leasehold cluster status --store etcd://etcd1:2379/leasehold")]
+pub(crate) struct ClusterArgs {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Subcommand)]
+enum ClusterCommand {
+    /// Who leads, who follows, how far each has come, and how etcd is.
+    Status(StoreArgs),
+    /// Have the one that leads give that up to another. It does not lead again for 10 seconds.
+    StepDown(StoreArgs),
+    /// Have a server lead no more and take no new connections, until it is resumed. It goes on following.
+    Drain(NodeArgs),
+    /// Have nobody take the lead, for work on etcd. The one that leads goes on.
+    Pause(StoreArgs),
+    /// Undo a pause, or the drain of a server.
+    Resume(ResumeArgs),
+    /// Forget a server that will not come back.
+    ForgetNode(NodeArgs),
+}
+
+#[derive(Args)]
+struct StoreArgs {
+    /// The store: etcd://HOST:PORT,HOST:PORT/PREFIX.
+    #[arg(long, env = "LEASEHOLD_STORE")]
+    store: Location,
+    #[command(flatten)]
+    etcd: EtcdArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Args)]
+struct NodeArgs {
+    /// The name of the server (node-name).
+    node: String,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Args)]
+struct ResumeArgs {
+    /// The server whose drain to undo; without it a pause of all is undone.
+    node: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct UpgradeArgs {
+    /// Write the newest format from here on, once every server runs a version that reads it. Older versions neither
+    /// lead nor follow then, and there is no way back.
+    #[arg(long, required = true)]
+    finish: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
+    match &args.command {
+        ClusterCommand::Status(args) => told(args.output, status(args)),
+        ClusterCommand::StepDown(args) => args.done(|operator| {
+            let node = operator.step_down()?;
+            Ok((json!({"stepping_down": node}), format!("{node} gives up the lead within a second")))
+        }),
+        ClusterCommand::Drain(NodeArgs { node, store }) => store.done(|operator| {
+            operator.drain(node)?;
+            let words = format!(
+                "{node} leads no more and takes no new connections; leasehold cluster resume {node} undoes it"
+            );
+            Ok((json!({"drained": node}), words))
+        }),
+        ClusterCommand::Pause(args) => args.done(|operator| {
+            operator.pause()?;
+            let words = "nobody takes the lead; the one that leads goes on. leasehold cluster resume undoes it";
+            Ok((json!({"paused": true}), words.into()))
+        }),
+        ClusterCommand::Resume(ResumeArgs { node, store }) => store.done(|operator| {
+            let was_there = operator.resume(node.as_deref())?;
+            let what = node.as_deref().unwrap_or("the servers");
+            let words = if was_there { "go on as before" } else { "were neither paused nor drained" };
+            Ok((json!({"resumed": was_there}), format!("{what}: {words}")))
+        }),
+        ClusterCommand::ForgetNode(NodeArgs { node, store }) => store.done(|operator| {
+            operator.forget(node)?;
+            Ok((json!({"forgotten": node}), format!("{node} is forgotten")))
+        }),
+    }
+}
+
+pub(crate) fn upgrade(args: &UpgradeArgs) -> Result<(), Failure> {
+    args.store.done(|operator| {
+        let (from, to) = operator.finish_upgrade()?;
+        let words = match from == to {
+            true => format!("there is nothing to finish: the store has format {to}"),
+            false => format!("the store has format {to} now (it had {from})"),
+        };
+        Ok((json!({"format": to, "from": from}), words))
+    })
+}
+
+impl StoreArgs {
+    fn operate<T>(&self, work: impl FnOnce(&Operator) -> Result<T, Error>) -> Result<T, Failure> {
+        let reach = || {
+            let remote = cluster::reach(&self.etcd.access(self.store.clone()))?;
+            work(&Operator::new(remote, &self.store.prefix))
+        };
+        reach().map_err(|error| Failure::from(error.to_string()))
+    }
+
+    /// Does something and tells of it.
+    fn done(
+        &self,
+        work: impl FnOnce(&Operator) -> Result<(Value, String), Error>,
+    ) -> Result<(), Failure> {
+        let told_of = self.operate(work).and_then(|(value, words)| match self.output.json {
+            true => print_json(&value),
+            false => print(&plain_lines(&words)),
+        });
+        told(self.output, told_of)
+    }
+}
+
+fn status(args: &StoreArgs) -> Result<(), Failure> {
+    let status = args.operate(Operator::status)?;
+    if args.output.json {
+        return print_json(&status);
+    }
+    print(&shown(args, &status))
+}
+
+fn shown(args: &StoreArgs, status: &Status) -> String {
+    let Status { head, snapshot, format, generation, .. } = status;
+    let mut lines = vec![
+        format!("store     {} (format {format}, generation {generation:x})", args.store),
+        format!("journal   the last record is {head}; in the snapshot: up to {snapshot}"),
+    ];
+    lines.push(match &status.leader {
+        Some(leader) => {
+            format!("leader    {} at {}, version {}", leader.node, leader.address, leader.version)
+        }
+        None => "leader    nobody".into(),
+    });
+    if status.paused {
+        lines.push("paused    nobody takes the lead (leasehold cluster resume)".into());
+    }
+    if status.rewound {
+        lines.push(
+            "rewound   etcd was put back to an earlier state: leasehold restore --store".into(),
+        );
+    }
+    if let Some(moved_to) = &status.moved_to {
+        lines.push(format!("closed    the store has moved to {moved_to}"));
+    }
+    let mut nodes = Table::new(["NODE", "ADDRESS", "VERSION", "FORMATS", "BEHIND", "STATE"]);
+    for node in &status.nodes {
+        let is_leader = status.leader.as_ref().is_some_and(|leader| leader.node == node.node);
+        let drained = status.drained.iter().find(|(name, _)| *name == node.node);
+        let state = match drained {
+            Some((_, how)) => how.clone(),
+            None if is_leader => "leads".into(),
+            None => "follows".into(),
+        };
+        let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
+        let behind = if is_leader { 0 } else { head.saturating_sub(node.seq) };
+        let (name, address, version) = (&node.node, &node.address, &node.version);
+        let cells =
+            [name.clone(), address.clone(), version.clone(), formats.join(","), behind.to_string()];
+        let [a, b, c, d, e] = cells;
+        nodes.row([a, b, c, d, e, state]);
+    }
+    let mut etcd = Table::new(["ETCD", "VERSION", "IN USE", "FILE", "ALARMS"]);
+    for (address, member) in args.store.members.iter().zip(&status.etcd) {
+        let alarms = member.error.clone().unwrap_or_else(|| member.alarms.join(", "));
+        let [in_use, file] = [member.bytes_in_use, member.bytes].map(megabytes);
+        etcd.row([address.clone(), member.version.clone(), in_use, file, alarms]);
+    }
+    let gone = status
+        .drained
+        .iter()
+        .filter(|(name, _)| !status.nodes.iter().any(|node| node.node == *name));
+    lines.extend(gone.map(|(name, how)| format!("{how:<9} {name}, which is not there")));
+    let lines: Vec<_> = lines.iter().map(|line| plain(line).into_owned()).collect();
+    let screen = Screen::of_stdout();
+    format!("{}\n{}\n{}", lines.join("\n"), nodes.render(screen), etcd.render(screen))
+}
+
+fn megabytes(n_bytes: u64) -> String {
+    format!("{:.1} MB", n_bytes as f64 / 1e6)
+}
+
+fn plain_lines(words: &str) -> String {
+    words.lines().map(|line| plain(line).into_owned()).collect::<Vec<_>>().join("\n")
+}

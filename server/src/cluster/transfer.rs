@@ -1,0 +1,100 @@
+//! Whole stores, to and from etcd: backups, restores, checks, and moves from one machine to several and back.
+
+#[cfg(feature = "etcd")]
+mod built;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{Access, Location, SCHEME};
+
+pub use built::{backup, migrate, reopen, restore, verify};
+
+/// Where a store is: a folder, or etcd.
+#[derive(Clone, Debug)]
+pub enum Home {
+    /// A data folder of one server.
+    Folder(PathBuf),
+    /// A store that several servers share.
+    Shared(Access),
+}
+
+/// What a home is called on the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A path.
+    Folder(PathBuf),
+    /// `etcd://...`
+    Shared(Location),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.starts_with(SCHEME) {
+            true => text.parse().map(Self::Shared),
+            false if text.is_empty() => Err("must be a folder, or etcd://HOST:PORT/PREFIX".into()),
+            false => Ok(Self::Folder(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(path) => path.display().fmt(f),
+            Self::Shared(location) => location.fmt(f),
+        }
+    }
+}
+
+#[cfg(not(feature = "etcd"))]
+mod built {
+    use std::path::Path;
+
+    use super::Home;
+    use crate::cluster::{Access, built::not_built};
+    use crate::store::{Error, sqlite};
+
+    /// Cannot be done.
+    pub fn backup(_: &Access, _: &Path) -> Result<sqlite::Copied, Error> {
+        not_built()
+    }
+
+    /// Cannot be done.
+    pub fn verify(_: &Access) -> Result<sqlite::Report, Error> {
+        not_built()
+    }
+
+    /// Cannot be done.
+    pub fn restore(_: &Path, _: &Access) -> Result<(), Error> {
+        not_built()
+    }
+
+    /// Cannot be done.
+    pub fn migrate(_: &Home, _: &Home) -> Result<(), Error> {
+        not_built()
+    }
+
+    /// Cannot be done.
+    pub fn reopen(_: &Home) -> Result<(), Error> {
+        not_built()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_folder_or_etcd() {
+        assert_eq!("./data".parse(), Ok(Address::Folder("./data".into())));
+        let shared: Address = "etcd://a:1/x".parse().expect("an address");
+        assert_eq!(shared.to_string(), "etcd://a:1/x");
+        for wrong in ["", "etcd://", "etcd://a"] {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What moves them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Home;
+use crate::clock::{Clock, SystemClock};
+use crate::cluster::{Access, built::reach};
+use crate::store::etcd::{self, Checked, Site};
+use crate::store::{Error, history, sqlite};
+
+/// Copies a shared store, used or not, into a new or empty folder. It is checked before.
+pub fn backup(access: &Access, target: &Path) -> Result<sqlite::Copied, Error> {
+    let Checked { whole, .. } = check(access)?;
+    sqlite::Arrival::backup(target, &whole)?.complete()
+}
+
+/// Reads all of a shared store and checks it.
+pub fn verify(access: &Access) -> Result<sqlite::Report, Error> {
+    let Checked { whole, n_records, is_rewound, moved_to } = check(access)?;
+    let (seq, counts) = (whole.place.seq, whole.machine.counts());
+    Ok(sqlite::Report { n_records, seq, counts, is_backup: false, moved_to, is_rewound })
+}
+
+/// Puts a backup in place of a shared store that nobody leads, or where none is.
+pub fn restore(backup: &Path, access: &Access) -> Result<(), Error> {
+    let whole = sqlite::read_backup(backup)?;
+    etcd::restore(&reach(access)?, &access.location.prefix, whole)
+}
+
+/// Moves a store. Its leases stay valid, and no server starts from where it was.
+pub fn migrate(from: &Home, to: &Home) -> Result<(), Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    match (from, to) {
+        (Home::Folder(from), Home::Shared(to)) => {
+            let remote = reach(to)?;
+            let site = Site::new(&remote, &to.location.prefix);
+            let mut arrival = site.arrive()?;
+            let (departure, mut whole) = sqlite::Departure::open(options(from), clock)?;
+            arrival.write(&whole)?;
+            departure.close(&to.location.to_string(), &mut whole)?;
+            arrival.commit(&whole)
+        }
+        (Home::Shared(from), Home::Folder(to)) => {
+            let remote = reach(from)?;
+            let site = Site::new(&remote, &from.location.prefix);
+            let (departure, whole) = site.depart(clock)?;
+            let arrival = sqlite::Arrival::moved(to, &whole)?;
+            departure.close(&absolute(to))?;
+            arrival.complete().map(drop)
+        }
+        (Home::Shared(from), Home::Shared(to)) => {
+            let (remote, there) = (reach(from)?, reach(to)?);
+            let new_site = Site::new(&there, &to.location.prefix);
+            let mut arrival = new_site.arrive()?;
+            let site = Site::new(&remote, &from.location.prefix);
+            let (departure, whole) = site.depart(clock)?;
+            arrival.write(&whole)?;
+            departure.close(&to.location.to_string())?;
+            arrival.commit(&whole)
+        }
+        (Home::Folder(from), Home::Folder(_)) => Err(Error::Refused(format!(
+            "a folder moves by being moved: stop its server and rename {}",
+            from.display()
+        ))),
+    }
+}
+
+/// Undoes a move from here.
+pub fn reopen(home: &Home) -> Result<(), Error> {
+    match home {
+        Home::Folder(data) => sqlite::reopen(options(data)),
+        Home::Shared(access) => Site::new(&reach(access)?, &access.location.prefix).reopen(),
+    }
+}
+
+fn check(access: &Access) -> Result<Checked, Error> {
+    etcd::check(&reach(access)?, &access.location.prefix, &SystemClock::new())
+}
+
+/// Nothing of the history is forgotten by a move.
+fn options(data: &Path) -> sqlite::Options {
+    let history = history::Bounds { age_max: Duration::MAX, bytes_max: u64::MAX };
+    sqlite::Options { data: data.into(), fold_interval: Duration::from_secs(1), history }
+}
+
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.into()).display().to_string()
+}

@@ -1,0 +1,136 @@
+//! Writes the history of a server that shares its store, beside everything else it does.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::event::{Event, EventLog};
+use crate::store::Error;
+use crate::store::history::{Bounds, Chronicle};
+use crate::sync::lock;
+
+/// How often what happened is written.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Where the history goes, and how much of it is kept.
+#[derive(Clone, Debug)]
+pub struct HistoryOptions {
+    /// The folder.
+    pub data: PathBuf,
+    /// How much is kept.
+    pub bounds: Bounds,
+}
+
+/// A thread that writes it. It ends with this, after it has written what there is.
+pub(super) struct Chronicler {
+    desk: Arc<Desk>,
+    /// Only ever gone while this is dropped.
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+struct Desk {
+    options: HistoryOptions,
+    book: Mutex<Book>,
+    events: Arc<EventLog>,
+}
+
+struct Book {
+    generation: u64,
+    chronicle: Chronicle,
+    /// What was last said to be wrong.
+    trouble: Option<String>,
+}
+
+impl Chronicler {
+    /// Begins with what was read: everything after one record and up to another.
+    pub(super) fn start(
+        options: HistoryOptions,
+        events: Arc<EventLog>,
+        (told, after, through): (&[Event], u64, u64),
+    ) -> Result<Self, Error> {
+        let generation = events.generation();
+        let chronicle = Chronicle::open(&options.data, generation, options.bounds)?;
+        let mut book = Book { generation, chronicle, trouble: None };
+        book.add(told.iter(), after, through);
+        events.is_in_history(book.chronicle.through());
+        let book = Mutex::new(book);
+        let desk = Arc::new(Desk { options, book, events });
+        let (stop, stopped) = channel();
+        let same = desk.clone();
+        let work = move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(EVERY) {
+                same.write();
+            }
+            same.write();
+        };
+        let thread = std::thread::Builder::new().name("history".into()).spawn(work);
+        let thread = thread.map_err(|error| Error::Refused(error.to_string()))?;
+        Ok(Self { desk, thread: Some((stop, thread)) })
+    }
+
+    /// Writes what was read all at once, before the latest of it is all that is kept: everything after one record and
+    /// up to another.
+    pub(super) fn add(&self, generation: u64, events: &[Event], after: u64, through: u64) {
+        let mut book = self.desk.open(generation);
+        book.add(events.iter(), after, through);
+        self.desk.events.is_in_history(book.chronicle.through());
+    }
+}
+
+impl Drop for Chronicler {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            drop(stop);
+            // What it has to say it has said.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    /// The book of this generation.
+    fn open(&self, generation: u64) -> MutexGuard<'_, Book> {
+        let mut book = lock(&self.book);
+        if book.generation != generation {
+            let HistoryOptions { data, bounds } = &self.options;
+            match Chronicle::open(data, generation, *bounds) {
+                Ok(chronicle) => *book = Book { generation, chronicle, trouble: None },
+                Err(error) => book.say(error.to_string()),
+            }
+        }
+        book
+    }
+
+    fn write(&self) {
+        let generation = self.events.generation();
+        let mut book = self.open(generation);
+        if book.generation != generation {
+            return;
+        }
+        let since = self.events.since(book.chronicle.through());
+        if since.generation != generation {
+            return;
+        }
+        book.add(since.events.iter().map(|event| &**event), since.after, since.through);
+        self.events.is_in_history(book.chronicle.through());
+    }
+}
+
+impl Book {
+    fn add<'e>(&mut self, events: impl Iterator<Item = &'e Event>, after: u64, through: u64) {
+        match self.chronicle.add(events, after, through) {
+            Ok(()) => self.trouble = None,
+            Err(error) => self.say(error.to_string()),
+        }
+    }
+
+    /// Says what is wrong, once.
+    fn say(&mut self, why: String) {
+        if self.trouble.as_ref() != Some(&why) {
+            tracing::error!(%why, "history could not be written");
+            self.trouble = Some(why);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What is counted of a server that shares its store with others. Nothing is shown of one that does not.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use super::{NoLabels, millis};
+use crate::store::{Pulse, Room};
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct RoleLabel {
+    role: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ChangeLabel {
+    change: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+/// A gauge that is shown once it has a value.
+type Shown = Family<NoLabels, Gauge>;
+
+/// What became of the seat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// This server took it.
+    Taken,
+    /// Another took it, or it ran out.
+    Lost,
+}
+
+/// What became of a record of which it was not known at once whether it is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resolved {
+    /// It is.
+    Durable,
+    /// It is not, or another server goes on and knows.
+    Lost,
+    /// Those who asked for it were told that nobody knows.
+    Told,
+}
+
+/// All of it.
+pub(crate) struct ClusterMetrics {
+    role: Family<RoleLabel, Gauge>,
+    epoch: Shown,
+    changes: Family<ChangeLabel, Counter>,
+    lag: Shown,
+    seen: Shown,
+    confirms: Family<NoLabels, Histogram, fn() -> Histogram>,
+    unknowns: Family<OutcomeLabel, Counter>,
+    kept: Shown,
+    snapshot: Shown,
+    etcd: [Shown; 4],
+}
+
+/// What is known of etcd, in the order of [`ClusterMetrics::etcd`].
+const ETCD: [(&str, &str); 4] = [
+    ("bytes", "Bytes of etcd's file, of the member that has most"),
+    ("bytes_in_use", "Bytes of etcd's file that are in use, of the member that has most"),
+    ("quota_bytes", "Bytes etcd may use, of the member that may use least"),
+    ("alarms", "Alarms of etcd's members"),
+];
+
+impl ClusterMetrics {
+    pub(super) fn registered(r: &mut Registry) -> Self {
+        let this = Self {
+            role: Family::default(),
+            epoch: Family::default(),
+            changes: Family::default(),
+            lag: Family::default(),
+            seen: Family::default(),
+            confirms: Family::new_with_constructor(|| millis(0.05)),
+            unknowns: Family::default(),
+            kept: Family::default(),
+            snapshot: Family::default(),
+            etcd: Default::default(),
+        };
+        let about = "Whether this server leads those that share its store, or follows";
+        r.register("leasehold_cluster_role", about, this.role.clone());
+        let about = "How often the leader has changed, as of the last record this server wrote";
+        r.register("leasehold_cluster_epoch", about, this.epoch.clone());
+        let about = "How often this server took the lead, and how often it lost it";
+        r.register("leasehold_cluster_changes", about, this.changes.clone());
+        let about = "Records that this server knows of and has not read yet";
+        r.register("leasehold_cluster_lag_records", about, this.lag.clone());
+        let about = "Since etcd last answered this server what it needs to lead or to follow";
+        r.register("leasehold_cluster_seen_seconds", about, this.seen.clone());
+        let about = "Asking etcd whether what this server knows is still all there is";
+        r.register("leasehold_cluster_confirm_latency_ms", about, this.confirms.clone());
+        let about = "Records whose fate was not known at once, by what became of them";
+        r.register("leasehold_cluster_unknowns", about, this.unknowns.clone());
+        let about = "Since etcd last took a keep-alive of this server's lead";
+        r.register("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
+        let about = "How old what the latest snapshot has is";
+        r.register("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
+        for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
+            r.register(format!("leasehold_etcd_{name}"), about, gauge.clone());
+        }
+        this
+    }
+
+    /// This server leads, in this epoch, or follows.
+    pub(crate) fn leads(&self, epoch: Option<u64>) {
+        let is = |role, is: bool| self.role.get_or_create(&RoleLabel { role }).set(is.into());
+        is("leader", epoch.is_some());
+        is("follower", epoch.is_none());
+        if let Some(epoch) = epoch {
+            self.epoch.get_or_create(&[]).set(epoch as i64);
+        }
+    }
+
+    pub(crate) fn count(&self, turn: Turn) {
+        let change = match turn {
+            Turn::Taken => "taken",
+            Turn::Lost => "lost",
+        };
+        self.changes.get_or_create(&ChangeLabel { change }).inc();
+    }
+
+    pub(crate) fn confirmed(&self, took: Duration) {
+        self.confirms.get_or_create(&[]).observe(took.as_secs_f64() * 1000.0);
+    }
+
+    pub(crate) fn resolved(&self, how: Resolved) {
+        let outcome = match how {
+            Resolved::Durable => "durable",
+            Resolved::Lost => "lost",
+            Resolved::Told => "told_unknown",
+        };
+        self.unknowns.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// What is looked up only when somebody asks.
+    pub(super) fn observe(&self, pulse: &Pulse, room: Room, wall_ms: i64) {
+        let show = |gauge: &Shown, value: u64| {
+            gauge.get_or_create(&[]).set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        let seconds = |gauge: &Shown, age: Option<Duration>| match age {
+            Some(age) => show(gauge, age.as_secs()),
+            None => gauge.clear(),
+        };
+        let Some(seen) = pulse.seen_age() else { return };
+        seconds(&self.seen, Some(seen));
+        show(&self.lag, pulse.lag());
+        seconds(&self.kept, pulse.kept_age());
+        seconds(&self.snapshot, pulse.snapshot_age(wall_ms));
+        if room.quota > 0 {
+            let known = [room.n_bytes, room.n_bytes_in_use, room.quota, room.n_alarms];
+            self.etcd.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
+        }
+    }
+}

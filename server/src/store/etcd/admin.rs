@@ -1,0 +1,310 @@
+//! What an operator asks of the servers that share a store, by keys in etcd.
+
+use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
+use serde::{Deserialize, Serialize};
+
+use super::cluster::Cluster;
+use super::keys::Keys;
+use super::snapshot::Manifest;
+use super::value::{self, ClosedValue, Drained, FORMAT, HeadValue, Id, LeaderValue};
+use super::{guard, init};
+use crate::store::Error;
+
+/// Whoever steps down does not lead again for so many seconds, so that another does.
+const STEP_DOWN_TTL: i64 = 10;
+
+/// How everything is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// Which store it is.
+    pub store: String,
+    /// Which generation of it.
+    pub generation: u64,
+    /// The format of everything in it.
+    pub format: u32,
+    /// The last record.
+    pub head: u64,
+    /// The last record that is in the snapshot; 0: there is none.
+    pub snapshot: u64,
+    /// Who leads.
+    pub leader: Option<Leads>,
+    /// The servers that are there.
+    pub nodes: Vec<Node>,
+    /// Nobody takes the lead.
+    pub paused: bool,
+    /// Servers that are not to lead: `drain` or `step-down`.
+    pub drained: Vec<(String, String)>,
+    /// etcd was put back to an earlier state: nobody leads.
+    pub rewound: bool,
+    /// Where the store has moved to.
+    pub moved_to: Option<String>,
+    /// The members of etcd.
+    pub etcd: Vec<Member>,
+}
+
+/// Who leads.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Leads {
+    /// The name of the node.
+    pub node: String,
+    /// Where clients reach it.
+    pub address: String,
+    /// What it runs.
+    pub version: String,
+}
+
+/// One of the servers.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    #[serde(default)]
+    pub node: String,
+    /// Where clients reach it.
+    pub address: String,
+    /// What it runs.
+    pub version: String,
+    /// The formats it can read.
+    pub formats: Vec<u32>,
+    /// The last record it has read or written, as it said lately.
+    pub seq: u64,
+}
+
+/// A member of etcd.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Member {
+    /// What it runs; empty: it does not answer.
+    pub version: String,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// Bytes of it that are in use.
+    pub bytes_in_use: u64,
+    /// Its alarms.
+    pub alarms: Vec<String>,
+    /// Why it does not answer.
+    pub error: Option<String>,
+}
+
+/// The places of what is read.
+const ID: usize = 0;
+const HEAD: usize = 1;
+const LEADER: usize = 2;
+const MANIFEST: usize = 3;
+const NODES: usize = 4;
+const PAUSE: usize = 5;
+const DRAINS: usize = 6;
+const REWOUND: usize = 7;
+const CLOSED: usize = 8;
+
+/// One store, for an operator.
+pub struct Operator {
+    cluster: Box<dyn Cluster>,
+    keys: Keys,
+}
+
+impl Operator {
+    /// Of the store under this prefix.
+    pub fn new(cluster: impl Cluster + 'static, prefix: &str) -> Self {
+        Self { cluster: Box::new(cluster), keys: Keys::new(prefix) }
+    }
+
+    /// How everything is, at one revision.
+    pub fn status(&self) -> Result<Status, Error> {
+        let answer = self.read()?;
+        let keys = &self.keys;
+        let id = self.id(&answer)?;
+        let (head, manifest) = (
+            decoded::<HeadValue>(answer.found(HEAD))?,
+            decoded::<Manifest>(answer.found(MANIFEST))?,
+        );
+        let leader = decoded::<LeaderValue>(answer.found(LEADER))?;
+        let drained = |found: &KeyValue| {
+            let node = keys.name_under("drain", &found.key).unwrap_or_default();
+            (node.to_owned(), String::from_utf8_lossy(&found.value).into_owned())
+        };
+        Ok(Status {
+            store: id.store,
+            generation: id.generation,
+            format: id.format,
+            head: head.map_or(0, |head| head.seq),
+            snapshot: manifest.map_or(0, |manifest| manifest.through.seq),
+            leader: leader.map(|LeaderValue { node, address, version, .. }| Leads {
+                node,
+                address,
+                version,
+            }),
+            nodes: self.nodes(&answer)?,
+            paused: answer.found(PAUSE).is_some(),
+            drained: answer.found_all(DRAINS).iter().map(drained).collect(),
+            rewound: answer.found(REWOUND).is_some(),
+            moved_to: decoded::<ClosedValue>(answer.found(CLOSED))?.map(|closed| closed.moved_to),
+            etcd: self.members(),
+        })
+    }
+
+    /// Has whoever leads give that up, and not lead for a while; who that is.
+    pub fn step_down(&self) -> Result<String, Error> {
+        let leader = self.status()?.leader;
+        let leader = leader.ok_or_else(|| Error::Refused("nobody leads at present".into()))?;
+        let lease = self.cluster.lease_grant(STEP_DOWN_TTL).map_err(unreachable)?.id;
+        self.put(self.keys.drain(&leader.node), Drained::OfLeading.word(), lease)?;
+        Ok(leader.node)
+    }
+
+    /// Has a server lead no more, and take no new connections, until it is resumed.
+    pub fn drain(&self, node: &str) -> Result<(), Error> {
+        let status = self.status()?;
+        let leads = status.leader.as_ref().is_some_and(|leader| leader.node == node);
+        if !leads && !status.nodes.iter().any(|known| known.node == node) {
+            return Err(unknown(node, &status));
+        }
+        self.put(self.keys.drain(node), Drained::Wholly.word(), 0)
+    }
+
+    /// Nobody takes the lead from here on. Whoever leads goes on.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.status()?;
+        self.put(self.keys.pause(), "paused", 0)
+    }
+
+    /// Undoes a pause, or, of one server, a drain; whether there was anything to undo.
+    pub fn resume(&self, node: Option<&str>) -> Result<bool, Error> {
+        self.status()?;
+        let key = node.map_or_else(|| self.keys.pause(), |node| self.keys.drain(node));
+        let txn = Txn::default().then(Op::Get(key.clone())).then(Op::Delete(key));
+        Ok(self.send(txn)?.found(0).is_some())
+    }
+
+    /// Forgets a server that will not come back: its name can be another's at once, and it is not waited for.
+    pub fn forget(&self, node: &str) -> Result<(), Error> {
+        let status = self.status()?;
+        if status.leader.as_ref().is_some_and(|leader| leader.node == node) {
+            return Err(Error::Refused(format!("{node} leads: stop it first")));
+        }
+        let is_known = status.nodes.iter().any(|known| known.node == node)
+            || status.drained.iter().any(|(drained, _)| drained == node);
+        if !is_known {
+            return Err(unknown(node, &status));
+        }
+        let txn = Txn::default();
+        let txn = txn.then(Op::Delete(self.keys.node(node)));
+        self.send(txn.then(Op::Delete(self.keys.drain(node)))).map(drop)
+    }
+
+    /// Has everything be written in the newest format from here on, if every server that is there can read it. Versions
+    /// that cannot neither lead nor follow any more. From which format to which.
+    pub fn finish_upgrade(&self) -> Result<(u32, u32), Error> {
+        let answer = self.read()?;
+        let id = self.id(&answer)?;
+        init::check_format(&self.keys, &id)?;
+        if id.format == FORMAT {
+            return Ok((FORMAT, FORMAT));
+        }
+        let nodes = self.nodes(&answer)?;
+        let leads = decoded::<LeaderValue>(answer.found(LEADER))?.map(|leader| leader.node);
+        if let Some(leads) = leads.filter(|leads| !nodes.iter().any(|node| node.node == *leads)) {
+            return Err(Error::Refused(format!(
+                "{leads} leads, and does not say which formats it can read: wait a moment, or upgrade it"
+            )));
+        }
+        let old = nodes.iter().filter(|node| !node.formats.contains(&FORMAT));
+        let old: Vec<_> =
+            old.map(|node| format!("{} (version {})", node.node, node.version)).collect();
+        if !old.is_empty() {
+            return Err(Error::Refused(format!(
+                "format {FORMAT} cannot be read by {}: upgrade every server first, or forget those that are gone \
+                 (leasehold cluster forget-node)",
+                old.join(", ")
+            )));
+        }
+        // Nobody else has led since the servers were asked, and nobody has restored anything.
+        let leader = answer.found(LEADER).ok_or_else(|| {
+            Error::Refused("nobody leads at present: start the servers first".into())
+        })?;
+        let from = id.format;
+        let bytes = value::encode(&Id { format: FORMAT, ..id });
+        let before = answer.found(ID).map(|found| found.value.clone()).unwrap_or_default();
+        let txn = Txn::default()
+            .when(self.keys.id(), When::Is(&before))
+            .when(self.keys.leader(), When::CreatedAt(leader.create_revision))
+            .when(self.keys.leader(), When::Is(&leader.value))
+            .then(Op::Put(self.keys.id(), bytes.clone(), 0));
+        let put = guard::put_once(&*self.cluster, txn, (self.keys.id(), &bytes));
+        let changed = || Error::Refused("another server leads meanwhile: try again".into());
+        put.map_err(unreachable)?.map(|_| (from, FORMAT)).ok_or_else(changed)
+    }
+
+    fn read(&self) -> Result<TxnResponse, Error> {
+        let keys = &self.keys;
+        let range = |(first, end): super::keys::Range| Op::GetRange(first, end, 0);
+        let txn = Txn::default()
+            .then(Op::Get(keys.id()))
+            .then(Op::Get(keys.head()))
+            .then(Op::Get(keys.leader()))
+            .then(Op::Get(keys.manifest()))
+            .then(range(keys.nodes()))
+            .then(Op::Get(keys.pause()))
+            .then(range(keys.drains()))
+            .then(Op::Get(keys.rewound()))
+            .then(Op::Get(keys.closed()));
+        self.send(txn)
+    }
+
+    fn id(&self, answer: &TxnResponse) -> Result<Id, Error> {
+        decoded::<Id>(answer.found(ID))?.ok_or_else(|| init::missing(&self.keys))
+    }
+
+    fn nodes(&self, answer: &TxnResponse) -> Result<Vec<Node>, Error> {
+        let node = |found: &KeyValue| {
+            let node = self.keys.name_under("node", &found.key).unwrap_or_default().to_owned();
+            let said: Node = value::decode(&found.key, &found.value).map_err(Error::Refused)?;
+            Ok(Node { node, ..said })
+        };
+        answer.found_all(NODES).iter().map(node).collect()
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let member =
+            |answer: Result<leasehold_etcd::StatusResponse, leasehold_etcd::Error>| match answer {
+                Err(error) => Member { error: Some(error.to_string()), ..Member::default() },
+                Ok(status) => Member {
+                    version: status.version,
+                    bytes: u64::try_from(status.db_size).unwrap_or(0),
+                    bytes_in_use: u64::try_from(status.db_size_in_use).unwrap_or(0),
+                    alarms: status.errors,
+                    error: None,
+                },
+            };
+        self.cluster.status().into_iter().map(member).collect()
+    }
+
+    fn put(&self, key: Vec<u8>, word: &str, lease: i64) -> Result<(), Error> {
+        self.send(Txn::default().then(Op::Put(key, word.into(), lease))).map(drop)
+    }
+
+    /// Doing any of it twice is doing it once.
+    fn send(&self, txn: Txn) -> Result<TxnResponse, Error> {
+        let request = txn.request();
+        let mut tried = 0;
+        loop {
+            match self.cluster.txn(request.clone()) {
+                Ok(answer) => return Ok(answer),
+                Err(error) if tried == self.cluster.n_members() => return Err(unreachable(error)),
+                Err(_) => tried += 1,
+            }
+        }
+    }
+}
+
+fn decoded<T: serde::de::DeserializeOwned>(found: Option<&KeyValue>) -> Result<Option<T>, Error> {
+    let decoded = found.map(|found| value::decode(&found.key, &found.value));
+    decoded.transpose().map_err(Error::Refused)
+}
+
+fn unreachable(error: leasehold_etcd::Error) -> Error {
+    Error::Refused(error.to_string())
+}
+
+fn unknown(node: &str, status: &Status) -> Error {
+    let known: Vec<_> = status.nodes.iter().map(|known| known.node.as_str()).collect();
+    Error::Refused(format!("there is no server {node:?}; there are: {}", known.join(", ")))
+}

@@ -1,0 +1,36 @@
+//! Asking for the seat.
+
+use leasehold_etcd::{Op, Txn, When};
+
+use super::cluster::Cluster;
+use super::guard::{Tenure, put_once};
+use super::keeper::Lease;
+use super::keys::Keys;
+use super::value::{self, LeaderValue};
+
+/// Tries to get the seat for about so many seconds: the revision and the value of its key, and the lease it goes with.
+/// `None`: somebody has it, or one of these keys is there, which nobody may lead beside. The error says in words why
+/// nobody can tell.
+pub(super) fn campaign(
+    cluster: &dyn Cluster,
+    keys: &Keys,
+    ttl: i64,
+    leader: &LeaderValue,
+    nobody_may: &[Vec<u8>],
+) -> Result<Option<(Tenure, Lease)>, String> {
+    let granted = cluster.lease_grant(ttl).map_err(|error| error.to_string())?;
+    let lease = Lease { id: granted.id, ttl: granted.ttl };
+    let (key, value) = (keys.leader(), value::encode(leader));
+    let mut txn = Txn::default().when(key.clone(), When::Absent);
+    for other in nobody_may {
+        txn = txn.when(other.clone(), When::Absent);
+    }
+    let txn = txn.then(Op::Put(key.clone(), value.clone(), lease.id));
+    let put = put_once(cluster, txn, (key, &value));
+    if let Ok(Some(created_at)) = put {
+        return Ok(Some((Tenure { created_at, value }, lease)));
+    }
+    // It runs out by itself otherwise.
+    let _ = cluster.lease_revoke(lease.id);
+    put.map(|_| None).map_err(|error| error.to_string())
+}

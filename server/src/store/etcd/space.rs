@@ -1,0 +1,152 @@
+//! How much room etcd has left. When it has none it refuses whatever needs room, and with it that anybody takes over:
+//! so nothing more is granted long before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_etcd::StatusResponse;
+
+use super::aide::{Aide, Shared};
+use super::cluster::Cluster;
+use crate::store::{Error, Health, Room};
+
+/// Of its quota etcd may use so many parts of a hundred before nothing more is granted.
+const FULL_PERCENT: u64 = 80;
+/// What etcd calls the alarm.
+const NO_SPACE: &str = "NOSPACE";
+
+/// How room is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Watching {
+    /// How many bytes a member of etcd may use (`--quota-backend-bytes`), unless it tells so itself, as newer ones do.
+    pub quota: u64,
+    /// How often to look.
+    pub every: Duration,
+}
+
+impl Default for Watching {
+    fn default() -> Self {
+        Self { quota: 2 << 30, every: Duration::from_secs(5) }
+    }
+}
+
+/// A thread that looks at it. It ends with this.
+pub(super) struct SpaceWatch {
+    _thread: Aide<()>,
+}
+
+impl SpaceWatch {
+    pub(super) fn start(
+        cluster: Arc<dyn Cluster>,
+        watching: Watching,
+        health: Arc<Health>,
+    ) -> Result<Self, Error> {
+        let work = move |shared: &Shared<()>| {
+            let mut said = Room::default();
+            loop {
+                if let Some(room) = look(&*cluster, watching.quota) {
+                    say(&said, &room);
+                    health.found(room);
+                    said = room;
+                }
+                if shared.rest(watching.every) {
+                    return;
+                }
+            }
+        };
+        Ok(Self { _thread: Aide::start("space", (), work)? })
+    }
+}
+
+/// How it is with the member that has least room; `None`: nobody answers.
+fn look(cluster: &dyn Cluster, quota: u64) -> Option<Room> {
+    let answers = cluster.status();
+    worst(answers.iter().filter_map(|answer| answer.as_ref().ok()), quota)
+}
+
+fn worst<'a>(members: impl Iterator<Item = &'a StatusResponse>, quota: u64) -> Option<Room> {
+    let mut worst: Option<Room> = None;
+    for member in members {
+        let quota = u64::try_from(member.db_size_quota).ok().filter(|n| *n > 0).unwrap_or(quota);
+        let [n_bytes, n_bytes_in_use] =
+            [member.db_size, member.db_size_in_use].map(|n| u64::try_from(n).unwrap_or(0));
+        let is_out = member.errors.iter().any(|error| error.contains(NO_SPACE));
+        let known = worst.unwrap_or_default();
+        worst = Some(Room {
+            n_bytes: known.n_bytes.max(n_bytes),
+            n_bytes_in_use: known.n_bytes_in_use.max(n_bytes_in_use),
+            quota: if known.quota == 0 { quota } else { known.quota.min(quota) },
+            n_alarms: known.n_alarms + member.errors.len() as u64,
+            is_out: known.is_out || is_out,
+            is_short: false,
+        });
+    }
+    worst.map(|room| Room {
+        is_short: room.is_out || is_full(room.n_bytes_in_use, room.quota),
+        ..room
+    })
+}
+
+fn is_full(n_bytes: u64, quota: u64) -> bool {
+    n_bytes.saturating_mul(100) >= quota.saturating_mul(FULL_PERCENT)
+}
+
+/// Says what has changed.
+fn say(before: &Room, room: &Room) {
+    let Room { n_bytes, n_bytes_in_use, quota, .. } = *room;
+    if room.is_out && !before.is_out {
+        tracing::error!(
+            n_bytes,
+            n_bytes_in_use,
+            quota,
+            "etcd has no room left (alarm NOSPACE): nothing can be written and nobody can take over. Compact and \
+             defragment etcd, or raise its quota, then: etcdctl alarm disarm"
+        );
+    } else if room.is_short && !before.is_short {
+        tracing::error!(
+            n_bytes_in_use,
+            quota,
+            "etcd uses more than {FULL_PERCENT} % of its quota: nothing more is granted, renewals and releases go on. \
+             Compact etcd, or raise its quota (etcd-quota)"
+        );
+    } else if before.is_short && !room.is_short {
+        tracing::info!(n_bytes_in_use, quota, "etcd has room again");
+    }
+    if is_full(n_bytes, quota) && !is_full(before.n_bytes, quota) && !room.is_short {
+        tracing::warn!(
+            n_bytes,
+            n_bytes_in_use,
+            quota,
+            "the file of etcd is nearly as large as its quota, and most of it is empty: etcdctl defrag"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(n_bytes: i64, in_use: i64, quota: i64, errors: &[&str]) -> StatusResponse {
+        StatusResponse {
+            db_size: n_bytes,
+            db_size_in_use: in_use,
+            db_size_quota: quota,
+            errors: errors.iter().map(|error| (*error).to_owned()).collect(),
+            ..StatusResponse::default()
+        }
+    }
+
+    #[test]
+    fn what_counts_is_the_member_with_least_room() {
+        let look = |members: &[StatusResponse]| worst(members.iter(), 1000);
+        assert_eq!(look(&[]), None);
+        let short = |members: &[StatusResponse]| look(members).map(|room| room.is_short);
+        assert_eq!(short(&[member(900, 799, 0, &[])]), Some(false), "an empty file is no use");
+        assert_eq!(short(&[member(900, 100, 0, &[]), member(900, 800, 0, &[])]), Some(true));
+        assert_eq!(short(&[member(900, 800, 2000, &[])]), Some(false), "it says itself");
+        let out = look(&[member(9, 9, 0, &["memberID:1 alarm:NOSPACE "])]).expect("a member");
+        assert!(out.is_out && out.is_short);
+        let corrupt = look(&[member(9, 9, 0, &["alarm:CORRUPT"])]).expect("a member");
+        assert_eq!((corrupt.is_short, corrupt.n_alarms), (false, 1));
+    }
+}

@@ -1,0 +1,83 @@
+//! An etcd with a small quota: what happens when it is nearly full, full, and has room again.
+
+use std::time::Duration;
+
+use leasehold_core::{LockKey, Revoke, Target};
+use leasehold_etcd::{Error as EtcdError, Kind, Op, RangeRequest, Txn};
+use leasehold_server::engine::Error;
+use leasehold_server::store::etcd::{Cluster, Watching};
+use leasehold_testkit::{Etcd, EtcdOptions};
+
+use crate::world::{Node, World, wait_until};
+
+const QUOTA: u64 = 64 << 20;
+
+fn small() -> World {
+    let quota = format!("--quota-backend-bytes={QUOTA}");
+    let options = EtcdOptions { flags: &[&quota], ..EtcdOptions::default() };
+    let watching = Watching { quota: QUOTA, every: Duration::from_millis(50) };
+    World { watching: Some(watching), ..World::on(Etcd::cluster(1, &options)) }
+}
+
+impl World {
+    /// Somebody else puts a megabyte.
+    fn fill(&self, n: u64) -> Result<(), EtcdError> {
+        let put = Op::Put(format!("/fill/{n}").into_bytes(), vec![b'x'; 1 << 20], 0);
+        self.remote().txn(Txn::default().then(put).request()).map(drop)
+    }
+
+    /// An operator makes room.
+    fn make_room(&self) {
+        self.etcd.ctl(&["del", "--prefix", "/fill/"]);
+        let head = RangeRequest { key: b"/test/head".to_vec(), ..RangeRequest::default() };
+        let revision = self.remote().range(head).expect("an answer").revision();
+        self.etcd.ctl(&["compact", "--physical", &revision.to_string()]);
+        self.etcd.ctl(&["defrag"]);
+        self.etcd.ctl(&["alarm", "disarm"]);
+    }
+}
+
+fn give_back(node: &Node, lock: &str) -> Result<bool, Error> {
+    let target = Target::Lock(LockKey::new("default", lock));
+    node.ask(Revoke { target, reason: "t".into() }).map(|revoked| revoked.is_ok())
+}
+
+#[test]
+fn nothing_more_is_granted_before_etcd_is_full_and_what_is_held_can_be_given_back() {
+    let world = small();
+    let node = world.node("n1");
+    node.leads();
+    for lock in ["a", "b", "c"] {
+        assert!(node.take(lock, "x").expect("an answer"));
+    }
+    let mut n = 0;
+    while node.take("more", "x") != Err(Error::StoreFull) {
+        assert!(n < 64, "etcd is full: {:?}", node.handle.health().room());
+        world.fill(n).expect("there is room");
+        n += 1;
+        let in_use = n << 20;
+        wait_until("it was seen", || node.handle.health().room().n_bytes_in_use >= in_use);
+    }
+    let room = node.handle.health().room();
+    assert!(room.is_short && !room.is_out && room.quota == QUOTA, "{room:?}");
+    assert!(room.n_bytes_in_use >= QUOTA * 8 / 10, "{room:?}");
+    assert_eq!(give_back(&node, "a"), Ok(true), "releases go on");
+    assert!(node.look("b").is_ok(), "reads go on");
+
+    // Somebody else takes what is left.
+    let full = (n..256).map(|n| world.fill(n)).find_map(Result::err).expect("it is full");
+    assert_eq!(full.kind, Kind::NoSpace, "{full}");
+    std::thread::scope(|scope| {
+        let giving = scope.spawn(|| give_back(&node, "b"));
+        wait_until("it is known", || node.handle.health().room().is_out);
+        // Nobody can take over, and nobody is told anything wrong.
+        wait_until("newcomers are told", || node.take("d", "x") == Err(Error::StoreFull));
+        assert!(!node.handle.is_following());
+        world.make_room();
+        assert_eq!(giving.join().expect("no panic"), Ok(true), "it was done once there was room");
+    });
+    wait_until("there is room", || node.take("d", "x") == Ok(true));
+    assert_eq!(node.holder("b"), Ok(None));
+    assert_eq!(node.holder("c"), Ok(Some("x".into())));
+    node.stop();
+}
