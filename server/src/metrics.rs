@@ -1,6 +1,7 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
 mod cluster;
+mod session;
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
@@ -16,8 +17,9 @@ use prometheus_client::registry::Registry;
 
 use cluster::ClusterMetrics;
 pub(crate) use cluster::{Resolved, Turn};
+use session::sessions_of_each;
 
-use crate::dialect::{self, Dialect};
+use crate::dialect::Dialect;
 use crate::store::{Health, JournalSize};
 
 /// What [`Metrics::render`] writes.
@@ -437,16 +439,6 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
-}
-
-fn sessions_of_each(registry: &mut Registry) -> Vec<(Dialect, Gauge)> {
-    let family = Family::<DialectLabel, Gauge>::default();
-    registry.register("leasehold_sessions", "Sessions, by dialect", family.clone());
-    let gauge = |dialect: &Dialect| {
-        let label = DialectLabel { dialect: dialect.to_string() };
-        (*dialect, family.get_or_create(&label).clone())
-    };
-    dialect::ALL.iter().map(gauge).collect()
 }
 
 /// Buckets from `first` milliseconds up, doubling to about a minute.
