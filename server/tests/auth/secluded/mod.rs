@@ -17,7 +17,7 @@ use step::{Chance, N_KINDS, Step};
 use world::World;
 
 /// Stories told; `SECLUDED_SEEDS` for more.
-const N_SEEDS: u64 = 24;
+const N_SEEDS: u64 = 36;
 const N_STEPS: usize = 120;
 
 /// Calls that say nothing of anybody: whether the server is well, and its contract.
