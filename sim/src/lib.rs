@@ -6,6 +6,7 @@
 pub mod chance;
 pub mod checker;
 pub mod client;
+pub mod etcd;
 mod fault;
 pub mod front;
 pub mod history;
