@@ -164,8 +164,7 @@ impl Server {
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let engine = match settings.cluster.zip(reached) {
             Some(cluster) => {
-                let folder = settings.data.as_deref();
-                cluster::start(cluster, folder, engine_options, known, counted).await
+                cluster::start(cluster, told.as_deref(), engine_options, known, counted).await
             }
             None => {
                 let store = open_store(settings.data, settings.fold_interval, settings.history)?;
