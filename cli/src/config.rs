@@ -16,8 +16,11 @@ mod file;
 mod files;
 mod lfs;
 mod limits;
+#[cfg(test)]
+mod manual;
 mod redis;
 mod terraform;
+mod trace;
 mod transport;
 mod values;
 mod webhook;
@@ -50,6 +53,7 @@ use lfs::LfsArgs;
 use limits::LimitArgs;
 use redis::RedisArgs;
 use terraform::TerraformArgs;
+use trace::TraceArgs;
 use transport::TransportArgs;
 pub(crate) use values::values;
 use webhook::WebhookArgs;
@@ -116,9 +120,13 @@ pub(crate) struct Args {
     /// How long stopping may take.
     #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
     pub(crate) shutdown_timeout: DurationArg,
-    /// What to log: error, warn, info, debug, trace, or a filter.
-    #[arg(long, env = "LEASEHOLD_LOG", default_value = "info")]
+    /// What to log: error, warn, info, debug, trace, or a filter. `info` has a line for each change of a lease, `debug`
+    /// also one for each request; the default leaves the changes out.
+    #[arg(long, env = "LEASEHOLD_LOG", default_value = log::FILTER)]
     pub(crate) log: String,
+    /// What lines of the log look like.
+    #[arg(long, env = "LEASEHOLD_LOG_FORMAT", value_enum, default_value_t = log::Format::Auto)]
+    pub(crate) log_format: log::Format,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -131,6 +139,8 @@ pub(crate) struct Args {
     backup: BackupArgs,
     #[command(flatten)]
     webhook: WebhookArgs,
+    #[command(flatten)]
+    traces: TraceArgs,
     #[command(flatten)]
     files: FilesArgs,
     #[command(flatten)]
@@ -179,6 +189,11 @@ impl Args {
     /// Whether anybody is asked who they are, in words.
     pub(crate) fn authentication(&self) -> String {
         self.auth.shown()
+    }
+
+    /// How etcd is reached, if the store is there.
+    pub(crate) fn etcd(&self) -> Option<leasehold_server::cluster::Access> {
+        self.cluster.options().map(|options| options.access)
     }
 
     /// The store that several servers share, if it is one.
@@ -309,6 +324,7 @@ impl Args {
             dialect: self.dialect(),
             webhook: self.webhook.options(),
             audit: self.audit.options(),
+            traces: self.traces.options(),
             shutdown_timeout: self.shutdown_timeout.0,
         }
     }
@@ -361,7 +377,9 @@ impl Given {
         let typed: Vec<_> = typed.collect();
         let mut given = Self { words: typed.clone(), typed, sources: Sources::new() };
         // The command itself, not a word of what `run` is to run.
-        let takes_settings = |word: &OsString| word == "serve" || word == "check-config";
+        let takes_settings = |word: &OsString| {
+            ["serve", "check-config", "doctor"].iter().any(|command| word == command)
+        };
         if !given.typed.get(1).is_some_and(takes_settings) {
             return Ok(given);
         }

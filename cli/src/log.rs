@@ -1,10 +1,55 @@
-//! Logs: for people on a terminal, as JSON otherwise.
+//! Logs: for people on a terminal, as JSON otherwise, unless somebody says which.
 
 use std::io::IsTerminal;
 
+use clap::ValueEnum;
+use serde_json::{Map, Value};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::reload::{Error, Handle};
+
+use crate::output::{plain_json, say};
+
+/// What a server logs unless it is told: of what happens to leases only what is worth a warning, because a line for
+/// each takes longer than what it tells of.
+pub(crate) const FILTER: &str = "info,change=warn";
+
+/// What a line looks like.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Text,
+    /// One JSON object per line: also what is said at the start, and why the server ended.
+    Json,
+}
+
+impl Format {
+    pub(crate) fn is_json(self) -> bool {
+        match self {
+            Format::Auto => !std::io::stderr().is_terminal(),
+            Format::Text => false,
+            Format::Json => true,
+        }
+    }
+}
+
+/// A line of JSON beside the log that no filter keeps back: who starts a server wants to know these.
+pub(crate) fn tell(level: &str, message: &str, fields: Map<String, Value>) {
+    let mut now = String::new();
+    // Writing to a string cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut now));
+    let quoted = |text: &str| Value::from(text).to_string();
+    let mut line = format!("{{\"timestamp\":{},\"level\":{}", quoted(&now), quoted(level));
+    line += &format!(",\"message\":{}", quoted(message));
+    for (name, value) in &fields {
+        line += &format!(",{}:{value}", quoted(name));
+    }
+    say(&plain_json(&(line + ",\"target\":\"leasehold\"}")));
+}
 
 /// What is logged, while the program runs.
 pub(crate) struct Filter(Box<Set>);
@@ -19,16 +64,17 @@ impl Filter {
 }
 
 /// Sends what is logged to standard error.
-pub(crate) fn init(filter: &str) -> Result<Filter, String> {
+pub(crate) fn init(filter: &str, format: Format) -> Result<Filter, String> {
     let builder = tracing_subscriber::fmt().with_env_filter(parsed(filter)?);
     // Whoever read them may be gone. Saying so where nobody reads would end the server.
     let builder = builder.with_writer(std::io::stderr).log_internal_errors(false);
-    if std::io::stderr().is_terminal() {
+    if !format.is_json() {
         let builder = builder.with_target(false).with_filter_reloading();
         let filter = handle(builder.reload_handle());
         builder.try_init().map(|()| filter).map_err(|error| error.to_string())
     } else {
-        let builder = builder.json().flatten_event(true).with_filter_reloading();
+        let builder = builder.json().flatten_event(true).with_span_list(false);
+        let builder = builder.with_filter_reloading();
         let filter = handle(builder.reload_handle());
         builder.try_init().map(|()| filter).map_err(|error| error.to_string())
     }

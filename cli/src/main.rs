@@ -14,6 +14,7 @@ mod cluster;
 mod completions;
 mod config;
 mod connection;
+mod doctor;
 mod duration;
 mod exit;
 mod history;
@@ -106,6 +107,9 @@ enum Command {
     /// Print the settings `serve` would use as TOML, with the source of each, or say what is wrong with them.
     #[command(after_help = "Example:\n  leasehold check-config --config leasehold.toml")]
     CheckConfig(Box<serve::CheckArgs>),
+    /// Look at the machine, the files and the settings a server is to run with, and say what to change.
+    #[command(after_help = "Example:\n  leasehold doctor --config leasehold.toml")]
+    Doctor(Box<doctor::DoctorArgs>),
     /// Copy the data of a server, running or not.
     #[command(after_help = "Examples:\n  leasehold backup ./copy --data ./leasehold-data\n  \
                       leasehold backup ./copy --store etcd://etcd1:2379/leasehold\n  \
@@ -192,6 +196,7 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
         Command::Upgrade(args) => cluster::upgrade(&args)?,
         Command::Serve(args) => serve::serve(*args, given)?,
         Command::CheckConfig(args) => serve::check(&args, given)?,
+        Command::Doctor(args) => return doctor::doctor(&args, given),
         Command::Backup(args) => backup::backup(&args)?,
         Command::Restore(args) => backup::restore(&args)?,
         Command::Verify(args) => backup::verify(&args)?,

@@ -43,7 +43,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// The same JSON without what a terminal would obey. JSON itself only wants the first 32 characters escaped.
-fn plain_json(text: &str) -> Cow<'_, str> {
+pub(crate) fn plain_json(text: &str) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return text.into();
     }

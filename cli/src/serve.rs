@@ -1,5 +1,6 @@
 //! `leasehold serve` and `leasehold check-config`.
 
+mod notify;
 mod settings;
 mod signals;
 
@@ -13,7 +14,7 @@ use leasehold_core::LockKey;
 use leasehold_server::auth::{Policy, Right, Surroundings};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::serve::Server;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use crate::ask::told;
@@ -22,13 +23,25 @@ use crate::exit::{self, Failure};
 use crate::log;
 use crate::output::{OutputArgs, print, print_json, say};
 use crate::rights;
+use notify::Notifier;
 use settings::Reload;
 
 /// Runs the server until a signal ends it.
-pub(crate) fn serve(args: Args, given: &Given) -> Result<(), String> {
+pub(crate) fn serve(args: Args, given: &Given) -> Result<(), Failure> {
+    let is_json = args.log_format.is_json();
+    served(args, given).map_err(|why| {
+        if !is_json {
+            return why.into();
+        }
+        log::tell("ERROR", &why, Map::new());
+        Failure::silent(exit::FAILED)
+    })
+}
+
+fn served(args: Args, given: &Given) -> Result<(), String> {
     args.check().map_err(|why| located(why, given))?;
     rights::private();
-    let filter = log::init(&args.log)?;
+    let filter = log::init(&args.log, args.log_format)?;
     for doubt in doubts(&args)? {
         tracing::warn!("{doubt}");
     }
@@ -153,28 +166,39 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
             audit.iter().for_each(|audit| audit.reopen());
         }
     });
+    let notifier = Arc::new(Notifier::from_environment());
+    if let Some(notifier) = &*notifier {
+        notifier.tell(notify::READY);
+    }
+    let (engine, alive) = (server.engine().clone(), notifier.clone());
+    let watching = tokio::spawn(async move {
+        if let Some(notifier) = &*alive {
+            notifier.watch(|| engine.is_alive()).await;
+        }
+    });
+    let ended = async {
+        ended.await;
+        notifier.iter().for_each(|notifier| notifier.tell(notify::STOPPING));
+    };
     let done = server.run_until(ended).await.map_err(|error| error.to_string());
     reloading.abort();
+    watching.abort();
     done
 }
 
 fn banner(args: &Args, server: &Server) {
+    if args.log_format.is_json() {
+        return banner_in_json(args, server);
+    }
     let version = env!("CARGO_PKG_VERSION");
     let data =
         if args.ephemeral { "in memory only".into() } else { args.data.display().to_string() };
-    let is_spoken = |dialect: &&Dialect| args.store().is_none() || !dialect.keeps_content();
-    let (spoken, off): (Vec<_>, Vec<_>) = args.dialects.iter().partition(is_spoken);
-    let names = |dialects: Vec<&Dialect>| -> Vec<String> {
-        dialects.into_iter().map(ToString::to_string).collect()
-    };
-    let (dialects, off) = (names(spoken), names(off));
     say(&format!("leasehold {version}"));
     for listener in server.listeners() {
         say(&format!("  listening  {listener}"));
     }
-    if let Some(address) = server.listening(Dialect::Redis) {
-        let scheme = if args.is_redis_tls() { "rediss" } else { "redis" };
-        say(&format!("  redis      {scheme}://{address}"));
+    if let Some(redis) = redis(args, server) {
+        say(&format!("  redis      {redis}"));
     }
     if let Some(listener) = server.metrics_listener() {
         say(&format!("  metrics    {listener}"));
@@ -186,6 +210,7 @@ fn banner(args: &Args, server: &Server) {
         say(&format!("  store      {store}"));
     }
     say(&format!("  data       {data}"));
+    let (dialects, off) = spoken(args);
     say(&format!("  dialects   {}", dialects.join(", ")));
     if !off.is_empty() {
         say(&format!(
@@ -194,6 +219,37 @@ fn banner(args: &Args, server: &Server) {
         ));
     }
     say(&format!("  auth       {}", args.authentication()));
+}
+
+fn banner_in_json(args: &Args, server: &Server) {
+    let listening: Vec<_> = server.listeners().iter().map(ToString::to_string).collect();
+    let said = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "listening": listening,
+        "redis": redis(args, server),
+        "metrics": server.metrics_listener().map(ToString::to_string),
+        "store": args.store().map(ToString::to_string),
+        "data": (!args.ephemeral).then(|| args.data.display().to_string()),
+        "dialects": spoken(args).0,
+        "auth": args.authentication(),
+    });
+    let Value::Object(mut fields) = said else { return };
+    fields.retain(|_, value| !value.is_null());
+    log::tell("INFO", "listening", fields);
+}
+
+/// The dialects that are on, and those that are off because servers that share a store keep no content.
+fn spoken(args: &Args) -> (Vec<String>, Vec<String>) {
+    let is_spoken = |dialect: &&Dialect| args.store().is_none() || !dialect.keeps_content();
+    let (spoken, off): (Vec<_>, Vec<_>) = args.dialects.iter().partition(is_spoken);
+    let names = |dialects: Vec<&Dialect>| dialects.into_iter().map(ToString::to_string).collect();
+    (names(spoken), names(off))
+}
+
+/// Where lock clients of Redis are answered, if anywhere.
+fn redis(args: &Args, server: &Server) -> Option<String> {
+    let scheme = if args.is_redis_tls() { "rediss" } else { "redis" };
+    server.listening(Dialect::Redis).map(|address| format!("{scheme}://{address}"))
 }
 
 /// All at once, so that whoever waits for the file never reads half a number.

@@ -362,3 +362,32 @@ async fn a_second_sigterm_ends_the_wait_at_once() {
     let server = Process::start(BINARY, &data, &[]);
     assert_eq!(server.client.get("/v1/locks/held").await.get("held"), true, "nothing is lost");
 }
+
+/// As systemd does it, with a watchdog of a fifth of a second.
+#[test]
+fn whoever_started_it_is_told_when_it_is_ready_alive_and_stopping() {
+    let folder = folder();
+    let socket = folder.path().join("notify.sock");
+    let heard = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    heard.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let next = || {
+        let mut bytes = [0; 256];
+        let n = heard.recv(&mut bytes).expect("a notification");
+        String::from_utf8_lossy(&bytes[..n]).into_owned()
+    };
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--listen=127.0.0.1:0", "--ephemeral", "--log=error"]);
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "200000");
+    let mut server = command.spawn().expect("the binary");
+    let began = Instant::now();
+    assert_eq!(next(), "READY=1");
+    for _ in 0..5 {
+        assert_eq!(next(), "WATCHDOG=1");
+    }
+    assert!(began.elapsed() >= Duration::from_millis(300), "one at once, then every 100 ms");
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, Signal::TERM).expect("it is there");
+    let told = std::iter::repeat_with(next).find(|told| told != "WATCHDOG=1");
+    assert_eq!(told.as_deref(), Some("STOPPING=1"));
+    assert!(server.wait().expect("its end").success());
+}

@@ -62,7 +62,11 @@ async fn sighup_reads_the_log_filter_again_and_says_what_needs_a_restart() {
     std::fs::write(&config, "log = \"info\"\n").unwrap();
     server.signal(Signal::HUP);
     logged(&log, "the settings were read again\"", 1).await;
-    assert_eq!(n_grants("four").await, 2);
+    assert_eq!(n_grants("four").await, 3, "a change is worth that much");
+    std::fs::write(&config, "").unwrap();
+    server.signal(Signal::HUP);
+    logged(&log, "the settings were read again\"", 2).await;
+    assert_eq!(n_grants("five").await, 3, "unless nobody asks");
     assert!(server.terminate().success());
 }
 

@@ -138,6 +138,7 @@ fn every_listener_is_announced_and_counts_for_the_safe_rule() {
     let mut server = Command::new(BINARY);
     server.args(["serve", "--ephemeral", "--listen=127.0.0.1:0", "--listen=https://127.0.0.1:0"]);
     server.args(["--listen=unix:a.sock", "--metrics-listen=127.0.0.1:0", &cert, &key]);
+    server.arg("--log-format=text");
     server.current_dir(world.folder.path()).stderr(Stdio::piped());
     let mut server = server.spawn().expect("the binary");
     let said = BufReader::new(server.stderr.take().expect("it is ours"));

@@ -99,4 +99,4 @@ pub use session::{Credential, SessionDigest, SessionNumber, SessionRecord};
 pub use snapshot::{Importer, Row};
 pub use time::{Span, Timestamp};
 pub use token::Token;
-pub use view::{Counts, Detail, LeaseView, LockView};
+pub use view::{Counts, Detail, LeaseView, LockView, NamespaceCount};

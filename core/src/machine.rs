@@ -17,7 +17,7 @@ use crate::session::{SessionDigest, SessionRecord};
 use crate::state::State;
 use crate::time::Timestamp;
 use crate::transition::Transition;
-use crate::view::{self, Counts, Detail, LeaseView, LockView};
+use crate::view::{self, Counts, Detail, LeaseView, LockView, NamespaceCount};
 use crate::vigil::Vigil;
 
 /// All locks, leases, queues and sessions of one store.
@@ -215,6 +215,12 @@ impl Machine {
     /// How many sessions of a dialect are not over.
     pub fn n_sessions(&self, dialect: Dialect) -> usize {
         self.state.n_sessions.get(&dialect).copied().unwrap_or_default()
+    }
+
+    /// How much there is in the `n_max` namespaces with the most leases; how many others there are, and how many leases
+    /// in them.
+    pub fn namespaces(&self, n_max: usize) -> (Vec<NamespaceCount>, usize, u64) {
+        view::namespaces(&self.state, n_max)
     }
 
     /// How much there is.

@@ -118,6 +118,37 @@ pub struct Counts {
     pub bytes: Footprint,
 }
 
+/// How much there is in one namespace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamespaceCount {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Locks held or waited for.
+    pub n_locks: usize,
+    /// Leases active or waiting.
+    pub n_leases: u32,
+}
+
+/// How much there is in those with the most leases, in the order of their names, and in all others.
+pub(crate) fn namespaces(state: &State, n_max: usize) -> (Vec<NamespaceCount>, usize, u64) {
+    let mut all: Vec<_> = state.namespaces.iter().collect();
+    if n_max < all.len() {
+        // Those with as many are told apart by their names, so that it is the same ones each time.
+        all.select_nth_unstable_by(n_max, |a, b| {
+            b.n_leases.cmp(&a.n_leases).then_with(|| a.name.cmp(&b.name))
+        });
+    }
+    let others = all.split_off(n_max.min(all.len()));
+    all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let listed = all.into_iter().map(|namespace| NamespaceCount {
+        name: namespace.name.clone(),
+        n_locks: namespace.n_locks - namespace.n_idle,
+        n_leases: namespace.n_leases,
+    });
+    let n_leases = others.iter().map(|namespace| u64::from(namespace.n_leases)).sum();
+    (listed.collect(), others.len(), n_leases)
+}
+
 pub(crate) fn lease(state: &State, lease: &Lease) -> LeaseView {
     LeaseView {
         id: LeaseId { number: lease.number, secret: lease.secret },

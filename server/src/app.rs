@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
@@ -23,19 +23,20 @@ use crate::contract::{self, Health};
 use crate::dialect::files;
 use crate::dialect::{self, Dialect};
 use crate::door;
-use crate::engine::{EngineHandle, Mailbox, Probe};
+use crate::engine::{CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
 use crate::http;
 use crate::http::answers::Answers;
-use crate::metrics::{CONTENT_TYPE, Metrics};
+use crate::metrics::{Format, Metrics};
 use crate::peer::{self, Peers, Relay};
 use crate::store::history::History;
+use crate::trace::Tracer;
 
 /// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(2);
 /// So long ago one that follows may have read everything there was.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
-/// A loop that has not gone round for this long is stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
+/// Metrics do not wait longer than this for what only the engine knows.
+const NAMESPACES_MAX: Duration = Duration::from_secs(1);
 
 /// Shared by all handlers. Cheap to clone.
 #[derive(Clone)]
@@ -66,6 +67,8 @@ pub struct Parts {
     pub auth: Arc<Gate>,
     /// Where it is written who did what, if anywhere.
     pub(crate) audit: Option<Arc<Audit>>,
+    /// Makes traces, if there are any.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// Where content is kept, if anywhere.
     pub(crate) content: Option<content::Store>,
     /// The other servers of a shared store, if there are any.
@@ -98,6 +101,7 @@ impl App {
             history: None,
             auth: Gate::off(),
             audit: None,
+            tracer: None,
             content: None,
             relay: None,
             samples: Arc::default(),
@@ -118,6 +122,11 @@ impl App {
     pub(crate) fn with_peers(self, peers: Option<Arc<Peers>>) -> Self {
         let relay = peers.map(|peers| Arc::new(Relay::new(peers)));
         Self(Arc::new(Parts { relay, ..Parts::clone(&self) }))
+    }
+
+    /// Makes traces, if this is not nothing.
+    pub(crate) fn with_tracer(self, tracer: Option<Arc<Tracer>>) -> Self {
+        Self(Arc::new(Parts { tracer, ..Parts::clone(&self) }))
     }
 
     /// Somebody did something that is to be written down.
@@ -233,11 +242,7 @@ async fn healthz() -> Response {
 
 /// Does the engine's loop go round?
 async fn livez(State(app): State<App>) -> Response {
-    let silent = app.engine.now().since(app.engine.alive_at());
-    // Whoever follows may have much to read, and answers meanwhile.
-    let is_alive =
-        app.engine.is_following() || Duration::from_nanos(silent.as_nanos()) < STUCK_AFTER;
-    verdict(is_alive, "the engine does not go round")
+    verdict(app.engine.is_alive(), "the engine does not go round")
 }
 
 /// Does this server answer by itself? One that shares its store with nobody always does.
@@ -293,7 +298,7 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
     response
 }
 
-async fn metrics(State(app): State<App>) -> Response {
+async fn metrics(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Response {
     app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
@@ -307,5 +312,19 @@ async fn metrics(State(app): State<App>) -> Response {
     if let Some(backups) = &app.backups {
         app.metrics.observe_backup_age(backups.age());
     }
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], app.metrics.render()).into_response()
+    let format = Format::wanted(&headers);
+    let text = app.metrics.show(format, namespaces(&app, &caller).await.as_ref());
+    let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
+    (headers, text).into_response()
+}
+
+/// What there is in each namespace, if whoever asks may know and the engine says so soon. The rest is told without it:
+/// metrics are needed most when something does not work.
+async fn namespaces(app: &App, caller: &Caller) -> Option<NamespaceCounts> {
+    let n_max = app.http.metrics_namespaces_max;
+    if n_max == 0 {
+        return None;
+    }
+    let asked = caller.permit(CountNamespaces { n_max }).ok()?;
+    tokio::time::timeout(NAMESPACES_MAX, app.engine.ask(asked)).await.ok()?.ok()
 }

@@ -144,8 +144,8 @@ fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// How old the newest is.
-fn newest(dir: &Path, wall_ms: i64) -> Option<Duration> {
+/// How old the newest backup in a folder is; `None`: there is none.
+pub fn newest(dir: &Path, wall_ms: i64) -> Option<Duration> {
     let complete = list(dir).ok()?.into_iter().filter(|path| sqlite::is_complete(path));
     let newest = complete.filter_map(|path| path.metadata().ok()?.modified().ok()).max()?;
     let since_epoch = newest.duration_since(std::time::UNIX_EPOCH).ok()?;

@@ -202,6 +202,28 @@ fn secret(file: &Path) -> Result<String, String> {
     Ok(secret.into())
 }
 
+/// How etcd is, as this machine sees it.
+#[derive(Clone, Debug)]
+pub struct EtcdHealth {
+    /// Each member by its address; an error says why it does not answer.
+    pub members: Vec<(String, Result<Member, String>)>,
+    /// How many keys there are under the prefix of the store.
+    pub n_keys: Result<i64, String>,
+}
+
+/// A member of etcd that answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its version.
+    pub version: String,
+    /// It knows a member that leads.
+    pub has_leader: bool,
+    /// How many bytes its file has.
+    pub n_bytes: i64,
+    /// Its alarms, in words.
+    pub alarms: Vec<String>,
+}
+
 #[cfg(feature = "etcd")]
 mod built {
     use std::fs;
@@ -210,7 +232,7 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, Options, Path, PathBuf, Reached};
+    use super::{Access, Error, EtcdHealth, Member, Options, Path, PathBuf, Reached};
     use crate::clock::Clock;
     use crate::store::etcd::{self, Compact, EtcdSeat, Remote, Watching};
     use crate::store::{NodeFolder, Seat};
@@ -249,6 +271,28 @@ mod built {
         connected(access, |options| options.try_max = ERRAND_TRY_MAX)
     }
 
+    /// Asks every member how it is. Must not be called where tokio's tasks run.
+    pub fn health(access: &Access) -> Result<EtcdHealth, Error> {
+        let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| refused(&error))?.block_on(async {
+            let client = leasehold_etcd::Client::new(options(access)?);
+            let client = client.map_err(|error| refused(&error))?;
+            let members = client.status().await.into_iter().map(|status| {
+                let known = |status: leasehold_etcd::StatusResponse| Member {
+                    version: status.version,
+                    has_leader: status.leader != 0,
+                    n_bytes: status.db_size,
+                    alarms: status.errors,
+                };
+                status.map(known).map_err(|error| error.to_string())
+            });
+            let members = access.location.members.iter().cloned().zip(members).collect();
+            let n_keys = etcd::n_keys(&client, &access.location.prefix).await;
+            Ok(EtcdHealth { members, n_keys: n_keys.map_err(|error| error.to_string()) })
+        })
+    }
+
     fn remote(access: &Access) -> Result<Remote, Error> {
         connected(access, |_| {})
     }
@@ -257,6 +301,12 @@ mod built {
         access: &Access,
         adjust: impl FnOnce(&mut leasehold_etcd::Options),
     ) -> Result<Remote, Error> {
+        let mut options = options(access)?;
+        adjust(&mut options);
+        etcd::connect(options, &access.location.prefix)
+    }
+
+    fn options(access: &Access) -> Result<leasehold_etcd::Options, Error> {
         let Access { location, ca_file, identity_files, user } = access;
         let mut options = leasehold_etcd::Options::new(location.members.iter().cloned());
         if let Some(ca_file) = ca_file {
@@ -270,8 +320,7 @@ mod built {
             options.credentials =
                 Some(leasehold_etcd::Credentials { user: user.clone(), password });
         }
-        adjust(&mut options);
-        etcd::connect(options, &location.prefix)
+        Ok(options)
     }
 
     fn read(file: &PathBuf) -> Result<String, Error> {
@@ -286,7 +335,7 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, Options, Path, Reached};
+    use super::{Access, Error, EtcdHealth, Options, Path, Reached};
     use crate::clock::Clock;
     use crate::store::Seat;
 
@@ -300,6 +349,11 @@ mod built {
         not_built()
     }
 
+    /// Cannot be told.
+    pub fn health(_: &Access) -> Result<EtcdHealth, Error> {
+        Err(Error::Refused(NOT_BUILT.into()))
+    }
+
     pub(crate) fn seat(
         _: Options,
         _: &Reached,
@@ -311,9 +365,9 @@ mod built {
     }
 }
 
-pub use built::init;
 #[cfg(feature = "etcd")]
 pub use built::reach;
+pub use built::{health, init};
 
 /// Starts an engine that takes part with the others.
 pub(crate) async fn start(

@@ -22,4 +22,5 @@ pub mod random;
 pub mod serve;
 pub mod store;
 mod sync;
+pub mod trace;
 pub mod webhook;

@@ -1,48 +1,41 @@
 //! What is counted, for `/metrics`. No lock names: there may be millions.
 
+mod book;
 mod cluster;
+mod lease;
+mod namespaces;
+mod op;
+mod process;
 mod session;
+mod text;
+mod timing;
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
-use leasehold_core::{Command, Counts, Ending, Footprint, Note};
+use leasehold_core::{Counts, Footprint};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::encode_eof;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
-
-use cluster::ClusterMetrics;
-pub(crate) use cluster::{Resolved, Turn};
-use session::sessions_of_each;
+use prometheus_client::metrics::info::Info;
 
 use crate::dialect::Dialect;
+use crate::engine::NamespaceCounts;
 use crate::store::{Health, JournalSize};
-
-/// What [`Metrics::render`] writes.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// An operation that is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the commands of the same names")]
-pub enum Op {
-    Acquire,
-    Renew,
-    Release,
-}
-
-const OPS: [(Op, &str); 3] =
-    [(Op::Acquire, "acquire"), (Op::Renew, "renew"), (Op::Release, "release")];
-
-/// What can be noted of a lease.
-const NOTES: [(Note, &str); 3] = [
-    (Note::HeldLong, "held_long"),
-    (Note::WaitedLong, "waited_long"),
-    (Note::DeadlockSuspected, "deadlock_suspected"),
-];
+use book::Book;
+use cluster::ClusterMetrics;
+pub(crate) use cluster::{Resolved, Turn};
+use lease::Leases;
+pub use op::Op;
+use op::Ops;
+use process::Process;
+use session::sessions_of_each;
+pub(crate) use text::Format;
+pub use timing::Timing;
+use timing::{Scale, Shown};
 
 /// What has a budget in bytes.
 const BYTES: [(&str, &str); 5] = [
@@ -53,20 +46,9 @@ const BYTES: [(&str, &str); 5] = [
     ("ended", "Bytes of ended leases that stay readable"),
 ];
 
-impl Op {
-    pub(crate) fn of_command(command: &Command) -> Option<Self> {
-        match command {
-            Command::Acquire(_) | Command::AcquireAll(_) => Some(Op::Acquire),
-            Command::Renew(_) | Command::RenewAll(_) => Some(Op::Renew),
-            Command::Release(_) | Command::ReleaseAll(_) => Some(Op::Release),
-            _ => None,
-        }
-    }
-}
-
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
+pub(crate) struct ResultLabel {
+    pub(crate) result: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -75,18 +57,8 @@ struct ReasonLabel {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct NoteLabel {
-    note: &'static str,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct DialectLabel {
     dialect: String,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct OpLabel {
-    op: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -112,15 +84,6 @@ impl AnswerLabel {
     }
 }
 
-/// One of the counters by result, resolved once so that counting is one addition.
-struct Results {
-    success: Counter,
-    fail: Counter,
-    busy: Counter,
-    latency: Histogram,
-    db_busy: Counter,
-}
-
 /// What there is to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
@@ -134,14 +97,16 @@ pub(crate) struct Load {
 
 /// Everything that is counted.
 pub struct Metrics {
-    registry: Registry,
-    results: [Results; 3],
+    book: Book,
+    process: Process,
+    /// What was asked of locks.
+    pub(crate) ops: Ops,
+    /// What happened to leases.
+    pub(crate) leases: Leases,
     locks_held: Gauge,
-    expired: Counter,
     n_waiting: Gauge,
     n_sessions: Vec<(Dialect, Gauge)>,
     n_convoys: Gauge,
-    notes: [Counter; 3],
     webhooks: Family<ResultLabel, Counter>,
     webhook_queue: Gauge,
     n_namespaces: Gauge,
@@ -153,8 +118,8 @@ pub struct Metrics {
     fold_failures: Counter,
     /// Of the one that has backups; nothing is shown of others.
     backup_age: Family<NoLabels, Gauge>,
-    /// Milliseconds from a batch being applied to its record being durable.
-    pub commit_latency: Histogram,
+    /// From a batch being applied to its record being durable.
+    pub commit_latency: Timing,
     /// Requests per record.
     pub batch_size: Histogram,
     /// Connections open.
@@ -177,6 +142,7 @@ pub struct Metrics {
     redis: Family<CommandLabel, Counter>,
     /// Of a server that shares its store with others.
     pub(crate) cluster: ClusterMetrics,
+    spans: Family<ResultLabel, Counter>,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
 }
@@ -184,45 +150,28 @@ pub struct Metrics {
 impl Metrics {
     /// Everything at zero.
     pub fn new() -> Self {
-        let mut registry = Registry::default();
-        let latency = Family::<OpLabel, Histogram>::new_with_constructor(|| millis(0.05));
-        let db_busy = Family::<OpLabel, Counter>::default();
-        let results = OPS.map(|(_, op)| {
-            let totals = Family::<ResultLabel, Counter>::default();
-            let help = format!("How often a lock was asked to {op}, by result");
-            registry.register(format!("lock_{op}"), help, totals.clone());
-            let counter = |result| totals.get_or_create(&ResultLabel { result }).clone();
-            Results {
-                success: counter("success"),
-                fail: counter("fail"),
-                busy: counter("busy"),
-                latency: latency.get_or_create(&OpLabel { op }).clone(),
-                db_busy: db_busy.get_or_create(&OpLabel { op }).clone(),
-            }
-        });
-        registry.register(
-            "lock_op_latency_ms",
-            "From question to answer, waiting included",
-            latency,
-        );
-        registry.register(
-            "lock_db_busy",
-            "Refused because another process held the database",
-            db_busy,
-        );
-        let notes = Family::<NoteLabel, Counter>::default();
-        let help = "Leases held or waiting too long, and deadlocks suspected";
-        registry.register("leasehold_notes", help, notes.clone());
+        let mut book = Book::default();
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            // Whoever builds a release says of what.
+            ("revision", option_env!("LEASEHOLD_REVISION").unwrap_or("unknown")),
+            ("os", std::env::consts::OS),
+            ("arch", std::env::consts::ARCH),
+        ];
+        book.add("leasehold_build", "Which server this is", Info::new(build));
+        let process = Process::register(&mut book);
+        let ops = Ops::register(&mut book);
+        let leases = Leases::register(&mut book);
         let metrics = Self {
-            results,
+            process,
+            ops,
+            leases,
             locks_held: Gauge::default(),
-            expired: Counter::default(),
             n_waiting: Gauge::default(),
-            n_sessions: sessions_of_each(&mut registry),
+            n_sessions: sessions_of_each(&mut book),
             n_convoys: Gauge::default(),
             webhooks: Family::default(),
             webhook_queue: Gauge::default(),
-            notes: NOTES.map(|(_, note)| notes.get_or_create(&NoteLabel { note }).clone()),
             n_namespaces: Gauge::default(),
             bytes: Default::default(),
             queue_depth: Gauge::default(),
@@ -238,126 +187,111 @@ impl Metrics {
             audit_failures: Family::default(),
             audit_lost: Family::default(),
             audit_failing: Family::default(),
-            commit_latency: millis(0.02),
+            commit_latency: Timing::new(Scale::WORK),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
             event_streams: Gauge::default(),
             redis: Family::default(),
-            cluster: ClusterMetrics::registered(&mut registry),
+            cluster: ClusterMetrics::registered(&mut book),
+            spans: Family::default(),
             answers: Family::default(),
-            registry,
+            book,
         };
         metrics.registered()
     }
 
     fn registered(mut self) -> Self {
-        let r = &mut self.registry;
-        r.register("locks_held", "Active unexpired leases", self.locks_held.clone());
-        r.register("lock_expired", "Leases that expired", self.expired.clone());
-        r.register("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
+        let r = &mut self.book;
+        r.add("locks_held", "Active unexpired leases", self.locks_held.clone());
+        r.add("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
         let help = "Notes sent to the webhook, by result";
-        r.register("leasehold_webhooks", help, self.webhooks.clone());
+        r.add("leasehold_webhooks", help, self.webhooks.clone());
         let help = "Notes waiting to be sent to the webhook";
-        r.register("leasehold_webhook_queue", help, self.webhook_queue.clone());
+        r.add("leasehold_webhook_queue", help, self.webhook_queue.clone());
         let help = "Locks that are free though a group waits for them";
-        r.register("leasehold_convoy_locks", help, self.n_convoys.clone());
-        r.register(
+        r.add("leasehold_convoy_locks", help, self.n_convoys.clone());
+        r.add(
             "leasehold_queue_depth",
             "Requests nobody has looked at yet",
             self.queue_depth.clone(),
         );
         let records = self.journal_records.clone();
-        r.register("leasehold_journal_records", "Journal records not trimmed yet", records);
+        r.add("leasehold_journal_records", "Journal records not trimmed yet", records);
         let written = self.journal_written.clone();
-        r.register("leasehold_journal_written_bytes", "Bytes of records since the start", written);
+        r.add("leasehold_journal_written_bytes", "Bytes of records since the start", written);
         let bytes = self.journal_bytes.clone();
-        r.register("leasehold_journal_bytes", "Bytes of records not in the tables yet", bytes);
+        r.add("leasehold_journal_bytes", "Bytes of records not in the tables yet", bytes);
         let failures = self.fold_failures.clone();
-        r.register("leasehold_fold_failures", "Folds of the journal that failed", failures);
+        r.add("leasehold_fold_failures", "Folds of the journal that failed", failures);
         let stale = self.auth_stale.clone();
         let about = "Since when the auth file, or a file it names, cannot be used";
-        r.register("leasehold_auth_stale_seconds", about, stale);
+        r.add("leasehold_auth_stale_seconds", about, stale);
         let about = "Since when the TLS certificate or its key cannot be used";
-        r.register("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
+        r.add("leasehold_tls_stale_seconds", about, self.tls_stale.clone());
         let about = "Connections that ended before their first request could be sent";
-        r.register("leasehold_handshakes_failed", about, self.unopened.clone());
+        r.add("leasehold_handshakes_failed", about, self.unopened.clone());
         let about = "Subject alternative names of client certificates that are no names";
-        r.register("leasehold_certificate_names_malformed", about, self.malformed_names.clone());
+        r.add("leasehold_certificate_names_malformed", about, self.malformed_names.clone());
         let failures = self.audit_failures.clone();
-        r.register("leasehold_audit_failures", "Writes to the audit file that failed", failures);
+        r.add("leasehold_audit_failures", "Writes to the audit file that failed", failures);
         let lost = self.audit_lost.clone();
-        r.register("leasehold_audit_lost_lines", "Lines that are in no audit file", lost);
+        r.add("leasehold_audit_lost_lines", "Lines that are in no audit file", lost);
         let failing = self.audit_failing.clone();
-        r.register("leasehold_audit_failing", "The audit file cannot be written now", failing);
+        r.add("leasehold_audit_failing", "The audit file cannot be written now", failing);
         let age = self.backup_age.clone();
-        r.register("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
-        let commit = self.commit_latency.clone();
-        r.register("leasehold_commit_latency_ms", "Making one record durable", commit);
-        r.register("leasehold_batch_size", "Requests per record", self.batch_size.clone());
-        r.register("leasehold_connections", "Connections open", self.connections.clone());
-        r.register("leasehold_namespaces", "Namespaces", self.n_namespaces.clone());
-        r.register("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
+        r.add("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
+        let commit = Shown::one(&self.commit_latency);
+        r.add("leasehold_commit_seconds", "Making one record durable", commit);
+        r.add("leasehold_batch_size", "Requests per record", self.batch_size.clone());
+        r.add("leasehold_connections", "Connections open", self.connections.clone());
+        r.add("leasehold_namespaces", "Namespaces", self.n_namespaces.clone());
+        r.add("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
         let help = "Bytes of long answers that are being sent";
-        r.register("leasehold_answers_bytes", help, self.answers_bytes.clone());
-        r.register("leasehold_event_streams", "Streams of events", self.event_streams.clone());
+        r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
+        r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
         for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
-            r.register(format!("leasehold_{name}_bytes"), help, gauge.clone());
+            r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }
+        let help = "Spans of traces, by what became of them";
+        r.add("leasehold_spans", help, self.spans.clone());
         let help = "Commands answered on the Redis listener, by result";
-        r.register("leasehold_redis_commands", help, self.redis.clone());
+        r.add("leasehold_redis_commands", help, self.redis.clone());
         let answers = self.answers.clone();
-        r.register("leasehold_http_requests", "Requests answered, by route and status", answers);
+        r.add("leasehold_http_requests", "Requests answered, by route and status", answers);
         self
     }
 
     /// What there is to do, for charts.
     pub(crate) fn load(&self) -> Load {
-        let granted = self.of(Some(Op::Acquire)).map_or(0, |acquire| acquire.success.get());
-        Load { n_held: self.locks_held.get(), n_waiting: self.n_waiting.get(), n_granted: granted }
+        let n_granted = self.ops.n_granted();
+        Load { n_held: self.locks_held.get(), n_waiting: self.n_waiting.get(), n_granted }
     }
 
-    /// As `/metrics` shows it.
+    /// As `/metrics` shows it to those who may not know what there is in each namespace.
     pub fn render(&self) -> String {
+        self.show(Format::Prometheus, None)
+    }
+
+    /// As `/metrics` shows it; with what there is in each namespace, if whoever asks may know.
+    pub(crate) fn show(&self, format: Format, namespaces: Option<&NamespaceCounts>) -> String {
+        self.process.observe();
         let mut text = String::new();
+        self.book.write(&mut text);
+        if let Some(namespaces) = namespaces {
+            let mut book = Book::default();
+            namespaces::register(&mut book, namespaces);
+            book.write(&mut text);
+        }
         // Writing to a string cannot fail.
-        let _ = encode(&mut text, &self.registry);
-        text
+        let _ = encode_eof(&mut text);
+        format.of(text)
     }
 
-    pub(crate) fn busy(&self, op: Option<Op>) {
-        if let Some(results) = self.of(op) {
-            results.busy.inc();
-            results.db_busy.inc();
-        }
-    }
-
-    pub(crate) fn overloaded(&self, op: Option<Op>) {
-        if let Some(results) = self.of(op) {
-            results.fail.inc();
-        }
-    }
-
-    pub(crate) fn answered(&self, op: Option<Op>, is_success: Option<bool>, took: Duration) {
-        let (Some(results), Some(is_success)) = (self.of(op), is_success) else { return };
-        if is_success {
-            results.success.inc()
-        } else {
-            results.fail.inc()
-        };
-        results.latency.observe(took.as_secs_f64() * 1000.0);
-    }
-
-    pub(crate) fn count_ending(&self, how: Ending) {
-        if how == Ending::Expired {
-            self.expired.inc();
-        }
-    }
-
-    pub(crate) fn count_note(&self, note: Note) {
-        let counter = NOTES.iter().zip(&self.notes).find(|((known, _), _)| *known == note);
-        counter.map(|(_, counter)| counter.inc());
+    /// What every metric is called by those who read it, whether or not there is anything to show of it now.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.book.names().chain(namespaces::SHOWN.iter().map(|(name, _)| *name))
     }
 
     pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
@@ -401,6 +335,11 @@ impl Metrics {
         self.redis.get_or_create(&CommandLabel { command, result }).inc();
     }
 
+    /// So many spans of traces were sent, could not be, or were dropped.
+    pub(crate) fn count_spans(&self, result: &'static str, n: u64) {
+        self.spans.get_or_create(&ResultLabel { result }).inc_by(n);
+    }
+
     /// A client's certificate has so many names that say nothing.
     pub(crate) fn count_malformed_names(&self, n: usize) {
         self.malformed_names.inc_by(n as u64);
@@ -429,19 +368,10 @@ impl Metrics {
     pub(crate) fn observe_backup_age(&self, age: Duration) {
         self.backup_age.get_or_create(&[]).set(age.as_secs() as i64);
     }
-
-    fn of(&self, op: Option<Op>) -> Option<&Results> {
-        OPS.iter().position(|(known, _)| Some(*known) == op).map(|at| &self.results[at])
-    }
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// Buckets from `first` milliseconds up, doubling to about a minute.
-fn millis(first: f64) -> Histogram {
-    Histogram::new(exponential_buckets(first, 2.0, 20))
 }

@@ -29,11 +29,15 @@ use crate::peer::Peers;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
 use crate::store::{self, Store};
+use crate::trace::{self, Tracer};
 use crate::webhook::{self, Webhook};
 use listening::{Listening, Use, certificate};
 
 /// How often an audit file that cannot be written is tried again.
 const AUDIT_RETRY: Duration = Duration::from_secs(1);
+
+/// How long the last traces may take to be sent when the server stops.
+const TRACES_MAX: Duration = Duration::from_secs(2);
 
 /// Everything a server can be told.
 pub struct Settings {
@@ -74,6 +78,8 @@ pub struct Settings {
     pub auth: auth::Bounds,
     /// Where it is written who did what; `None`: nowhere.
     pub audit: Option<audit::Options>,
+    /// Where traces go; `None`: there are none.
+    pub traces: Option<trace::Options>,
     /// How long stopping may take.
     pub shutdown_timeout: Duration,
 }
@@ -126,12 +132,31 @@ pub struct Server {
     stop: watch::Sender<bool>,
     /// Its backups, and the task that takes them.
     backups: Option<(Arc<Backups>, Option<JoinHandle<()>>)>,
-    /// Tasks that end with it: sending notes, sampling what there is to do.
-    beside: Vec<JoinHandle<()>>,
+    beside: Beside,
     /// Looks at the auth file again, and again when told to.
     reloading: Option<(JoinHandle<()>, Arc<Notify>)>,
     /// Where it is written who did what, and the task that tries again.
     audit: Option<(Arc<Audit>, JoinHandle<()>)>,
+}
+
+/// What goes on beside it.
+struct Beside {
+    /// Tasks that end with it: sending notes, sampling what there is to do.
+    tasks: Vec<JoinHandle<()>>,
+    /// Sends traces, and what is left of them at the end.
+    traces: Option<JoinHandle<()>>,
+}
+
+impl Beside {
+    /// Sends what is left of traces, for a moment; whoever made them is gone.
+    async fn finish(self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        let Some(traces) = self.traces else { return };
+        let abort = traces.abort_handle();
+        if tokio::time::timeout(TRACES_MAX, traces).await.is_err() {
+            abort.abort();
+        }
+    }
 }
 
 impl Server {
@@ -158,8 +183,7 @@ impl Server {
         let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
         let shared = told.clone().filter(|_| is_shared).map(|data| (data, settings.history));
         let engine_options = audited(settings.engine, &audit, &data, shared);
-        let metrics = Arc::new(Metrics::new());
-        let limits = engine_options.limits.clone();
+        let (metrics, limits) = (Arc::new(Metrics::new()), engine_options.limits.clone());
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let engine = match settings.cluster.zip(reached) {
@@ -172,7 +196,8 @@ impl Server {
             }
         };
         let (engine, handle) = engine.map_err(Error::Store)?;
-        let webhook = hook(settings.webhook, &handle, clock, &metrics)?;
+        let (tracer, traces) = traced(settings.traces, &metrics);
+        let notes = hook(settings.webhook, &handle, clock, &metrics)?;
         let app = App::new(
             handle.clone(),
             metrics.clone(),
@@ -184,6 +209,7 @@ impl Server {
         .with_auth(auth.clone())
         .with_audit(audit.clone())
         .with_peers(peers)
+        .with_tracer(tracer)
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
@@ -201,14 +227,13 @@ impl Server {
         });
         let workers = Workers::start(work).map_err(Error::Threads)?;
         let places = Places::new(http, handle.health().clone());
-        let accepting =
-            http::accept::serve(std::mem::take(&mut at.listeners), places, workers, stopping);
-        let accepting = tokio::spawn(accepting);
+        let listeners = std::mem::take(&mut at.listeners);
+        let accepting = tokio::spawn(http::accept::serve(listeners, places, workers, stopping));
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics.clone(), audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
         let samples = tokio::spawn(app.samples.clone().keep_up(metrics));
-        let beside = webhook.into_iter().chain([samples]).collect();
+        let beside = Beside { tasks: notes.into_iter().chain([samples]).collect(), traces };
         Ok(Self { at, engine, handle, accepting, stop, backups, beside, reloading, audit })
     }
 
@@ -281,7 +306,7 @@ impl Server {
         // A task that panicked has been told of already.
         let _ = self.accepting.await;
         drop(self.handle);
-        self.beside.iter().for_each(JoinHandle::abort);
+        self.beside.finish().await;
         let backups = self.backups.map(|(backups, keeping)| {
             keeping.inspect(JoinHandle::abort);
             backups
@@ -323,6 +348,15 @@ fn hook(
     let Some(options) = options else { return Ok(None) };
     let webhook = Webhook::new(options, engine, clock, metrics.clone()).map_err(Error::Webhook)?;
     Ok(Some(tokio::spawn(webhook.run())))
+}
+
+/// Has traces made and sent, if they are to be.
+fn traced(
+    options: Option<trace::Options>,
+    metrics: &Arc<Metrics>,
+) -> (Option<Arc<Tracer>>, Option<JoinHandle<()>>) {
+    let (tracer, sender) = options.map(|options| Tracer::new(options, metrics.clone())).unzip();
+    (tracer, sender.map(|sender| tokio::spawn(sender.run())))
 }
 
 /// Whom to ask who they are, if anybody.

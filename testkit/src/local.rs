@@ -52,6 +52,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         auth_file: None,
         auth: auth::Bounds::default(),
         audit: None,
+        traces: None,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

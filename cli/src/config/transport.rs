@@ -19,6 +19,10 @@ pub(super) struct TransportArgs {
     /// Where only /metrics and health checks are answered, to everybody who asks.
     #[arg(long, env = "LEASEHOLD_METRICS_LISTEN")]
     pub(super) metrics_listen: Option<Listen>,
+    /// Most namespaces that /metrics tells of one by one: those with the most leases. The others are counted together;
+    /// 0 tells of none.
+    #[arg(long, env = "LEASEHOLD_METRICS_NAMESPACES_MAX", default_value_t = 100)]
+    metrics_namespaces_max: usize,
     /// Who may connect to the Unix sockets: the mode of their files, in octal.
     #[arg(long, env = "LEASEHOLD_UNIX_SOCKET_MODE", default_value = "0660", value_parser = mode)]
     unix_socket_mode: u32,
@@ -71,6 +75,7 @@ impl TransportArgs {
             handshakes_max: self.handshakes_max as usize,
             proxy_protocol_from: self.proxy_protocol_from.as_slice().into(),
             unix_socket_mode: self.unix_socket_mode,
+            metrics_namespaces_max: self.metrics_namespaces_max,
             ..options
         }
     }

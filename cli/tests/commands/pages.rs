@@ -4,10 +4,11 @@ use leasehold_testkit::folder;
 
 use crate::{Ended, command};
 
-const COMMANDS: [&str; 28] = [
+const COMMANDS: [&str; 29] = [
     "audit",
     "auth",
     "cluster",
+    "doctor",
     "history",
     "init",
     "key",
@@ -203,6 +204,39 @@ fn settings_and_folders_are_told_in_json_too() {
         assert_eq!(missing.code, 1);
         assert!(missing.json()["error"].is_string(), "{missing:?}");
     }
+    let doctor = ["doctor", "--data", &data, "--listen=127.0.0.1:0", "--json"];
+    let looked = leasehold(&doctor);
+    let found = looked.json();
+    // A machine may be slow or small: what is found is counted, whatever it is.
+    let n_problems = found["problems"].as_u64().unwrap();
+    assert_eq!(looked.code, i32::from(n_problems > 0), "{looked:?}");
+    assert_eq!(found["healthy"], n_problems == 0, "{looked:?}");
+    let checks =
+        found["findings"].as_array().unwrap().iter().map(|found| found["check"].as_str().unwrap());
+    let checks: std::collections::BTreeSet<_> = checks.collect();
+    for check in ["settings", "data", "disk", "clock", "files", "memory", "listen", "backup"] {
+        assert!(checks.contains(check), "{check}: {looked:?}");
+    }
+    let strict = leasehold(&[&doctor[..], &["--strict"]].concat());
+    assert_eq!(
+        (strict.code, &strict.json()["healthy"]),
+        (1, &false.into()),
+        "no backups: {strict:?}"
+    );
+    let wrong = leasehold(&[&doctor[..], &["--grace=2h", "--store=etcd://127.0.0.1:1/x"]].concat());
+    assert_eq!(wrong.code, 1);
+    let problem = |check: &str| {
+        let all = wrong.json()["findings"].as_array().unwrap().clone();
+        all.into_iter().find(|found| found["check"] == check && found["verdict"] == "problem")
+    };
+    assert!(
+        problem("settings").unwrap()["found"].as_str().unwrap().contains("--grace-max"),
+        "{wrong:?}"
+    );
+    assert!(problem("etcd").unwrap()["advice"].is_string(), "{wrong:?}");
+    let text = leasehold(&["doctor", "--data", &data, "--listen=127.0.0.1:0"]).out;
+    assert!(text.contains("\nwarning  backup ") && text.contains(" problems, "), "{text}");
+
     let missing = leasehold(&["audit", "--audit-file", &path("missing"), "--json"]);
     assert!(missing.code == 1 && missing.json()["error"].is_string(), "{missing:?}");
 }

@@ -12,9 +12,9 @@ use super::{Caller, Denied, Right};
 use crate::backup::TakeBackup;
 use crate::content::{ToRead, ToWrite};
 use crate::engine::{
-    Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe, ReadLease,
-    ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take, TakeAll, WaitFor, WaitForAll,
-    WatchLease,
+    CountNamespaces, Enqueue, Interest, ListHoldings, ListLeases, ListLocks, ListSessions, Probe,
+    ReadLease, ReadLeases, ReadLock, ReadMaintenance, ReadSession, Survey, Take, TakeAll, WaitFor,
+    WaitForAll, WatchLease,
 };
 use crate::store::history::Asked;
 
@@ -90,6 +90,7 @@ governed! {
         caller.check_somewhere(Right::Revoke, None)
     };
     ListSessions: |_asked, caller| caller.check_admin();
+    CountNamespaces: |_asked, caller| caller.check_everywhere(Right::Read);
     EndSession: |_asked, caller| caller.check_admin();
     Maintain: |_asked, caller| caller.check_admin();
     ReadMaintenance: |_asked, caller| caller.check_admin();

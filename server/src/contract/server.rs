@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Chapter, Operation};
+use crate::metrics::Format;
 
 /// Everything is as it should be.
 #[derive(Serialize, JsonSchema)]
@@ -31,7 +32,16 @@ pub(super) fn chapter() -> Chapter {
             .answer::<Health>(200, "It does, or shares its store with nobody.")
             .answer::<Failure>(503, "It does not."),
         get("/metrics", "metrics", "What was counted")
-            .answer_text(200, crate::metrics::CONTENT_TYPE, "In the OpenMetrics text format.")
+            .answer_text(
+                200,
+                Format::Prometheus.content_type(),
+                "In the text format of Prometheus.",
+            )
+            .answer_text(
+                200,
+                Format::OpenMetrics.content_type(),
+                "In OpenMetrics, if `Accept` asks for it.",
+            )
             .guarded::<Failure>(),
         get("/openapi.json", "contract", "This document")
             .answer_object(200, "OpenAPI 3.1.")

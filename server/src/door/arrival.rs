@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request};
 use tracing::Span;
+use tracing::field::Empty;
 
 use super::Link;
+use super::trace::TraceContext;
 use crate::app::App;
 use crate::auth::{Caller, Remembered};
 use crate::clock::Instant;
@@ -91,6 +93,15 @@ pub(super) enum RequestId {
     Made(u64),
 }
 
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestId::Given(id) => f.write_str(&logged(id)),
+            RequestId::Made(id) => write!(f, "{id:016x}"),
+        }
+    }
+}
+
 impl Arrival {
     pub(super) fn new<B>(
         app: &App,
@@ -114,11 +125,23 @@ impl Arrival {
     }
 
     /// Whoever names a request wants to find it in the log. The others are there for those who debug.
-    pub(super) fn span(&self) -> Span {
-        match &self.request_id {
-            RequestId::Given(id) => tracing::info_span!("request", id = logged(id)),
-            RequestId::Made(id) => tracing::debug_span!("request", id = format_args!("{id:016x}")),
+    pub(super) fn span(&self, headers: &HeaderMap) -> Span {
+        let id = &self.request_id;
+        let span = match id {
+            RequestId::Given(_) => {
+                tracing::info_span!("request", request_id = %id, trace_id = Empty)
+            }
+            RequestId::Made(_) => {
+                tracing::debug_span!("request", request_id = %id, trace_id = Empty)
+            }
+        };
+        // Nobody looks for it if nobody logs it.
+        if !span.is_disabled()
+            && let Some(trace) = TraceContext::of(headers)
+        {
+            span.record("trace_id", format_args!("{:032x}", trace.trace_id));
         }
+        span
     }
 
     /// As it is logged, if the client named it.

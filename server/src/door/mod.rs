@@ -16,6 +16,7 @@ mod form;
 mod link;
 mod methods;
 mod record;
+mod trace;
 mod vital;
 
 use std::sync::Arc;
@@ -48,6 +49,7 @@ pub(crate) use form::is_host;
 pub use link::{CertificateNames, Link};
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
+pub(crate) use trace::TraceContext;
 
 /// Everything the server answers. Cheap to clone.
 #[derive(Clone)]
@@ -70,7 +72,7 @@ impl Door {
     pub fn new(app: App, dialects: &[Dialect]) -> Self {
         // The route is known inside the router only.
         let router = app::router(app.clone(), dialects).layer(middleware::from_fn(tell_route));
-        let recorder = Recorder::new(&app.metrics);
+        let recorder = Recorder::new(&app);
         let anonymous = Caller::unasked();
         let speaks_native = dialects.contains(&Dialect::Native);
         let (ids, relay) = (Ids::new(), app.relay.clone());
@@ -116,8 +118,8 @@ impl Door {
         };
         let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
-        let (request_id, span) = (arrival.request_id.clone(), arrival.span());
-        let call = recorder.begin(&arrival, request.method());
+        let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));
+        let call = recorder.begin(&arrival, &request);
         let origin = cors::allowed(request.headers(), &app.http.cors_origins);
         let (route, mut answer) =
             self.0.serve(&visitor, arrival, identified, request).instrument(span.clone()).await;

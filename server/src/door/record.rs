@@ -2,15 +2,19 @@
 //! be a
 //! secret in it, or anything else.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::MatchedPath;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, Request, StatusCode};
 use prometheus_client::metrics::counter::Counter;
 
 use super::Arrival;
+use super::trace::TraceContext;
+use crate::app::App;
 use crate::dialect::native::Verb;
-use crate::metrics::{AnswerLabel, Metrics};
+use crate::metrics::AnswerLabel;
+use crate::trace::{Done, Traced, Tracer};
 
 /// Which route a request took.
 #[derive(Clone, Debug)]
@@ -41,13 +45,16 @@ impl Route {
 pub(super) struct Call {
     method: &'static str,
     is_named: bool,
-    began: Option<(Instant, Arrival)>,
+    began: Option<(Instant, Arrival, Option<TraceContext>)>,
+    is_logged: bool,
+    traced: Option<Traced>,
 }
 
 /// Counters are found by their labels, which takes a while; those of the hot calls are kept.
 pub(super) struct Recorder {
     answers: prometheus_client::metrics::family::Family<AnswerLabel, Counter>,
     direct: [[Counter; 2]; Verb::ALL.len()],
+    tracer: Option<Arc<Tracer>>,
 }
 
 /// The route of what another server has answered.
@@ -55,13 +62,13 @@ const PASSED_ON: &str = "(passed on)";
 const USUAL: [StatusCode; 2] = [StatusCode::OK, StatusCode::CONFLICT];
 
 impl Recorder {
-    pub(super) fn new(metrics: &Metrics) -> Self {
-        let answers = metrics.answers.clone();
+    pub(super) fn new(app: &App) -> Self {
+        let answers = app.metrics.answers.clone();
         let counter = |verb: Verb, status: StatusCode| {
             answers.get_or_create_owned(&AnswerLabel::new("POST", verb.route(), status.as_u16()))
         };
         let direct = Verb::ALL.map(|verb| USUAL.map(|status| counter(verb, status)));
-        Self { answers, direct }
+        Self { answers, direct, tracer: app.tracer.clone() }
     }
 
     /// Another server has answered, and written down who asked.
@@ -71,11 +78,13 @@ impl Recorder {
         tracing::debug!(method, status = status.as_u16(), "passed on");
     }
 
-    pub(super) fn begin(&self, arrival: &Arrival, method: &Method) -> Call {
+    pub(super) fn begin<B>(&self, arrival: &Arrival, request: &Request<B>) -> Call {
         let is_named = arrival.is_named();
         let is_logged = is_named || tracing::enabled!(tracing::Level::DEBUG);
-        let began = is_logged.then(|| (Instant::now(), arrival.clone()));
-        Call { method: known(method), is_named, began }
+        let traced = self.tracer.as_ref().and_then(|tracer| tracer.begin(request.headers()));
+        let began = || (Instant::now(), arrival.clone(), TraceContext::of(request.headers()));
+        let began = (is_logged || traced.is_some()).then(began);
+        Call { method: known(request.method()), is_named, began, is_logged, traced }
     }
 
     pub(super) fn end(&self, call: Call, route: &Route, status: StatusCode) {
@@ -89,15 +98,29 @@ impl Recorder {
                 self.answers.get_or_create(&label).inc();
             }
         }
-        let Some((began, arrival)) = call.began else { return };
+        let Some((began, arrival, trace)) = call.began else { return };
         let (method, route, status) = (call.method, route.pattern(), status.as_u16());
         let (peer, principal) = (arrival.peer, &**arrival.caller.principal().name());
-        let took_us = began.elapsed().as_micros() as u64;
-        if call.is_named {
-            tracing::info!(method, route, status, %peer, principal, took_us, "answered");
-        } else {
-            tracing::debug!(method, route, status, %peer, principal, took_us, "answered");
+        let (took, id) = (began.elapsed(), &arrival.request_id);
+        if let Some((tracer, traced)) = self.tracer.as_ref().zip(call.traced) {
+            let (peer, request_id) = (peer.to_string(), id.to_string());
+            tracer.end(traced, &Done { method, route, status, peer, principal, request_id, took });
         }
+        if !call.is_logged {
+            return;
+        }
+        let took_us = took.as_micros() as u64;
+        // One that belongs to no trace is known by its own id.
+        let trace_id = trace.map_or_else(|| id.to_string(), |of| format!("{:032x}", of.trace_id));
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::$level!(
+                    method, route, status, %peer, principal, took_us, request_id = %id, trace_id,
+                    "answered"
+                )
+            };
+        }
+        if call.is_named { log!(info) } else { log!(debug) }
     }
 }
 

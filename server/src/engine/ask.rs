@@ -11,7 +11,7 @@ use leasehold_core::{
 };
 
 use super::mailbox::Told;
-use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
+use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::read::{
     Found, ListLeases, ListLocks, Look, Probe, Read, ReadLease, ReadLeases, ReadLock, ReadSession,
     each_read,

@@ -72,7 +72,7 @@ impl Writer {
             Err(store::Error::Fenced(_)) if mutant!(FencedAsCommitted) => {}
             Err(error) => return self.not_committed(batch, moment, error),
         }
-        self.metrics.commit_latency.observe(began.elapsed().as_secs_f64() * 1000.0);
+        self.metrics.commit_latency.observe(began.elapsed());
         self.written_at = moment.lock_time;
         self.note_confirmed(moment.lock_time);
         self.publish(batch, moment);
@@ -101,7 +101,7 @@ impl Writer {
         // One look at the clock for all: it is read more often than anything else.
         let now = Instant::now();
         for Answer { reply_to, content, op, sent_at } in batch.answers.drain(..) {
-            self.metrics.answered(op, content.is_success(), now.duration_since(sent_at));
+            self.metrics.ops.answered(op, content.is_success(), now.duration_since(sent_at));
             self.post(reply_to, Ok(content));
         }
         self.send();

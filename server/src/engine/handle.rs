@@ -28,6 +28,9 @@ use crate::sync::lock;
 /// How long somebody waits for a server that follows to read what they have seen elsewhere.
 const CATCH_UP_MAX: Duration = Duration::from_secs(5);
 
+/// A loop that has not gone round for this long is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(10);
+
 /// Cheap to clone; hides how the engine is reached.
 #[derive(Clone)]
 pub struct EngineHandle(Arc<Inner>);
@@ -200,9 +203,12 @@ impl EngineHandle {
         }
     }
 
-    /// Lock time at which the engine's loop last went round.
-    pub fn alive_at(&self) -> Timestamp {
-        Timestamp::from_nanos(self.0.shared.alive_at.load(Relaxed))
+    /// Does the engine's loop go round? One that has not for a while is stuck.
+    pub fn is_alive(&self) -> bool {
+        let alive_at = Timestamp::from_nanos(self.0.shared.alive_at.load(Relaxed));
+        let silent = Duration::from_nanos(self.now().since(alive_at).as_nanos());
+        // Whoever follows may have much to read, and answers meanwhile.
+        self.is_following() || silent < STUCK_AFTER
     }
 
     /// Finish what was accepted, answer those who wait, and stop.
@@ -298,7 +304,7 @@ impl EngineHandle {
     fn refused(&self, refused: Refused, op: Option<Op>) -> Error {
         match refused {
             Refused::Full => {
-                self.0.metrics.overloaded(op);
+                self.0.metrics.ops.overloaded(op);
                 Error::Overloaded
             }
             Refused::Closed if self.0.shared.is_following() => Error::NotLeading,

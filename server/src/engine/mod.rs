@@ -10,6 +10,7 @@ mod commit;
 mod event;
 mod expiry;
 mod handle;
+mod log;
 mod mailbox;
 mod message;
 mod operator;
@@ -45,7 +46,7 @@ pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
 pub use mailbox::Mailbox;
 pub use message::Error;
-pub use operator::{ListHoldings, ListSessions, ReadMaintenance};
+pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};
 pub use read::{
     Filter, LeasePage, LeaveOut, ListLeases, ListLocks, LockPage, Probe, ReadLease, ReadLeases,
     ReadLock, ReadSession, Standing,

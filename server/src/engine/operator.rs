@@ -1,6 +1,6 @@
 //! What an operator looks up: what somebody has, sessions, maintenance.
 
-use leasehold_core::{Group, LeaseRecord, SessionNumber, SessionRecord, Whose};
+use leasehold_core::{Group, LeaseRecord, NamespaceCount, SessionNumber, SessionRecord, Whose};
 
 use super::read::{LeasePage, Look, SCAN_MAX};
 use super::writer::{Batch, Writer};
@@ -29,6 +29,33 @@ pub struct ListSessions {
 /// Is maintenance on?
 #[derive(Clone, Copy, Debug)]
 pub struct ReadMaintenance;
+
+/// How much there is in each namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct CountNamespaces {
+    /// Most to tell of one by one: those with the most leases.
+    pub n_max: usize,
+}
+
+/// How much there is in each of the namespaces with the most leases, and in all others.
+#[derive(Clone, Debug, Default)]
+pub struct NamespaceCounts {
+    /// In the order of their names.
+    pub listed: Vec<NamespaceCount>,
+    /// How many others there are.
+    pub n_others: usize,
+    /// The leases in those.
+    pub n_leases_of_others: u64,
+}
+
+impl Look for CountNamespaces {
+    type Found = NamespaceCounts;
+
+    fn look(self, writer: &mut Writer, _: &mut Batch) -> NamespaceCounts {
+        let (listed, n_others, n_leases_of_others) = writer.machine.namespaces(self.n_max);
+        NamespaceCounts { listed, n_others, n_leases_of_others }
+    }
+}
 
 impl Look for ListHoldings {
     type Found = LeasePage;

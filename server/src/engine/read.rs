@@ -7,7 +7,7 @@ use leasehold_core::{
     SessionDigest, SessionRecord, Settle,
 };
 
-use super::operator::{ListHoldings, ListSessions, ReadMaintenance};
+use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::survey::Survey;
 use super::watch::WatchLease;
 use super::writer::{Batch, Writer};
@@ -72,6 +72,7 @@ macro_rules! each_read {
             ListLeases,
             ListHoldings,
             ListSessions,
+            CountNamespaces,
             ReadMaintenance,
             Survey,
             WatchLease,

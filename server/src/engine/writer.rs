@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Ask, Asker, Effects, Ending, Fact, LeaseNumber, Leave, Machine, Note, Rejection, Span, Sweep,
-    Timestamp, What, mutant,
+    Ask, Asker, Effects, Fact, LeaseNumber, Leave, Machine, Rejection, Span, Sweep, Timestamp,
+    mutant,
 };
 
 use super::Options;
 use super::ask::{Question, Reply};
 use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
+use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
 use super::read::Look;
@@ -198,7 +199,7 @@ impl Writer {
         self.was_busy = true;
         let error = if self.health.room().is_out { Error::StoreFull } else { Error::Busy };
         for ask in asks.drain(..) {
-            self.metrics.busy(Op::of(&ask.question));
+            self.metrics.ops.busy(Op::of(&ask.question));
             self.post(ask.reply_to, Err(error));
         }
         self.send();
@@ -255,12 +256,12 @@ impl Writer {
             && let Some(error) = self.no_room()
             && !self.is_renewal(&question)
         {
-            self.metrics.overloaded(op);
+            self.metrics.ops.overloaded(op);
             return self.post(reply_to, Err(error));
         }
         // What the server does by itself is told of later.
         if asker.is_some() && self.is_unaudited(&question) {
-            self.metrics.overloaded(op);
+            self.metrics.ops.overloaded(op);
             return self.post(reply_to, Err(Error::AuditFailed));
         }
         let content = match question {
@@ -307,13 +308,8 @@ impl Writer {
         }
         for fact in facts.iter() {
             self.watchers.tell(fact);
-            let Fact { what, lock, owner, token, reason, .. } = fact;
-            tracing::debug!(what = word(*what), ?lock, ?owner, ?token, ?reason, "lease");
-            match what {
-                What::Ended(how) => self.metrics.count_ending(*how),
-                What::Noted(note) => self.metrics.count_note(*note),
-                _ => {}
-            }
+            log::change(fact);
+            self.metrics.leases.count(fact);
         }
         let journal = self.store.journal();
         if let Some((audit, _)) = &self.options.audit {
@@ -330,7 +326,7 @@ impl Writer {
             let mut common = None;
             for Waiter { wanted, reply_to, sent_at, .. } in waiters {
                 let reply = self.waited(lease, &wanted);
-                self.metrics.answered(Some(Op::Acquire), reply.is_success(), sent_at.elapsed());
+                self.metrics.ops.answered(Some(Op::Acquire), reply.is_success(), sent_at.elapsed());
                 let guard = |lease| common.take().unwrap_or_else(|| self.undelivered(lease));
                 let mut undelivered = reply.new_grant().map(guard);
                 if is_shared {
@@ -414,20 +410,6 @@ impl Work for Writer {
         let now = self.clock.now();
         let patience = self.patience(now);
         (patience, now.as_nanos().saturating_add(patience.as_nanos() as u64))
-    }
-}
-
-fn word(what: What) -> &'static str {
-    match what {
-        What::Queued => "queued",
-        What::Granted => "granted",
-        What::Ended(Ending::Released) => "released",
-        What::Ended(Ending::Expired) => "expired",
-        What::Ended(Ending::Revoked) => "revoked",
-        What::WaitEnded(_) => "wait ended",
-        What::Noted(Note::HeldLong) => "held long",
-        What::Noted(Note::WaitedLong) => "waited long",
-        What::Noted(Note::DeadlockSuspected) => "deadlock suspected",
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod handshakes;
 pub(crate) mod html;
 mod line;
 mod listen;
+pub(crate) mod media;
 pub(crate) mod mistake;
 pub(crate) mod opening;
 mod options;

@@ -45,6 +45,8 @@ pub struct Options {
     pub answers_bytes_max: usize,
     /// Most streams of events, over all connections.
     pub event_streams_max: usize,
+    /// Most namespaces that metrics tell of one by one; 0: none.
+    pub metrics_namespaces_max: usize,
     /// The names this server is reached by, beside its addresses and `localhost`.
     pub hosts: Arc<[String]>,
     /// The origins whose pages may ask this server.
@@ -81,6 +83,7 @@ impl Default for Options {
             answer_timeout: Duration::from_secs(30),
             answers_bytes_max: 64 << 20,
             event_streams_max: 10_000,
+            metrics_namespaces_max: 100,
             hosts: Arc::default(),
             cors_origins: Arc::default(),
             trusted_proxies: Arc::default(),

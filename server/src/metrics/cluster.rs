@@ -6,10 +6,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-use super::{NoLabels, millis};
+use super::{Book, NoLabels};
 use crate::store::{Pulse, Room};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -50,6 +49,11 @@ pub(crate) enum Resolved {
     Told,
 }
 
+/// Buckets from 50 microseconds up, in milliseconds, doubling to about half a minute.
+fn millis() -> Histogram {
+    Histogram::new(exponential_buckets(0.05, 2.0, 20))
+}
+
 /// All of it.
 pub(crate) struct ClusterMetrics {
     role: Family<RoleLabel, Gauge>,
@@ -73,39 +77,39 @@ const ETCD: [(&str, &str); 4] = [
 ];
 
 impl ClusterMetrics {
-    pub(super) fn registered(r: &mut Registry) -> Self {
+    pub(super) fn registered(r: &mut Book) -> Self {
         let this = Self {
             role: Family::default(),
             epoch: Family::default(),
             changes: Family::default(),
             lag: Family::default(),
             seen: Family::default(),
-            confirms: Family::new_with_constructor(|| millis(0.05)),
+            confirms: Family::new_with_constructor(millis),
             unknowns: Family::default(),
             kept: Family::default(),
             snapshot: Family::default(),
             etcd: Default::default(),
         };
         let about = "Whether this server leads those that share its store, or follows";
-        r.register("leasehold_cluster_role", about, this.role.clone());
+        r.add("leasehold_cluster_role", about, this.role.clone());
         let about = "How often the leader has changed, as of the last record this server wrote";
-        r.register("leasehold_cluster_epoch", about, this.epoch.clone());
+        r.add("leasehold_cluster_epoch", about, this.epoch.clone());
         let about = "How often this server took the lead, and how often it lost it";
-        r.register("leasehold_cluster_changes", about, this.changes.clone());
+        r.add("leasehold_cluster_changes", about, this.changes.clone());
         let about = "Records that this server knows of and has not read yet";
-        r.register("leasehold_cluster_lag_records", about, this.lag.clone());
+        r.add("leasehold_cluster_lag_records", about, this.lag.clone());
         let about = "Since etcd last answered this server what it needs to lead or to follow";
-        r.register("leasehold_cluster_seen_seconds", about, this.seen.clone());
+        r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
         let about = "Asking etcd whether what this server knows is still all there is";
-        r.register("leasehold_cluster_confirm_latency_ms", about, this.confirms.clone());
+        r.add("leasehold_cluster_confirm_latency_ms", about, this.confirms.clone());
         let about = "Records whose fate was not known at once, by what became of them";
-        r.register("leasehold_cluster_unknowns", about, this.unknowns.clone());
+        r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
         let about = "Since etcd last took a keep-alive of this server's lead";
-        r.register("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
+        r.add("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
         let about = "How old what the latest snapshot has is";
-        r.register("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
+        r.add("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
         for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
-            r.register(format!("leasehold_etcd_{name}"), about, gauge.clone());
+            r.add(format!("leasehold_etcd_{name}"), about, gauge.clone());
         }
         this
     }

@@ -10,6 +10,7 @@ mod field;
 mod health;
 mod json;
 mod list;
+mod metrics;
 mod path;
 mod proof;
 mod raw;

@@ -52,7 +52,7 @@ async fn what_arrives_together_is_one_commit_and_answered_in_order() {
     let scene = Scene::with(settings(Some(data.path())), |_| {}).await;
     let mut client = scene.connect().await;
     client.check("SET before me NX PX 60000 => OK").await;
-    let n_before = scene.metric("leasehold_commit_latency_ms_count").await;
+    let n_before = scene.metric("leasehold_commit_seconds_count").await;
     let mut bytes = Vec::new();
     for n in 0..8 {
         bytes.extend(request(&format!("SET k{n} me NX PX 60000")));
@@ -68,7 +68,7 @@ async fn what_arrives_together_is_one_commit_and_answered_in_order() {
     assert_eq!(client.read().await, "PONG");
     assert!(client.read().await.starts_with("-ERR unknown command 'FLUSHALL'"));
     assert_eq!(client.read().await, "OK");
-    let n_commits = scene.metric("leasehold_commit_latency_ms_count").await - n_before;
+    let n_commits = scene.metric("leasehold_commit_seconds_count").await - n_before;
     assert_eq!(n_commits, 1);
     let counted = "leasehold_redis_commands_total{command=\"other\",result=\"error\"}";
     assert_eq!(scene.metric(counted).await, 1);

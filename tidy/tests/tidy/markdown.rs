@@ -1,5 +1,7 @@
 //! The documents: their links lead somewhere, and the decisions are numbered and listed.
 
+use std::collections::BTreeSet;
+
 use crate::tree::Tree;
 use crate::{check, planted};
 
@@ -9,6 +11,11 @@ const ROOT_DOCUMENTS: [&str; 4] =
 #[test]
 fn every_relative_link_leads_to_a_file() {
     check(broken_links);
+}
+
+#[test]
+fn every_anchor_is_a_heading() {
+    check(broken_anchors);
 }
 
 #[test]
@@ -35,21 +42,88 @@ fn broken_links(tree: &Tree) -> Vec<String> {
     offenders
 }
 
+/// Links to a part of a page that has no heading of that name.
+fn broken_anchors(tree: &Tree) -> Vec<String> {
+    let mut offenders = Vec::new();
+    for (path, text) in tree.texts().filter(|(path, _)| is_document(path)) {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (n, target) in all_links(text) {
+            let Some((page, anchor)) = target.split_once('#').filter(|_| !target.contains("://"))
+            else {
+                continue;
+            };
+            let page = if page.is_empty() { Some(path.to_owned()) } else { resolve(folder, page) };
+            // A page that is not there is found by another rule.
+            let Some(there) =
+                page.filter(|page| page.ends_with(".md")).and_then(|page| tree.text(&page))
+            else {
+                continue;
+            };
+            if !anchors(there).contains(anchor) {
+                offenders.push(format!("{path}:{n}: {target}"));
+            }
+        }
+    }
+    offenders
+}
+
+/// What the headings of a page are called in links, as GitHub makes it: small letters, hyphens for spaces, and a number
+/// behind one that was there before.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let Some(heading) = line
+            .trim_start_matches('#')
+            .strip_prefix(' ')
+            .filter(|_| line.starts_with('#') && !fenced)
+        else {
+            continue;
+        };
+        let shown = shown(heading);
+        let kept =
+            shown.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let name: String =
+            kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect();
+        let again = (1..).map(|n| format!("{name}-{n}"));
+        let free = std::iter::once(name.clone()).chain(again).find(|name| !found.contains(name));
+        found.extend(free);
+    }
+    found
+}
+
+/// A heading without the targets of its links.
+fn shown(heading: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = heading;
+    while let Some((before, after)) = rest.split_once("](") {
+        shown.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    shown + rest
+}
+
 fn is_document(path: &str) -> bool {
     ROOT_DOCUMENTS.contains(&path) || path.starts_with("docs/") && path.ends_with(".md")
 }
 
 /// The relative links with their line numbers: `[text](target)` and `[label]: target`, outside of code.
 fn links(text: &str) -> Vec<(usize, &str)> {
+    all_links(text).into_iter().filter(|(_, target)| is_relative(target)).collect()
+}
+
+/// The same, with those that stay on the page or leave the tree.
+fn all_links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut fenced = false;
     for (n, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("```") {
             fenced = !fenced;
         } else if !fenced {
-            found.extend(
-                targets(line).filter(|target| is_relative(target)).map(|target| (n + 1, target)),
-            );
+            found.extend(targets(line).map(|target| (n + 1, target)));
         }
     }
     found
@@ -147,4 +221,23 @@ fn a_misnumbered_or_unlisted_decision_is_found() {
     let twice = ["docs/adr/0001-b.md: should begin with 0002-"];
     let files = [("docs/adr/0001-a.md", ""), ("docs/adr/0001-b.md", "")];
     assert_eq!(planted(misnumbered_decisions, &files), twice);
+}
+
+#[test]
+fn an_anchor_without_a_heading_is_found() {
+    let readme = "\
+# A page, `twice`
+## What is [linked](docs/a.md)?
+## Again
+## Again
+```
+# no heading
+```
+[one](#a-page-twice) [two](#what-is-linked) [three](#again-1) [no](#no-heading) [four](#again-2)
+[there](docs/a.md#part) [not there](docs/a.md#parts) [elsewhere](https://example.org/#x) [code](core/a.rs#L7)
+";
+    let files = [("README.md", readme), ("docs/a.md", "## Part\n"), ("core/a.rs", "")];
+    let broken =
+        ["README.md:8: #no-heading", "README.md:8: #again-2", "README.md:9: docs/a.md#parts"];
+    assert_eq!(planted(broken_anchors, &files), broken);
 }

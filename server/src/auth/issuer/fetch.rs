@@ -62,6 +62,11 @@ pub(crate) async fn post(
     send(url, request, body.into()).await
 }
 
+/// `POST` of anything, by nobody in particular.
+pub(crate) async fn deliver(url: &Uri, kind: &'static str, body: Bytes) -> Result<Fetched, String> {
+    send(url, Request::post(url).header(CONTENT_TYPE, kind), body).await
+}
+
 /// Names and values as a form or a query has them.
 pub(crate) fn encode(form: &[(&str, &str)]) -> String {
     let pairs = form.iter().map(|(name, value)| format!("{}={}", escape(name), escape(value)));

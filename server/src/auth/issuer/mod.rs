@@ -5,7 +5,7 @@
 
 mod cache;
 mod claims;
-mod fetch;
+pub(crate) mod fetch;
 mod introspection;
 mod json;
 mod key;

@@ -176,6 +176,14 @@ impl Policy {
         self.keys.get(id).and_then(|key| key.expires_ms)
     }
 
+    /// The name of every key that ends some day, and when, in epoch milliseconds, in the order in which they end.
+    pub fn key_ends(&self) -> Vec<(&str, i64)> {
+        let ends = self.keys.values().filter_map(|key| Some((&*key.name, key.expires_ms?)));
+        let mut ends: Vec<_> = ends.collect();
+        ends.sort_by_key(|(name, ends_ms)| (*ends_ms, *name));
+        ends
+    }
+
     /// The places of the rules that are about `who`.
     pub(crate) fn about(&self, who: &Principal) -> Box<[usize]> {
         let rules = self.rules.iter().enumerate().filter(|(_, rule)| rule.is_about(who));

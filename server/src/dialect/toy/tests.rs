@@ -35,6 +35,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         auth_file: None,
         auth: Default::default(),
         audit: None,
+        traces: None,
         shutdown_timeout: Duration::from_secs(10),
     }
 }

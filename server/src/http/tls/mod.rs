@@ -36,6 +36,13 @@ impl Files {
     pub fn check(&self) -> Result<(), String> {
         Pair::read(self).map(drop)
     }
+
+    /// When the first of the certificates ends, in epoch milliseconds; `None`: they do not say.
+    pub fn ends_ms(&self) -> Result<Option<i64>, String> {
+        let pair = Pair::read(self)?;
+        let ends = pair.certified.cert.iter().map(|certificate| der::read(certificate));
+        Ok(ends.filter_map(|said| said.map(|said| said.ends_ms)).min())
+    }
 }
 
 /// What came of looking at the files again.

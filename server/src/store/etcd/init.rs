@@ -1,6 +1,6 @@
 //! A new store. Nothing else ever makes one: a prefix that was emptied must not become a store with tokens from 1.
 
-use leasehold_etcd::{Op, Options, RangeRequest, Txn, When};
+use leasehold_etcd::{Client, Op, Options, RangeRequest, Txn, When};
 
 use super::cluster::{Cluster, Remote};
 use super::guard::put_once;
@@ -14,13 +14,29 @@ pub fn connect(options: Options, prefix: &str) -> Result<Remote, Error> {
     Remote::connect(options, vec![keys.head(), keys.leader()]).map_err(Error::Refused)
 }
 
+/// How many keys there are under this prefix.
+pub async fn n_keys(client: &Client, prefix: &str) -> Result<i64, leasehold_etcd::Error> {
+    let mut n_tries = client.n_members();
+    loop {
+        n_tries -= 1;
+        match client.range(counting(prefix)).await {
+            // After an error the next member is asked.
+            Err(_) if n_tries > 0 => {}
+            found => return found.map(|found| found.count),
+        }
+    }
+}
+
+fn counting(prefix: &str) -> RangeRequest {
+    let (key, range_end) = Keys::new(prefix).all();
+    RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() }
+}
+
 /// Makes a store under this prefix, where nothing may be yet.
 pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
     let keys = Keys::new(prefix);
     let unreachable = |error: leasehold_etcd::Error| Error::Refused(error.to_string());
-    let (key, range_end) = keys.all();
-    let all = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
-    let n_keys = cluster.range(all).map_err(unreachable)?.count;
+    let n_keys = cluster.range(counting(prefix)).map_err(unreachable)?.count;
     if n_keys > 0 {
         return Err(taken(&keys, n_keys));
     }

@@ -31,7 +31,7 @@ mod value;
 
 pub use admin::{Leads, Member, Node, Operator, Status};
 pub use cluster::{Cluster, Remote};
-pub use init::{connect, init};
+pub use init::{connect, init, n_keys};
 pub use scribe::Snapshots;
 pub use seat::{Compact, EtcdSeat, Options};
 pub use space::Watching;

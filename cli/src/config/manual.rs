@@ -1,0 +1,84 @@
+//! The page with every setting, docs/settings.md: written from what `--help` shows, and held to it.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use clap::Arg;
+
+use super::file;
+
+/// Settings without a heading of their own.
+const SERVER: &str = "Server";
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/settings.md");
+const HEAD: &str = "\
+# Every setting
+
+Written from the same source as `leasehold serve --help`; `UPDATE_DOCS=1 cargo test -p leasehold-cli manual`
+writes it anew. Every setting is a flag (`--fold-interval 5s`), an environment variable
+(`LEASEHOLD_FOLD_INTERVAL=5s`) and a key of the TOML file of `--config` (`fold-interval = \"5s\"`). Flags win over
+variables, variables over the file, the file over the default. `leasehold check-config` prints what is in force and
+where it comes from. [Running Leasehold](operations.md) says what the important ones are for.
+";
+
+fn page() -> String {
+    let command = file::settings();
+    let heading = |arg: &Arg| arg.get_help_heading().unwrap_or(SERVER).to_owned();
+    let settings: Vec<_> = command
+        .get_arguments()
+        .filter(|arg| arg.get_long().is_some() && arg.get_env().is_some())
+        .collect();
+    let mut headings: Vec<String> = Vec::new();
+    for setting in &settings {
+        if !headings.contains(&heading(setting)) {
+            headings.push(heading(setting));
+        }
+    }
+    let mut text = String::from(HEAD);
+    for group in headings {
+        let _ = writeln!(text, "\n## {group}\n\n| setting | default | |\n| --- | --- | --- |");
+        for setting in settings.iter().filter(|setting| heading(setting) == group) {
+            let _ = writeln!(text, "{}", row(setting));
+        }
+    }
+    text
+}
+
+fn row(arg: &Arg) -> String {
+    let defaults: Vec<_> =
+        arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = match defaults.join(",") {
+        none if none.is_empty() => "none".into(),
+        value => format!("`{value}`"),
+    };
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let possible = arg.get_possible_values();
+    let possible: Vec<_> = possible.iter().map(|value| format!("`{}`", value.get_name())).collect();
+    let is_choice = !possible.is_empty()
+        && !matches!(possible.as_slice(), [t, f] if t == "`true`" && f == "`false`");
+    let choice =
+        if is_choice { format!(" One of {}.", possible.join(", ")) } else { String::new() };
+    let about = format!("{help}{}{choice}", if help.ends_with(['.', ')']) { "" } else { "." });
+    format!(
+        "| `{}` | {default} | {} |",
+        arg.get_long().unwrap_or_default(),
+        about.replace('|', "\\|")
+    )
+}
+
+#[test]
+fn the_manual_has_every_setting_as_help_shows_it() {
+    let page = page();
+    assert!(page.matches("\n| `").count() > 100, "{page}");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(PAGE, &page).expect("the page");
+    }
+    let written = std::fs::read_to_string(Path::new(PAGE)).unwrap_or_default();
+    for (line, (is, should)) in written.lines().zip(page.lines()).enumerate() {
+        assert_eq!(is, should, "docs/settings.md:{}: UPDATE_DOCS=1 writes it anew", line + 1);
+    }
+    assert_eq!(
+        written.lines().count(),
+        page.lines().count(),
+        "docs/settings.md: UPDATE_DOCS=1 writes it anew"
+    );
+}

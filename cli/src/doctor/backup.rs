@@ -1,0 +1,68 @@
+//! Backups: whether there are any, and how old the latest is.
+
+use std::time::Duration;
+
+use leasehold_server::backup::{self, Options};
+
+use super::finding::Finding;
+use crate::duration::DurationArg;
+
+const CHECK: &str = "backup";
+/// The oldest that the latest may be where nobody says how often one is taken.
+const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Finding {
+    let Some(options) = options else {
+        let advice = "set --backup-dir and --backup-every, or have leasehold backup run by a timer";
+        return Finding::warning(CHECK, "this server takes no backups of itself", advice);
+    };
+    if !options.dir.is_dir() {
+        let found = format!("{} is not there yet", options.dir.display());
+        let advice =
+            "make it, and give it to the user of the server; the first backup makes it if it can";
+        return Finding::warning(CHECK, found, advice);
+    }
+    judge(backup::newest(&options.dir, now_ms), options.every)
+}
+
+fn judge(age: Option<Duration>, every: Option<Duration>) -> Finding {
+    let Some(age) = age else {
+        let advice = "take one now: leasehold backup --url http://... (or wait for the first, with --backup-every)";
+        return Finding::warning(CHECK, "there is no complete backup yet", advice);
+    };
+    // A day's worth of seconds is told as days and hours, not more.
+    let shown = DurationArg(Duration::from_secs(age.as_secs()));
+    let found = format!("the latest is {shown} old");
+    // One that failed is tried again, so twice the time means that it keeps failing.
+    let allowed = every.map_or(AGE_MAX, |every| every * 2);
+    if age <= allowed {
+        return Finding::fine(CHECK, found);
+    }
+    Finding::problem(
+        CHECK,
+        found,
+        "see the server's log for why none is taken (room, rights), or take one by hand",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Verdict;
+
+    #[test]
+    fn the_latest_backup_is_as_old_as_it_may_be() {
+        let hours = |n: u64| Duration::from_secs(n * 3600);
+        let of = |age, every| judge(age, every).verdict;
+        assert_eq!(of(Some(hours(7)), Some(hours(6))), Verdict::Fine);
+        assert_eq!(of(Some(hours(13)), Some(hours(6))), Verdict::Problem);
+        assert_eq!(
+            (of(Some(hours(24)), None), of(Some(hours(200)), None)),
+            (Verdict::Fine, Verdict::Problem)
+        );
+        assert_eq!(of(None, Some(hours(6))), Verdict::Warning);
+        assert_eq!(look(None, 0).verdict, Verdict::Warning);
+        let nowhere = Options { dir: "/no-such-folder".into(), every: None, n_keep: 1 };
+        assert_eq!(look(Some(&nowhere), 0).verdict, Verdict::Warning);
+    }
+}

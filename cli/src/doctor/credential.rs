@@ -1,0 +1,102 @@
+//! What ends some day: the server's certificate, and the keys of its clients.
+
+use std::path::Path;
+
+use leasehold_server::auth::Policy;
+
+use super::finding::Finding;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+/// So soon before its end a certificate or a key is warned of: enough for whoever has to renew it by hand.
+const WARN_DAYS: i64 = 21;
+
+pub(super) fn certificate(ends_ms: Result<Option<i64>, String>, now_ms: i64) -> Finding {
+    let advice = "renew it: put the new certificate and key in place of the old; a running server takes them by itself";
+    let check = "tls";
+    match ends_ms {
+        Err(why) => Finding::problem(check, why, "correct the files, or name others"),
+        Ok(None) => Finding::problem(check, "the certificate does not say when it ends", advice),
+        Ok(Some(ends_ms)) if ends_ms <= now_ms => {
+            let found = format!("the certificate ended {} days ago", (now_ms - ends_ms) / DAY_MS);
+            Finding::problem(check, found, advice)
+        }
+        Ok(Some(ends_ms)) => {
+            let n_days = (ends_ms - now_ms) / DAY_MS;
+            let found = format!("the certificate ends in {n_days} days");
+            if n_days < WARN_DAYS {
+                Finding::warning(check, found, advice)
+            } else {
+                Finding::fine(check, found)
+            }
+        }
+    }
+}
+
+/// What is to be said of the keys of an auth file.
+pub(super) fn keys(auth_file: &Path, now_ms: i64) -> Finding {
+    match Policy::load(auth_file) {
+        Ok(policy) => of_keys(&policy.key_ends(), now_ms),
+        Err(why) => Finding::problem(
+            "keys",
+            why,
+            "correct the auth file; a running server keeps what was in force",
+        ),
+    }
+}
+
+fn of_keys(ends: &[(&str, i64)], now_ms: i64) -> Finding {
+    let soon = now_ms.saturating_add(WARN_DAYS * DAY_MS);
+    let told = |(name, ends_ms): &(&str, i64)| {
+        let n_days = (ends_ms - now_ms) / DAY_MS;
+        if *ends_ms <= now_ms {
+            format!("{name} has ended")
+        } else {
+            format!("{name} ends in {n_days} days")
+        }
+    };
+    let ending: Vec<_> = ends.iter().filter(|(_, ends_ms)| *ends_ms < soon).map(told).collect();
+    match ends.first() {
+        _ if !ending.is_empty() => Finding::warning(
+            "keys",
+            ending.join(", "),
+            "make new ones (leasehold key create), hand them out, then revoke the old (leasehold key revoke)",
+        ),
+        Some(first) => Finding::fine("keys", format!("the first to end: {}", told(first))),
+        None => Finding::fine("keys", "none ends by itself"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Verdict;
+
+    const NOW: i64 = 1_800_000_000_000;
+
+    #[test]
+    fn a_certificate_is_renewed_before_it_ends() {
+        let of = |days: i64| certificate(Ok(Some(NOW + days * DAY_MS)), NOW).verdict;
+        assert_eq!(
+            (of(90), of(20), of(0), of(-3)),
+            (Verdict::Fine, Verdict::Warning, Verdict::Problem, Verdict::Problem)
+        );
+        assert_eq!(certificate(Err("no such file".into()), NOW).verdict, Verdict::Problem);
+        assert_eq!(certificate(Ok(None), NOW).verdict, Verdict::Problem);
+    }
+
+    #[test]
+    fn keys_are_replaced_before_they_end() {
+        let of = |days: &[i64]| {
+            let ends: Vec<_> = days.iter().map(|days| ("ci", NOW + days * DAY_MS)).collect();
+            of_keys(&ends, NOW)
+        };
+        assert_eq!(of(&[]).verdict, Verdict::Fine);
+        assert_eq!(of(&[40, 50]).found, "the first to end: ci ends in 40 days");
+        let soon = of(&[-1, 3, 50]);
+        assert_eq!(
+            (soon.verdict, &*soon.found),
+            (Verdict::Warning, "ci has ended, ci ends in 3 days")
+        );
+        assert_eq!(keys(Path::new("/no-such-file"), NOW).verdict, Verdict::Problem);
+    }
+}

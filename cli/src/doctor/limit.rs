@@ -1,0 +1,150 @@
+//! What the system allows: open files, memory, and the clock it has.
+
+use std::fs;
+
+use leasehold_server::http;
+use leasehold_server::serve::Settings;
+
+use super::finding::Finding;
+
+/// Files a server has open beside its connections.
+const OWN_FILES: u64 = 64;
+/// Clocks that are read without asking the kernel, or the virtual machine's host.
+const QUICK_CLOCKS: [&str; 6] = [
+    "tsc",
+    "kvm-clock",
+    "arch_sys_counter",
+    "hyperv_clocksource_tsc_page",
+    "xen",
+    "riscv_clocksource",
+];
+
+/// The most files a process may have open, if there is a limit.
+pub(super) fn n_files_max() -> Option<u64> {
+    // A server raises its own limit to the most it may.
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum
+}
+
+pub(super) fn files(n_max: Option<u64>, http: &http::Options) -> Finding {
+    let needed = (http.connections_max + http.connections_reserved) as u64 + OWN_FILES;
+    match n_max {
+        Some(n) if n < needed => Finding::problem(
+            "files",
+            format!("{n} files may be open, and {needed} may be needed (connections-max)"),
+            format!(
+                "raise the limit (LimitNOFILE={needed} in the unit, ulimit -n), or lower --connections-max"
+            ),
+        ),
+        Some(n) => Finding::fine("files", format!("{n} may be open, {needed} may be needed")),
+        None => Finding::fine("files", "as many as needed may be open"),
+    }
+}
+
+/// How much memory there is: the machine's, or less if a control group allows less.
+pub(super) fn memory_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| meminfo(&text));
+    let group = fs::read_to_string("/proc/self/cgroup").ok();
+    let group =
+        group.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::")));
+    let limits = group.into_iter().flat_map(|path| {
+        std::path::Path::new(path)
+            .ancestors()
+            .map(|path| format!("/sys/fs/cgroup{}/memory.max", path.display()))
+            .collect::<Vec<_>>()
+    });
+    let limits = limits.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    limits.chain(machine).min()
+}
+
+fn meminfo(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+pub(super) fn memory(bytes: Option<u64>, settings: &Settings) -> Finding {
+    let limits = &settings.engine.limits;
+    let budgets = [
+        limits.metadata_total_bytes_max,
+        limits.names_total_bytes_max,
+        limits.requests_total_bytes_max,
+        limits.queues_total_bytes_max,
+        limits.ended_total_bytes_max,
+        settings.http.answers_bytes_max,
+    ];
+    let needed = budgets.into_iter().fold(0, |all: u64, n| all.saturating_add(n as u64));
+    let mib = |n: u64| n >> 20;
+    match bytes {
+        Some(bytes) if bytes < needed => Finding::warning(
+            "memory",
+            format!(
+                "there are {} MiB, and clients may take up {} MiB (the budgets *-total-bytes-max)",
+                mib(bytes),
+                mib(needed)
+            ),
+            "lower --names-total-bytes-max, --metadata-total-bytes-max and the other budgets, or add memory",
+        ),
+        Some(bytes) => Finding::fine(
+            "memory",
+            format!("{} MiB; clients may take up {} MiB", mib(bytes), mib(needed)),
+        ),
+        None => {
+            Finding::fine("memory", format!("not known; clients may take up {} MiB", mib(needed)))
+        }
+    }
+}
+
+/// What Linux takes its time from.
+pub(super) fn clock_source() -> Option<String> {
+    let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    fs::read_to_string(file).ok().map(|text| text.trim().to_owned())
+}
+
+pub(super) fn clock(source: Option<&str>) -> Finding {
+    match source {
+        Some(name) if QUICK_CLOCKS.contains(&name) => {
+            Finding::fine("clock", format!("the clock source is {name}"))
+        }
+        Some(name) => Finding::warning(
+            "clock",
+            format!("the clock source is {name}: looking at the clock takes about a microsecond"),
+            "if the processor has a stable time stamp counter, boot with clocksource=tsc",
+        ),
+        None => Finding::fine("clock", "the system does not say what its time comes from"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Verdict;
+
+    #[test]
+    fn connections_are_files() {
+        let http = http::Options::default();
+        assert_eq!(files(Some(1024), &http).verdict, Verdict::Problem);
+        assert!(
+            files(Some(1024), &http)
+                .advice
+                .is_some_and(|advice| advice.contains("LimitNOFILE=10164"))
+        );
+        assert_eq!(files(Some(65_536), &http).verdict, Verdict::Fine);
+        assert_eq!(files(None, &http).verdict, Verdict::Fine);
+    }
+
+    #[test]
+    fn budgets_fit_into_the_memory_there_is() {
+        let settings = leasehold_testkit::settings(None);
+        assert_eq!(memory(Some(512 << 20), &settings).verdict, Verdict::Warning);
+        assert_eq!(memory(Some(4 << 30), &settings).verdict, Verdict::Fine);
+        assert_eq!(memory(None, &settings).verdict, Verdict::Fine);
+        assert_eq!(meminfo("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
+        assert_eq!(meminfo(""), None);
+    }
+
+    #[test]
+    fn a_slow_clock_is_told() {
+        assert_eq!(clock(Some("tsc")).verdict, Verdict::Fine);
+        assert_eq!(clock(Some("hpet")).verdict, Verdict::Warning);
+        assert_eq!(clock(None).verdict, Verdict::Fine);
+    }
+}

@@ -1,0 +1,113 @@
+//! `leasehold doctor`: looks at what a server depends on before it does, and says what to change.
+//!
+//! Each look measures, and hands what it found to a function that judges it, so that every judgement can be tested
+//! without a machine that is ill.
+
+mod backup;
+mod credential;
+mod data;
+mod disk;
+mod etcd;
+mod finding;
+mod limit;
+mod network;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use crate::ask::told;
+use crate::config::{Args, Given, located};
+use crate::exit::{FAILED, Failure};
+use crate::output::{OutputArgs, print, print_json};
+use finding::{Finding, Verdict};
+
+#[derive(ClapArgs)]
+pub(crate) struct DoctorArgs {
+    /// End with status 1 also if there are only warnings.
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    settings: Args,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Looks, tells, and gives the status: 1 if something has to be changed.
+pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> Result<ExitCode, Failure> {
+    told(args.output, examined(args, given))
+}
+
+fn examined(args: &DoctorArgs, given: &Given) -> Result<ExitCode, Failure> {
+    let findings = findings(&args.settings, given);
+    let n = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let (n_problems, n_warnings) = (n(Verdict::Problem), n(Verdict::Warning));
+    let is_well = n_problems == 0 && (n_warnings == 0 || !args.strict);
+    if args.output.json {
+        let all: Vec<_> = findings.iter().map(Finding::json).collect();
+        print_json(&json!({
+            "healthy": is_well,
+            "problems": n_problems,
+            "warnings": n_warnings,
+            "findings": all,
+        }))?;
+    } else {
+        let lines: Vec<_> = findings.iter().map(Finding::text).collect();
+        print(&lines.join("\n"))?;
+        print(&format!("{n_problems} problems, {n_warnings} warnings"))?;
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// Everything there is to say.
+fn findings(args: &Args, given: &Given) -> Vec<Finding> {
+    let settings = args.settings();
+    let now_ms = now_ms();
+    let mut all = vec![match args.check() {
+        Ok(()) => Finding::fine("settings", "they go together"),
+        Err(why) => Finding::problem("settings", located(why, given), "correct this setting"),
+    }];
+    let folder = settings.data.as_deref();
+    let user = folder.and_then(data::user);
+    all.extend(data::look(folder, settings.cluster.is_some(), &user));
+    all.extend(disk::look(folder.map(nearest).as_deref(), &settings));
+    all.push(limit::clock(limit::clock_source().as_deref()));
+    all.push(limit::files(limit::n_files_max(), &settings.http));
+    all.push(limit::memory(limit::memory_bytes(), &settings));
+    all.extend(network::look(&args.listening(), &settings, user.is_some()));
+    all.extend(settings.tls.iter().map(|files| credential::certificate(files.ends_ms(), now_ms)));
+    all.extend(args.auth_file().map(|file| credential::keys(file, now_ms)));
+    if settings.cluster.is_none() {
+        all.extend(folder.map(|_| backup::look(settings.backup.as_ref(), now_ms)));
+    }
+    all.extend(args.etcd().map(|access| etcd::look(&access)));
+    all
+}
+
+/// The folder itself, or the one nearest above it that is there.
+fn nearest(folder: &Path) -> PathBuf {
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
+    let mut above = folder.ancestors().filter(|path| path.is_dir());
+    above.next().unwrap_or(Path::new("/")).into()
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_folder_is_one_that_is_there() {
+        let here = std::env::temp_dir();
+        assert_eq!(nearest(&here), here);
+        assert_eq!(nearest(&here.join("no/such/folder")), here);
+        assert_eq!(nearest(Path::new("/no-such-folder/x")), Path::new("/"));
+    }
+}

@@ -1,0 +1,146 @@
+//! Tells whoever started the server how it is: systemd's notifications (`sd_notify`), a few words over a socket.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// Everything is there, and requests are answered.
+pub(super) const READY: &str = "READY=1";
+/// No more requests are taken.
+pub(super) const STOPPING: &str = "STOPPING=1";
+/// The engine's loop goes round.
+const WATCHDOG: &str = "WATCHDOG=1";
+
+/// Where notifications go.
+pub(super) struct Notifier {
+    socket: UnixDatagram,
+    to: SocketAddr,
+    /// How soon it expects to hear that all is well, again and again.
+    watchdog: Option<Duration>,
+}
+
+impl Notifier {
+    /// As the environment says; `None`: nobody waits for any.
+    pub(super) fn from_environment() -> Option<Self> {
+        let address = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty())?;
+        let variable = |name| std::env::var(name).ok();
+        let watchdog = watchdog(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        match Self::to(&address, watchdog) {
+            Ok(notifier) => Some(notifier),
+            Err(error) => {
+                tracing::warn!(%error, ?address, "NOTIFY_SOCKET cannot be used");
+                None
+            }
+        }
+    }
+
+    fn to(address: &OsStr, watchdog: Option<Duration>) -> std::io::Result<Self> {
+        let to = match address.as_bytes() {
+            #[cfg(target_os = "linux")]
+            [b'@', name @ ..] => {
+                <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name)?
+            }
+            _ => SocketAddr::from_pathname(address)?,
+        };
+        Ok(Self { socket: UnixDatagram::unbound()?, to, watchdog })
+    }
+
+    /// Tells. If nobody listens any more, that is no reason to stop.
+    pub(super) fn tell(&self, words: &str) {
+        if let Err(error) = self.socket.send_to_addr(words.as_bytes(), &self.to) {
+            tracing::debug!(%error, words, "a notification could not be sent");
+        }
+    }
+
+    /// Tells as often as is wanted that the server is alive, as long as it is. One that is stuck is restarted by
+    /// whoever waits for that.
+    pub(super) async fn watch(&self, is_alive: impl Fn() -> bool) {
+        let Some(watchdog) = self.watchdog else { return std::future::pending().await };
+        // Twice in time, so that one that is late is not too late.
+        let mut ticks = tokio::time::interval(watchdog / 2);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut was_alive = true;
+        loop {
+            ticks.tick().await;
+            let alive = is_alive();
+            if alive {
+                self.tell(WATCHDOG);
+            } else if was_alive {
+                tracing::error!("the engine is stuck: the watchdog is not told that all is well");
+            }
+            was_alive = alive;
+        }
+    }
+}
+
+/// The time a watchdog gives this process, if there is one.
+fn watchdog(micros: Option<String>, process: Option<String>) -> Option<Duration> {
+    let is_ours = process.is_none_or(|id| id == std::process::id().to_string());
+    let micros = micros.filter(|_| is_ours)?.parse().ok().filter(|micros| *micros > 1)?;
+    Some(Duration::from_micros(micros))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn heard(socket: &UnixDatagram) -> Option<String> {
+        socket.set_nonblocking(true).expect("a socket");
+        let mut bytes = [0; 64];
+        let n = socket.recv(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes[..n]).into_owned())
+    }
+
+    #[test]
+    fn a_socket_may_be_a_file_or_a_name() {
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("leasehold-notify-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixDatagram::bind(&path).expect("a socket");
+        Notifier::to(path.as_os_str(), None).expect("a notifier").tell(READY);
+        assert_eq!(heard(&listener).as_deref(), Some(READY));
+        std::fs::remove_file(&path).expect("ours");
+        let name = format!("leasehold-test-{}", std::process::id());
+        let address = <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(&name);
+        let listener = UnixDatagram::bind_addr(&address.expect("a name")).expect("a socket");
+        let at = format!("@{name}");
+        Notifier::to(OsStr::new(&at), None).expect("a notifier").tell(STOPPING);
+        assert_eq!(heard(&listener).as_deref(), Some(STOPPING));
+    }
+
+    #[test]
+    fn a_watchdog_is_another_process_s_unless_it_names_us() {
+        let second = || Some("1000000".to_owned());
+        let us = || Some(std::process::id().to_string());
+        assert_eq!(watchdog(second(), None), Some(Duration::from_secs(1)));
+        assert_eq!(watchdog(second(), us()), Some(Duration::from_secs(1)));
+        assert_eq!(watchdog(second(), Some("1".into())), None);
+        for wrong in ["", "0", "1", "-5", "soon"] {
+            assert_eq!(watchdog(Some(wrong.into()), us()), None, "{wrong}");
+        }
+        assert_eq!(watchdog(None, us()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_stuck_does_not_say_that_it_is_alive() {
+        let name = format!("leasehold-watch-{}", std::process::id());
+        let address = <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(&name);
+        let listener = UnixDatagram::bind_addr(&address.expect("a name")).expect("a socket");
+        let watchdog = Some(Duration::from_secs(10));
+        let notifier = Notifier::to(OsStr::new(&format!("@{name}")), watchdog).expect("one");
+        let n_looks = Cell::new(0);
+        let is_alive = || {
+            n_looks.set(n_looks.get() + 1);
+            n_looks.get() <= 3
+        };
+        let watch = notifier.watch(is_alive);
+        let _ = tokio::time::timeout(Duration::from_secs(31), watch).await;
+        assert_eq!(n_looks.get(), 7, "twice in ten seconds, and once at the start");
+        let n_told =
+            std::iter::from_fn(|| heard(&listener)).filter(|told| told == WATCHDOG).count();
+        assert_eq!(n_told, 3);
+    }
+}

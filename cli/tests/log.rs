@@ -1,0 +1,123 @@
+//! The log: what is in it at which level, and that all of it is JSON where JSON was chosen.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leasehold_testkit::{Method, Process, Value, folder, json, wrapped};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// A server whose standard error is a file.
+fn server(folder: &Path, flags: &[&str]) -> (Process, PathBuf) {
+    let log = folder.join("log");
+    let binary = wrapped(folder, &format!("exec 2>{}\nexec", log.display()), BINARY);
+    (Process::start(&binary, &folder.join("data"), flags), log)
+}
+
+/// Every line, which must be one JSON object.
+fn lines(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap();
+    let line =
+        |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+    let lines: Vec<Value> = text.lines().map(line).collect();
+    for line in &lines {
+        for name in ["timestamp", "level", "message", "target"] {
+            assert!(line[name].is_string(), "no {name}: {line}");
+        }
+    }
+    lines
+}
+
+async fn use_it(server: &Process) {
+    let taken = server.client.acquire("nightly \"x\"", "a", 60_000, json!({})).await;
+    assert_eq!(taken.status, 400, "the space is no part of a path");
+    let taken = server.client.acquire("nightly", "worker \"1\"", 60_000, json!({})).await;
+    assert_eq!(taken.status, 200);
+    let traced = [("traceparent", &*format!("00-{TRACE}-00f067aa0ba902b7-01"))];
+    let read = server.client.send_with(Method::GET, "/v1/locks/nightly", &traced, "").await;
+    assert_eq!(read.unwrap().status, 200);
+    let named = [("x-request-id", "mine")];
+    let read = server.client.send_with(Method::GET, "/v1/locks", &named, "").await;
+    assert_eq!(read.unwrap().status, 200);
+    assert_eq!(server.client.release(&taken, json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn in_json_every_line_is_json_from_the_banner_to_the_end() {
+    let folder = folder();
+    let (server, log) = server(folder.path(), &["--log-format=json", "--log=debug"]);
+    use_it(&server).await;
+    assert!(server.terminate().success());
+    let lines = lines(&log);
+    let banner = &lines.iter().find(|line| line["message"] == "listening").unwrap();
+    assert_eq!(banner["version"], env!("CARGO_PKG_VERSION"));
+    assert!(banner["listening"][0].as_str().unwrap().starts_with("http://127.0.0.1:"), "{banner}");
+    assert!(banner["dialects"].as_array().unwrap().len() > 3 && banner["auth"].is_string());
+    let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "answered").collect();
+    let to = |route: &str| *answered.iter().find(|line| line["route"] == route).unwrap();
+    let acquire = to("/v1/locks/{lock}/acquire");
+    assert_eq!((&acquire["method"], &acquire["level"]), (&json!("POST"), &json!("DEBUG")));
+    assert_eq!(
+        (&acquire["peer"], &acquire["principal"]),
+        (&json!("127.0.0.1"), &json!("anonymous"))
+    );
+    assert!(acquire["took_us"].is_u64() && acquire["status"].is_u64(), "{acquire}");
+    assert_eq!(acquire["trace_id"], acquire["request_id"], "it belongs to no trace");
+    let read = to("/v1/locks/{lock}");
+    assert_eq!((&read["trace_id"], &read["status"]), (&json!(TRACE), &json!(200)), "{read}");
+    let list = to("/v1/locks");
+    assert_eq!((&list["request_id"], &list["level"]), (&json!("mine"), &json!("INFO")));
+    let changes: Vec<_> = lines.iter().filter(|line| line["target"] == "change").collect();
+    let what: Vec<_> = changes.iter().map(|line| line["what"].as_str().unwrap()).collect();
+    assert_eq!(what, ["granted", "released"]);
+    let granted = changes[0];
+    assert_eq!(granted["level"], "INFO");
+    assert_eq!(
+        (&granted["namespace"], &granted["lock"], &granted["owner"], &granted["token"]),
+        (&json!("default"), &json!("nightly"), &json!("worker \"1\""), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn changes_are_logged_by_those_who_ask_for_them() {
+    for (flags, n_changes) in [(&[][..], 0), (&["--log=info"], 2), (&["--log=info,change=off"], 0)]
+    {
+        let folder = folder();
+        let (server, log) = server(folder.path(), flags);
+        use_it(&server).await;
+        assert!(server.terminate().success());
+        // Standard error is a file, so this is JSON.
+        let lines = lines(&log);
+        let n = lines.iter().filter(|line| line["target"] == "change").count();
+        assert_eq!(n, n_changes, "{flags:?}");
+        let requests = lines.iter().filter(|line| line["message"] == "answered");
+        assert_eq!(requests.count(), 1, "{flags:?}: only the one with a name");
+    }
+}
+
+#[test]
+fn why_a_server_ends_is_told_in_the_format_of_its_log() {
+    let folder = folder();
+    std::fs::write(folder.path().join("data"), "no folder").unwrap();
+    let run = |flags: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--listen=127.0.0.1:0", "--data=data"]).args(flags);
+        let output = command.current_dir(folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (flags, why) in
+        [(&["--log-format=json"][..], "data"), (&["--grace=2h"], "--grace: 2h is longer")]
+    {
+        let (status, said) = run(flags);
+        assert_eq!(status, Some(1));
+        let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        assert_eq!(last["level"], "ERROR");
+        assert!(last["message"].as_str().unwrap().contains(why), "{said}");
+        let (status, said) = run(&[flags, &["--log-format=text", "--log=off"]].concat());
+        assert_eq!(status, Some(1));
+        assert!(said.starts_with("leasehold: ") && said.contains(why), "{said}");
+    }
+}

@@ -1,0 +1,43 @@
+//! What there is in each namespace, for those who may read all of them.
+//!
+//! A namespace is named by clients, so only so many are shown: those with the most leases. The others are counted
+//! together.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::Book;
+use crate::engine::NamespaceCounts;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct NamespaceLabel {
+    namespace: String,
+}
+
+/// The names and meanings of what is shown of a namespace.
+pub(super) const SHOWN: [(&str, &str); 4] = [
+    ("leasehold_namespace_locks", "Locks held or waited for, by namespace"),
+    ("leasehold_namespace_leases", "Leases that hold a lock or wait for one, by namespace"),
+    ("leasehold_namespaces_unlisted", "Namespaces that are not shown one by one"),
+    ("leasehold_namespaces_unlisted_leases", "Leases in namespaces that are not shown one by one"),
+];
+
+/// These counts, to be shown once.
+pub(super) fn register(book: &mut Book, counts: &NamespaceCounts) {
+    let locks = Family::<NamespaceLabel, Gauge>::default();
+    let leases = Family::<NamespaceLabel, Gauge>::default();
+    for namespace in &counts.listed {
+        let label = NamespaceLabel { namespace: namespace.name.to_string() };
+        locks.get_or_create(&label).set(namespace.n_locks as i64);
+        leases.get_or_create(&label).set(i64::from(namespace.n_leases));
+    }
+    let (others, leases_of_others) = (Gauge::<i64>::default(), Gauge::<i64>::default());
+    others.set(counts.n_others as i64);
+    leases_of_others.set(counts.n_leases_of_others as i64);
+    let [of_locks, of_leases, of_others, of_their_leases] = SHOWN;
+    book.add(of_locks.0, of_locks.1, locks);
+    book.add(of_leases.0, of_leases.1, leases);
+    book.add(of_others.0, of_others.1, others);
+    book.add(of_their_leases.0, of_their_leases.1, leases_of_others);
+}
