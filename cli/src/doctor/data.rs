@@ -87,7 +87,7 @@ fn state(folder: &Path, is_shared: bool, user: &Option<String>) -> Finding {
         None if is_shared => {
             Finding::fine(CHECK, format!("{shown} is this server's memory of a shared store"))
         }
-        None if folder.join("journal.db").exists() => Finding::fine(
+        None if folder.join("lock").exists() => Finding::fine(
             CHECK,
             format!("{shown} is a store nobody uses now; check it with: leasehold verify {shown}"),
         ),
@@ -158,7 +158,7 @@ mod tests {
             (found.verdict, found.found)
         };
         assert!(said(None).1.ends_with("is empty: the first start makes a store"));
-        fs::write(path.join("journal.db"), "").expect("a file");
+        fs::write(path.join("lock"), "").expect("a file");
         assert!(said(None).1.contains("nobody uses now; check it with: leasehold verify"));
         assert!(said(Some("17")).1.ends_with("is in use by process 17"));
         assert!(state(path, true, &None).found.ends_with("memory of a shared store"));
@@ -167,7 +167,7 @@ mod tests {
         assert!(said(None).1.contains("(mode 755)"));
         fs::write(path.join("INCOMPLETE"), "").expect("a file");
         assert_eq!(said(None).0, Verdict::Problem);
-        let file = path.join("journal.db");
+        let file = path.join("lock");
         assert_eq!(state(&file, false, &None).verdict, Verdict::Problem, "no folder");
         assert_eq!(state(&path.join("new"), false, &None).verdict, Verdict::Fine);
         assert_eq!(look(None, false, &None)[0].verdict, Verdict::Warning, "in memory only");
