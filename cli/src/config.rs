@@ -186,21 +186,6 @@ struct EngineArgs {
 }
 
 impl Args {
-    /// Whether anybody is asked who they are, in words.
-    pub(crate) fn authentication(&self) -> String {
-        self.auth.shown()
-    }
-
-    /// How etcd is reached, if the store is there.
-    pub(crate) fn etcd(&self) -> Option<leasehold_server::cluster::Access> {
-        self.cluster.options().map(|options| options.access)
-    }
-
-    /// The store that several servers share, if it is one.
-    pub(crate) fn store(&self) -> Option<&leasehold_server::cluster::Location> {
-        self.cluster.store()
-    }
-
     /// Who may do what, if there is a file that says.
     pub(crate) fn auth_file(&self) -> Option<&std::path::Path> {
         self.auth.auth_file.as_deref()

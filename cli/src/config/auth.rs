@@ -52,6 +52,13 @@ fn origin(text: &str) -> Result<String, String> {
         .ok_or_else(|| "is not an origin such as https://host:port".into())
 }
 
+impl super::Args {
+    /// Whether anybody is asked who they are, in words.
+    pub(crate) fn authentication(&self) -> String {
+        self.auth.shown()
+    }
+}
+
 impl AuthArgs {
     pub(super) fn bounds(&self) -> auth::Bounds {
         auth::Bounds {

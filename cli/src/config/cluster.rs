@@ -103,6 +103,15 @@ impl fmt::Display for Compact {
             Self::Own => "own",
             Self::Never => "never",
         })
+impl super::Args {
+    /// How etcd is reached, if the store is there.
+    pub(crate) fn etcd(&self) -> Option<Access> {
+        self.cluster.options().map(|options| options.access)
+    }
+
+    /// The store that several servers share, if it is one.
+    pub(crate) fn store(&self) -> Option<&Location> {
+        self.cluster.store()
     }
 }
 

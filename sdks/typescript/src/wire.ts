@@ -7979,7 +7979,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In the OpenMetrics text format. */
+            /** @description In the text format of Prometheus. Or: In OpenMetrics, if `Accept` asks for it. */
             200: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -7987,6 +7987,7 @@ export interface operations {
                 };
                 content: {
                     "application/openmetrics-text; version=1.0.0; charset=utf-8": string;
+                    "text/plain; version=0.0.4; charset=utf-8": string;
                 };
             };
             /** @description Nobody asks, or somebody else than the request says. */
