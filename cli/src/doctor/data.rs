@@ -41,7 +41,7 @@ pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: &Option<String>
             advice,
         )];
     };
-    let kind = statfs(&nearest(folder)).map_or(0, |found| found.f_type);
+    let kind = statfs(nearest(folder)).map_or(0, |found| found.f_type);
     [Some(state(folder, is_shared, user)), file_system(folder, kind)]
         .into_iter()
         .flatten()
