@@ -103,6 +103,9 @@ impl fmt::Display for Compact {
             Self::Own => "own",
             Self::Never => "never",
         })
+    }
+}
+
 impl super::Args {
     /// How etcd is reached, if the store is there.
     pub(crate) fn etcd(&self) -> Option<Access> {
