@@ -117,7 +117,7 @@ async fn a_server_that_shares_its_store_shows_what_it_is_and_how_etcd_is() {
             "leasehold_cluster_lag_records 0",
             "leasehold_cluster_seen_seconds 0",
             "leasehold_cluster_keep_alive_seconds 0",
-            "leasehold_cluster_confirm_latency_ms_count",
+            "leasehold_cluster_confirm_seconds_count",
             "leasehold_etcd_quota_bytes 2147483648",
             "leasehold_etcd_bytes_in_use",
             "leasehold_etcd_alarms 0",

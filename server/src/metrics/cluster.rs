@@ -49,9 +49,9 @@ pub(crate) enum Resolved {
     Told,
 }
 
-/// Buckets from 50 microseconds up, in milliseconds, doubling to about half a minute.
-fn millis() -> Histogram {
-    Histogram::new(exponential_buckets(0.05, 2.0, 20))
+/// Buckets from 50 microseconds up, in seconds, doubling to about half a minute.
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_05, 2.0, 20))
 }
 
 /// All of it.
@@ -84,7 +84,7 @@ impl ClusterMetrics {
             changes: Family::default(),
             lag: Family::default(),
             seen: Family::default(),
-            confirms: Family::new_with_constructor(millis),
+            confirms: Family::new_with_constructor(seconds),
             unknowns: Family::default(),
             kept: Family::default(),
             snapshot: Family::default(),
@@ -101,7 +101,7 @@ impl ClusterMetrics {
         let about = "Since etcd last answered this server what it needs to lead or to follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
         let about = "Asking etcd whether what this server knows is still all there is";
-        r.add("leasehold_cluster_confirm_latency_ms", about, this.confirms.clone());
+        r.add("leasehold_cluster_confirm_seconds", about, this.confirms.clone());
         let about = "Records whose fate was not known at once, by what became of them";
         r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
         let about = "Since etcd last took a keep-alive of this server's lead";
@@ -133,7 +133,7 @@ impl ClusterMetrics {
     }
 
     pub(crate) fn confirmed(&self, took: Duration) {
-        self.confirms.get_or_create(&[]).observe(took.as_secs_f64() * 1000.0);
+        self.confirms.get_or_create(&[]).observe(took.as_secs_f64());
     }
 
     pub(crate) fn resolved(&self, how: Resolved) {
