@@ -4675,9 +4675,7 @@ export interface operations {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
                     [name: string]: unknown;
                 };
-                content: {
-                    "*/*": unknown;
-                };
+                content?: never;
             };
             /** @description It has another content now. */
             204: {
