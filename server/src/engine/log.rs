@@ -1,6 +1,10 @@
 //! What happens to leases, in the log.
 
+use std::borrow::Cow;
+
 use leasehold_core::{Ending, Fact, Note, Span, What};
+
+use crate::http::html::is_hidden;
 
 /// A line for each change. Whether anybody reads them is decided by their target: they are many.
 pub(super) fn change(fact: &Fact) {
@@ -9,17 +13,29 @@ pub(super) fn change(fact: &Fact) {
     tracing::info!(
         target: "change",
         what = word(*what),
-        namespace = &*lock.namespace,
-        lock = &*lock.name,
-        owner = &*owner.instance,
-        principal = &*owner.principal,
+        namespace = &*harmless(&lock.namespace),
+        lock = &*harmless(&lock.name),
+        owner = &*harmless(&owner.instance),
+        principal = &*harmless(&owner.principal),
         token = token.get(),
         waited_ms = ms(waited),
         held_ms = ms(held),
-        reason = reason.as_deref(),
+        reason = reason.as_deref().map(harmless).as_deref(),
         peer = asker.as_ref().map(|asker| &*asker.peer),
         "lease"
     );
+}
+
+/// A client's text, with nothing in it that a terminal would obey: a line of JSON leaves some of that as it is.
+fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
 }
 
 fn word(what: What) -> &'static str {

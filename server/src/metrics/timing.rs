@@ -113,6 +113,12 @@ impl Shown {
 
 impl EncodeMetric for Shown {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        // Otherwise it would have braces with nothing in them.
+        if let [(labels, timing)] = &self.series[..]
+            && labels.is_empty()
+        {
+            return timing.encode(encoder, self.unit);
+        }
         self.series.iter().try_for_each(|(labels, timing)| {
             timing.encode(encoder.encode_family(labels)?, self.unit)
         })
