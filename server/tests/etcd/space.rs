@@ -20,10 +20,13 @@ fn small() -> World {
 }
 
 impl World {
-    /// Somebody else puts a megabyte.
+    /// Somebody else puts a megabyte, in pieces: etcd keeps large values two to a page of its file and copies both for
+    /// each that is added, so that the file would be full long before what is in use.
     fn fill(&self, n: u64) -> Result<(), EtcdError> {
-        let put = Op::Put(format!("/fill/{n}").into_bytes(), vec![b'x'; 1 << 20], 0);
-        self.remote().txn(Txn::default().then(put).request()).map(drop)
+        let put =
+            |piece: u64| Op::Put(format!("/fill/{n}-{piece}").into_bytes(), vec![b'x'; 1 << 16], 0);
+        let txn = (0..16).fold(Txn::default(), |txn, piece| txn.then(put(piece)));
+        self.remote().txn(txn.request()).map(drop)
     }
 
     /// An operator makes room.
