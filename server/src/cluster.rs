@@ -351,7 +351,7 @@ mod built {
 
     /// Cannot be told.
     pub fn health(_: &Access) -> Result<EtcdHealth, Error> {
-        Err(Error::Refused(NOT_BUILT.into()))
+        not_built()
     }
 
     pub(crate) fn seat(

@@ -124,9 +124,9 @@ fn leader(servers: &[Leasehold]) -> usize {
     while began.elapsed() < PATIENCE {
         let leads = |server: &Leasehold| {
             let url = format!("http://{}/leaderz", server.process.address);
-            let asked =
-                Command::new("curl").args(["--silent", "--fail", "--max-time", "1"]).arg(url);
-            asked.output().is_ok_and(|answer| answer.status.success())
+            let mut curl = Command::new("curl");
+            let asked = curl.args(["--silent", "--fail", "--max-time", "1"]).arg(url).output();
+            asked.is_ok_and(|answer| answer.status.success())
         };
         if let Some(leader) = servers.iter().position(leads) {
             return leader;

@@ -1,6 +1,8 @@
 //! All of a store as of one record, wherever it is kept: what backups, restores and moves pass on.
 
-use leasehold_core::{Machine, Restore};
+use leasehold_core::Machine;
+#[cfg(feature = "etcd")]
+use leasehold_core::Restore;
 
 use super::Place;
 use crate::clock::Moment;
@@ -27,6 +29,7 @@ impl Whole {
     /// Makes a backup what it is to be as a store: nothing is held, and nothing that was handed out since the backup
     /// will be handed out again. The store it takes the place of was restored so many times: each of them raised what
     /// is handed out, and an older backup does not know of it.
+    #[cfg(feature = "etcd")]
     pub(crate) fn restore(&mut self, n_restores: u64) {
         let n_restores = n_restores.max(self.n_restores) + 1;
         for _ in self.n_restores..n_restores {
