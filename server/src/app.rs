@@ -191,7 +191,7 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
-    let rest = rest.unwrap_or_else(|| any(nothing_at));
+    let rest = rest.unwrap_or_else(|| any(nothing_at).with_state(app.clone()));
     let router = router.route("/", front(app.clone(), rest.clone())).fallback_service(rest);
     router
         .method_not_allowed_fallback(async || {
@@ -214,16 +214,18 @@ fn front(app: App, rest: MethodRouter) -> MethodRouter<App> {
 }
 
 /// For paths that are nobody's here. Whoever looks for what is switched off is told so.
-async fn nothing_at(uri: Uri) -> Response {
+async fn nothing_at(State(app): State<App>, uri: Uri) -> Response {
     let dialect = crate::dialect::of_path(uri.path());
     let first = uri.path().split('/').nth(1).unwrap_or_default();
-    if !dialect.keeps_content() || !dialect.words().contains(&first) {
-        return nothing_here().await;
-    }
-    let why = format!(
-        "no such path: the dialect {dialect} is off (--dialects). Where several servers share a store (--store), \
-         nothing that keeps content is on"
-    );
+    let is_named = dialect.words().contains(&first);
+    let why = match (dialect.keeps_content(), app.relay.is_some()) {
+        (true, true) => {
+            "it keeps content, which would be on one server only of those that share a store (--store)"
+        }
+        (true, false) if is_named => "--dialects does not name it",
+        _ => return nothing_here().await,
+    };
+    let why = format!("no such path: the dialect {dialect} is off: {why}");
     failure(StatusCode::NOT_FOUND, Code::NotFound, &why)
 }
 

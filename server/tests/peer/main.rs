@@ -2,6 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
 
+mod content;
 mod hop;
 mod past;
 mod redis;
