@@ -1,11 +1,9 @@
 //! The same with keys: their secrets, sessions and proofs are looked for in what others see, and in the audit file.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 
 use leasehold_server::audit::Options;
-use leasehold_server::auth::NewKey;
-use leasehold_testkit::{Local, Method, TempDir, Value, folder, json, settings};
+use leasehold_testkit::{Guarded, Local, Method, Value, json, settings};
 
 use crate::{NASTY, PATIENCE, body_of_canaries, filled, operations_of};
 
@@ -24,44 +22,36 @@ may = ["admin"]
 namespaces = ["*"]
 "#;
 
+const WHO: [&str; 3] = ["ann", "bob", "admin"];
+
 /// A server with keys and an audit file, and what must not be seen of it.
 pub(crate) struct Keyed {
     local: Local,
-    home: TempDir,
-    keys: Vec<NewKey>,
+    files: Guarded,
     pub(crate) secrets: BTreeSet<String>,
     pub(crate) seen: String,
 }
 
 impl Keyed {
     pub(crate) async fn start() -> Self {
-        let home = folder();
-        let keys: Vec<_> = (0..3).map(|_| NewKey::draw()).collect();
-        let entry = |(name, NewKey { id, sha256, .. }): (&str, &NewKey)| {
-            format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n")
-        };
-        let text: String = ["ann", "bob", "admin"].into_iter().zip(&keys).map(entry).collect();
-        let path = home.path().join("keys.toml");
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::write(home.path().join("auth.toml"), RULES).unwrap();
+        let files = Guarded::new(RULES, &WHO);
         let mut settings = settings(None);
-        settings.auth_file = Some(home.path().join("auth.toml"));
-        settings.audit = Some(Options::new(home.path().join("audit.log")));
+        settings.auth_file = Some(files.file());
+        settings.audit = Some(Options::new(files.folder().join("audit.log")));
         let local = Local::start(settings).await;
         // What follows the id is the secret.
-        let secrets = keys.iter().map(|key| key.text.rsplit('_').next().unwrap().to_owned());
-        let secrets = secrets.collect();
-        Self { local, home, keys, secrets, seen: String::new() }
+        let secret = |who: &str| files.key(who).rsplit('_').next().unwrap().to_owned();
+        let secrets = WHO.into_iter().map(secret).collect();
+        Self { local, files, secrets, seen: String::new() }
     }
 
     async fn call(
         &self,
-        who: usize,
+        who: &str,
         line: &str,
         body: &Value,
     ) -> Option<leasehold_testkit::Response> {
-        let bearer = format!("Bearer {}", self.keys[who].text);
+        let bearer = format!("Bearer {}", self.files.key(who));
         self.call_with(&bearer, line, body).await
     }
 
@@ -85,7 +75,7 @@ impl Keyed {
 
     /// A call of ann's that works, and what in its answer only she may know.
     async fn learn(&mut self, line: &str, body: Value, secret: &str) -> String {
-        let answer = self.call(0, line, &body).await.expect("an answer");
+        let answer = self.call("ann", line, &body).await.expect("an answer");
         assert!(answer.status < 300, "{line}: {answer:?}");
         let secret = answer.text_of(secret);
         assert!(secret.len() > 20, "{line}: {answer:?}");
@@ -95,7 +85,7 @@ impl Keyed {
 
     /// A call of bob's or of an admin's, about what is ann's.
     async fn see(&mut self, line: &str, body: &Value) {
-        for who in [1, 2] {
+        for who in ["bob", "admin"] {
             if let Some(answer) = self.call(who, line, body).await {
                 self.seen.push_str(&answer.text);
             }
@@ -129,7 +119,7 @@ impl Keyed {
             self.see(&line, &proof).await;
         }
         for (method, path) in
-            operations_of(&self.call(2, "GET /openapi.json", &Value::Null).await.unwrap())
+            operations_of(&self.call("admin", "GET /openapi.json", &Value::Null).await.unwrap())
         {
             let line = format!("{method} {}", filled(&path));
             for body in [body_of_canaries(), Value::Null] {
@@ -137,7 +127,7 @@ impl Keyed {
             }
         }
         // A key with one letter wrong is nearly a secret.
-        let nearly = format!("{}x", self.keys[0].text);
+        let nearly = format!("{}x", self.files.key("ann"));
         for line in ["GET /v1/locks", "GET /metrics", "POST /v1/claims", "GET /a.txt", "GET /lock"]
         {
             let wrong =
@@ -163,7 +153,7 @@ impl Keyed {
 
     /// Everything that was written down of who did what.
     pub(crate) fn audit(&self) -> String {
-        let file = self.home.path().join("audit.log");
+        let file = self.files.folder().join("audit.log");
         let text = std::fs::read_to_string(file).unwrap();
         assert!(text.lines().count() > 20 && text.is_ascii(), "{text}");
         text

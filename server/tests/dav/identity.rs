@@ -1,12 +1,8 @@
 //! Who asks: Basic with an API key, and the rights on files.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use leasehold_server::auth::NewKey;
-use leasehold_testkit::{Response, TempDir, folder};
+use leasehold_testkit::Response;
 
 use crate::{DEEP, EXCLUSIVE, Scene, ZERO, is, says, shown, token};
 
@@ -44,25 +40,14 @@ const NAMES: [&str; 5] = ["writer", "other", "inside", "reader", "admin"];
 
 struct Guarded {
     scene: Scene,
-    _folder: TempDir,
-    keys: BTreeMap<&'static str, NewKey>,
+    files: leasehold_testkit::Guarded,
 }
 
 impl Guarded {
     async fn new() -> Self {
-        let folder = folder();
-        let keys: BTreeMap<_, _> = NAMES.into_iter().map(|name| (name, NewKey::draw())).collect();
-        let entry = |(name, key): (&&str, &NewKey)| {
-            let NewKey { id, sha256, .. } = key;
-            format!("[[key]]\nname = \"{name}\"\nid = \"{id}\"\nsha256 = \"{sha256}\"\n")
-        };
-        let file = folder.path().join("keys.toml");
-        std::fs::write(&file, keys.iter().map(entry).collect::<String>()).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::write(folder.path().join("auth.toml"), RULES).unwrap();
-        let auth_file = Some(folder.path().join("auth.toml"));
-        let scene = Scene::with(|settings| settings.auth_file = auth_file).await;
-        let guarded = Self { scene, _folder: folder, keys };
+        let files = leasehold_testkit::Guarded::new(RULES, &NAMES);
+        let scene = Scene::with(|settings| settings.auth_file = Some(files.file())).await;
+        let guarded = Self { scene, files };
         for line in ["MKCOL /docs", "MKCOL /docs/mine", "MKCOL /other"] {
             is(&guarded.ask("admin", line, &[], "").await, 201);
         }
@@ -70,8 +55,7 @@ impl Guarded {
     }
 
     async fn ask(&self, who: &str, line: &str, headers: &[(&str, &str)], body: &str) -> Response {
-        let key = self.keys.get(who).map_or("wrong", |key| &key.text);
-        let basic = format!("Basic {}", STANDARD.encode(format!("user:{key}")));
+        let basic = format!("Basic {}", STANDARD.encode(format!("user:{}", self.files.key(who))));
         let mut all = headers.to_vec();
         if !who.is_empty() {
             all.push(("authorization", &basic));
