@@ -17,6 +17,8 @@ const KEYS_EACH: usize = 64;
 pub(crate) enum Work {
     /// Takes a lock of its own and gives it back: two requests.
     Cycle,
+    /// The same, begun so often by each connection: whoever is slower is not asked less.
+    Paced { every: Duration },
     /// Takes the one lock everybody wants and gives it back: one grant.
     Hot,
 }
@@ -108,10 +110,16 @@ pub(crate) async fn keep_at(
 ) -> Sample {
     let mut sample = Sample::new();
     let mut round = 0;
+    // Not all at the same moment.
+    let mut next = Instant::now() + phase(work, n);
     while Instant::now() < until {
+        if let Work::Paced { every } = work {
+            tokio::time::sleep_until(next.into()).await;
+            next += every;
+        }
         let began = Instant::now();
         match work {
-            Work::Cycle => {
+            Work::Cycle | Work::Paced { .. } => {
                 let key = format!("bench-{n}-{}", round % KEYS_EACH);
                 client.acquire(&key).await;
                 client.release(&key).await;
@@ -126,4 +134,12 @@ pub(crate) async fn keep_at(
         round += 1;
     }
     sample
+}
+
+/// How much later than the first connection this one begins.
+fn phase(work: Work, n: usize) -> Duration {
+    match work {
+        Work::Paced { every } => every * (n % KEYS_EACH) as u32 / KEYS_EACH as u32,
+        Work::Cycle | Work::Hot => Duration::ZERO,
+    }
 }

@@ -28,7 +28,7 @@ struct Args {
     /// Two minutes: fewer and shorter rounds, fewer held locks.
     #[arg(long)]
     quick: bool,
-    /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i, j, k.
+    /// Only these workloads, by letter: a, b, c, d (with f and g), e, h, i, j, k, l.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// At how many connections in (a).

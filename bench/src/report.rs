@@ -58,6 +58,12 @@ impl Report {
         self.targets.push(Target { what, wanted, at_least: false, seen, spread: None });
     }
 
+    /// A ratio that should be at most so much.
+    pub(crate) fn ratio_at_most(&mut self, what: impl Into<String>, wanted: f64, spread: Spread) {
+        let (what, seen) = (what.into(), spread.median);
+        self.targets.push(Target { what, wanted, at_least: false, seen, spread: Some(spread) });
+    }
+
     pub(crate) fn markdown(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.facts {

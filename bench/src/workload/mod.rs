@@ -8,6 +8,7 @@ mod polling;
 mod rates;
 mod renew;
 mod resp;
+mod secured;
 mod sustained;
 
 use std::path::PathBuf;
@@ -49,7 +50,7 @@ impl Setting {
 type Run = fn(&Setting, &mut Report);
 
 /// By letter, as in docs/performance.md.
-pub(crate) const ALL: [(&str, Run); 9] = [
+pub(crate) const ALL: [(&str, Run); 10] = [
     ("a", rates::run),
     ("b", hot::run),
     ("c", renew::run),
@@ -59,4 +60,5 @@ pub(crate) const ALL: [(&str, Run); 9] = [
     ("i", sustained::run),
     ("j", resp::run),
     ("k", cluster::run),
+    ("l", secured::run),
 ];

@@ -106,21 +106,12 @@ pub(super) fn add_table(report: &mut Report, title: &str, series: &[Series]) {
 
 fn add_targets(report: &mut Report, n: usize, series: &[Series]) {
     let ours = contest::named(series, "leasehold");
-    let mut cost = Vec::new();
     let mut target = |of: &str, wanted: f64| {
         let what = format!("(a) {n} connections, of {of}");
         if let Some(theirs) = series.iter().find(|series| series.name == of) {
             report.at_least(what, wanted, ours.ratio(theirs));
         }
     };
-    let secured =
-        [("leasehold, API key", 1.03), ("leasehold, token", 1.05), ("leasehold, TLS", 1.15)];
-    for (name, wanted) in secured.into_iter().filter(|_| n == 64) {
-        if let Some(secured) = series.iter().find(|series| series.name == name) {
-            let what = format!("(a) {n} connections, processor time of {name} over plain HTTP");
-            cost.push((what, wanted, secured.processor_ratio(ours).median));
-        }
-    }
     match n {
         1 => target(REDIS, 0.9),
         8 => target(REDIS, 1.5),
@@ -136,8 +127,5 @@ fn add_targets(report: &mut Report, n: usize, series: &[Series]) {
             target(REDIS, 0.95);
         }
         _ => {}
-    }
-    for (what, wanted, seen) in cost {
-        report.at_most(what, wanted, seen);
     }
 }
