@@ -9,7 +9,7 @@ use crate::Error;
 
 /// The server says something at least every 15 s, if only a comment.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Far more than any event.
+/// Far more than any line of an event, or than all its data.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// An open stream of messages.
@@ -52,11 +52,12 @@ pub(crate) struct Message {
 
 impl Parser {
     fn push(&mut self, bytes: &[u8]) -> Result<Vec<Message>, Error> {
+        let too_long = || Err(Error::Broken("an event is too long".into()));
         let mut messages = Vec::new();
         for byte in bytes {
             if *byte != b'\n' {
                 if self.line.len() >= LINE_BYTES_MAX {
-                    return Err(Error::Broken("an event is too long".into()));
+                    return too_long();
                 }
                 self.line.push(*byte);
                 continue;
@@ -69,6 +70,9 @@ impl Parser {
                 messages.extend(Some(message).filter(|message| !message.data.is_empty()));
             } else {
                 self.message.take(line);
+                if self.message.data.len() > LINE_BYTES_MAX {
+                    return too_long();
+                }
             }
         }
         Ok(messages)
@@ -108,5 +112,12 @@ mod tests {
     fn a_line_without_an_end_is_not_kept_for_ever() {
         let mut parser = Parser::default();
         assert!(parser.push(&vec![b'x'; LINE_BYTES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn an_event_without_an_end_is_not_kept_for_ever() {
+        let (mut parser, piece) = (Parser::default(), format!("data: {}\n", "x".repeat(1 << 16)));
+        let n = (0..100).take_while(|_| parser.push(piece.as_bytes()).is_ok()).count();
+        assert_eq!(n, 16, "1 MiB");
     }
 }

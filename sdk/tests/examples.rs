@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "their main functions are for people")]
 
+#[path = "../examples/console.rs"]
+mod console;
 #[path = "../examples/fenced_sqlite.rs"]
 mod fenced_sqlite;
 #[path = "../examples/lock.rs"]
@@ -32,6 +34,27 @@ async fn the_example_of_the_page_is_the_one_that_runs() {
     let (shown, _) = shown.split_once("\nasync fn write_with").unwrap();
     let page = include_str!("../../docs/sdk.md");
     assert!(page.contains(shown), "docs/sdk.md should show:\n{shown}");
+}
+
+#[tokio::test]
+async fn what_the_console_shows_is_the_example_that_runs() {
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    console::take(&url).await.unwrap();
+    let page = local.client.get("/console/take").await.text;
+    let (_, shown) = page.split_once("aria-label=\"Example for Rust\">").unwrap();
+    let (shown, _) = shown.split_once("</pre>").unwrap();
+    let shown =
+        shown.replace("&quot;", "\"").replace("&gt;", ">").replace(&format!("{url:?}"), "url");
+    let source = include_str!("../examples/console.rs");
+    let lines = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (uses, work) = shown.split_once("\n\n").unwrap();
+    for part in [uses, work] {
+        assert!(
+            lines(source).contains(&lines(part)),
+            "sdk/examples/console.rs should have:\n{part}"
+        );
+    }
 }
 
 #[tokio::test]

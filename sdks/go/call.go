@@ -25,7 +25,7 @@ func (c *calls) acquire(ctx context.Context, lock string, body *acquireRequest) 
 	}
 	q := question{method: http.MethodPost, path: path, body: body, longer: fromMillis(body.WaitMs)}
 	answer, err := c.transport.call(ctx, q)
-	return readOr[acquired](refuseAcquire, answer, err)
+	return readOr[acquired](refuseAcquire, answer, err, "lock_name", "owner_id", "lease_id", "fencing_token", "expires_after_send_ms")
 }
 
 func (c *calls) renew(ctx context.Context, lock string, body *renewRequest, patience time.Duration) (*renewed, error) {
@@ -35,7 +35,7 @@ func (c *calls) renew(ctx context.Context, lock string, body *renewRequest, pati
 	}
 	q := question{method: http.MethodPost, path: path, body: body, patience: patience}
 	answer, err := c.transport.call(ctx, q)
-	return readOr[renewed](refuseRenew, answer, err)
+	return readOr[renewed](refuseRenew, answer, err, "expires_after_send_ms")
 }
 
 func (c *calls) release(ctx context.Context, lock string, body *releaseRequest) error {
@@ -44,20 +44,20 @@ func (c *calls) release(ctx context.Context, lock string, body *releaseRequest) 
 		return err
 	}
 	answer, err := c.post(ctx, path, body)
-	_, err = readOr[released](refuseRelease, answer, err)
+	_, err = readOr[released](refuseRelease, answer, err, "released")
 	return err
 }
 
 func (c *calls) acquireAll(ctx context.Context, body *acquireAllRequest) (*acquiredAll, error) {
 	q := question{method: http.MethodPost, path: c.path("/acquire"), body: body, longer: fromMillis(body.WaitMs)}
 	answer, err := c.transport.call(ctx, q)
-	return readOr[acquiredAll](refuseAcquire, answer, err)
+	return readOr[acquiredAll](refuseAcquire, answer, err, "owner_id", "leases", "expires_after_send_ms")
 }
 
 func (c *calls) renewAll(ctx context.Context, body *renewAllRequest, patience time.Duration) (*renewed, error) {
 	q := question{method: http.MethodPost, path: c.path("/renew"), body: body, patience: patience}
 	answer, err := c.transport.call(ctx, q)
-	return readOr[renewed](refuseRenewAll, answer, err)
+	return readOr[renewed](refuseRenewAll, answer, err, "expires_after_send_ms")
 }
 
 // releaseAll: that none was active is an answer like any other.
@@ -66,21 +66,24 @@ func (c *calls) releaseAll(ctx context.Context, body *releaseAllRequest) (*relea
 	if err == nil && answer.status == http.StatusConflict && has(answer, "released") {
 		answer.status = http.StatusOK
 	}
-	return read[releasedAll](answer, err)
+	return read[releasedAll](answer, err, "released")
 }
 
 func (c *calls) cancel(ctx context.Context, body *cancelRequest) (bool, error) {
-	done, err := read[cancelled](c.post(ctx, c.path("/cancel"), body))
+	answer, err := c.post(ctx, c.path("/cancel"), body)
+	done, err := read[cancelled](answer, err, "cancelled")
 	return err == nil && done.Cancelled, err
 }
 
 func (c *calls) openSession(ctx context.Context, body *openSessionRequest) (*sessionOpened, error) {
-	return read[sessionOpened](c.post(ctx, "/v1/sessions", body))
+	answer, err := c.post(ctx, "/v1/sessions", body)
+	return read[sessionOpened](answer, err, "session_id", "expires_after_send_ms")
 }
 
 func (c *calls) keepSession(ctx context.Context, id string, patience time.Duration) (*keptAlive, error) {
 	path := "/v1/sessions/" + escape(id) + "/keepalive"
-	return read[keptAlive](c.transport.call(ctx, question{method: http.MethodPost, path: path, patience: patience}))
+	answer, err := c.transport.call(ctx, question{method: http.MethodPost, path: path, patience: patience})
+	return read[keptAlive](answer, err, "expires_after_send_ms")
 }
 
 func (c *calls) closeSession(ctx context.Context, id string) error {
@@ -242,8 +245,9 @@ func (c *calls) lockPath(lock, path string) (string, error) {
 	return c.path("/locks/" + escape(lock) + path), nil
 }
 
-// read is what a 2xx says; anything else is an error.
-func read[T any](answer *answer, err error) (*T, error) {
+// read is what a 2xx says; anything else is an error. So is one that lacks something that is needed: it is not our server's, and what
+// would be read of it, a lease without an end for example, is nothing that anybody granted.
+func read[T any](answer *answer, err error, needed ...string) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -251,20 +255,20 @@ func read[T any](answer *answer, err error) (*T, error) {
 		return nil, failure(answer)
 	}
 	said := new(T)
-	if json.Unmarshal(answer.body, said) != nil {
+	if json.Unmarshal(answer.body, said) != nil || !has(answer, needed...) {
 		return nil, foreign(answer)
 	}
 	return said, nil
 }
 
 // readOr is the same; a 409 may also be a refusal.
-func readOr[T any](refuse func(*answer) error, answer *answer, err error) (*T, error) {
+func readOr[T any](refuse func(*answer) error, answer *answer, err error, needed ...string) (*T, error) {
 	if err == nil && answer.status == http.StatusConflict {
 		if no := refuse(answer); no != nil {
 			return nil, no
 		}
 	}
-	return read[T](answer, err)
+	return read[T](answer, err, needed...)
 }
 
 func refuseAcquire(answer *answer) error {
@@ -299,13 +303,17 @@ func refuseRelease(answer *answer) error {
 	return &NotReleasedError{Refusal: no}
 }
 
-func has(answer *answer, field string) bool {
+func has(answer *answer, fields ...string) bool {
 	var said map[string]json.RawMessage
-	if json.Unmarshal(answer.body, &said) != nil {
+	if len(fields) > 0 && json.Unmarshal(answer.body, &said) != nil {
 		return false
 	}
-	_, ok := said[field]
-	return ok
+	for _, field := range fields {
+		if _, ok := said[field]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // queryString is ?a=b&c=d of those that have a value.

@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// lineBytesMax is far more than any event.
+// lineBytesMax is far more than any line of an event, or than all its data.
 const lineBytesMax = 1 << 20
+
+var errTooLong = &BrokenError{Why: "an event is too long"}
 
 // message is one of the Server-Sent Events.
 type message struct {
@@ -31,6 +33,9 @@ func (p *parser) push(piece []byte) ([]message, error) {
 		p.line, piece = nil, piece[end+1:]
 		if line = strings.TrimSuffix(line, "\r"); line != "" {
 			p.message.take(line)
+			if len(p.message.data) > lineBytesMax {
+				return nil, errTooLong
+			}
 			continue
 		}
 		if p.message.data != "" {
@@ -40,7 +45,7 @@ func (p *parser) push(piece []byte) ([]message, error) {
 	}
 	p.line = append(p.line, piece...)
 	if len(p.line) > lineBytesMax {
-		return nil, &BrokenError{Why: "an event is too long"}
+		return nil, errTooLong
 	}
 	return whole, nil
 }

@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +31,17 @@ func TestAMessageMayComeInAnyPieces(t *testing.T) {
 func TestALineWithoutAnEndIsNotKeptForEver(t *testing.T) {
 	if _, err := (&parser{}).push(make([]byte, lineBytesMax+1)); err == nil {
 		t.Fatal("kept")
+	}
+}
+
+func TestAnEventWithoutAnEndIsNotKeptForEver(t *testing.T) {
+	parser, piece := &parser{}, []byte("data: "+strings.Repeat("x", 1<<16)+"\n")
+	for n := 1; n <= 16; n++ {
+		if _, err := parser.push(piece); err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if _, err := parser.push(piece); err == nil {
+		t.Fatal("more than 1 MiB is kept")
 	}
 }

@@ -2,6 +2,10 @@ package leasehold
 
 import (
 	"context"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,37 +18,77 @@ import (
 // The examples are programs of other modules, as their readers' are.
 func TestTheExamplesOfTheDocumentsRun(t *testing.T) {
 	server := startServer(t)
-	here, err := filepath.Abs(".")
-	must(t, err)
-	examples := append(blocks(t, "README.md"), program(blocks(t, "../../docs/sdk.md")))
-	want := []string{"writing with token 1\n", " leads: {\"url\":\"http://10.0.0.7:9000\"}\n", "working with token 1\n"}
+	shared := append(blocks(t, "../../docs/sdk.md", "go"), snippet(t, server))
+	examples := append(blocks(t, "README.md", "go"), program(shared))
+	want := []string{
+		"writing with token 1\n", " leads: {\"url\":\"http://10.0.0.7:9000\"}\n", strings.Repeat("working with token 1\n", len(shared)),
+	}
 	if len(examples) != len(want) {
 		t.Fatal(len(examples))
 	}
 	for n, example := range examples {
 		folder := t.TempDir()
-		module := "module example\n\ngo 1.19\n\nrequire leasehold.example/go v0.0.0\n\nreplace leasehold.example/go => " + here + "\n"
-		must(t, os.WriteFile(filepath.Join(folder, "go.mod"), []byte(module), 0o600))
+		must(t, os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module example\n\ngo 1.19\n"), 0o600))
 		must(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte(example), 0o600))
-		ctx, cancel := context.WithTimeout(background(t), time.Minute)
-		defer cancel()
-		run := exec.CommandContext(ctx, "go", "run", ".")
-		run.Dir = folder
-		run.Env = append(os.Environ(), "LEASEHOLD_URL="+server.url())
-		output, err := run.CombinedOutput()
-		if err != nil || !strings.HasSuffix(string(output), want[n]) {
+		use(t, folder)
+		output, err := in(t, folder, "LEASEHOLD_URL="+server.url(), "go", "run", "-mod=vendor", ".")
+		if err != nil || !strings.HasSuffix(output, want[n]) {
 			t.Errorf("example %d: %v\n%s", n, err, output)
 		}
 	}
 }
 
-// blocks of Go on a page.
-func blocks(t *testing.T, page string) []string {
+// use this module in another one, as the README says.
+func use(t *testing.T, folder string) {
+	t.Helper()
+	here, err := filepath.Abs("../..")
+	must(t, err)
+	commands := blocks(t, "README.md", "sh")
+	if len(commands) != 1 || !strings.Contains(commands[0], "@v"+Version+" ") {
+		t.Fatalf("the README says how to use version %s: %q", Version, commands)
+	}
+	if output, err := in(t, folder, "LEASEHOLD="+here, "sh", "-ec", commands[0]); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "vendor/leasehold.example/go/lease.go")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// in a folder and with this in its environment, runs a command.
+func in(t *testing.T, folder, variable string, command ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(background(t), time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, command[0], command[1:]...)
+	run.Dir = folder
+	run.Env = append(os.Environ(), variable)
+	output, err := run.CombinedOutput()
+	return string(output), err
+}
+
+// snippet that the console shows of a lock with a name that has to be quoted.
+func snippet(t *testing.T, server *server) string {
+	t.Helper()
+	query := url.Values{"name": {"a'b\"c\\d $x `y` \u202e\U000e0001 ü/1"}, "namespace": {"shop"}}
+	answer, err := http.Get(server.url() + "/console/take?" + query.Encode())
+	must(t, err)
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	must(t, err)
+	found := regexp.MustCompile(`(?s)aria-label="Example for Go">(.*?)</pre>`).FindSubmatch(page)
+	if found == nil {
+		t.Fatalf("no example for Go: %d %s", answer.StatusCode, page)
+	}
+	return html.UnescapeString(string(found[1])) + "\n"
+}
+
+// blocks of a language on a page.
+func blocks(t *testing.T, page, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	must(t, err)
 	var found []string
-	for _, block := range regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllSubmatch(text, -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(text, -1) {
 		found = append(found, string(block[1]))
 	}
 	return found

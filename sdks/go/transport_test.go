@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -258,4 +259,58 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600))
 	return certFile, keyFile
+}
+
+// A 2xx that is none of ours grants nothing and renews nothing.
+func TestWhatIsNoAnswerGrantsNothing(t *testing.T) {
+	lease := map[string]any{
+		"acquired": true, "lock_name": "a", "owner_id": "me", "lease_id": "1.a", "fencing_token": 1, "expires_after_send_ms": 9000,
+	}
+	without := func(name string, instead ...any) string {
+		other := map[string]any{}
+		for known, value := range lease {
+			other[known] = value
+		}
+		delete(other, name)
+		for _, value := range instead {
+			other[name] = value
+		}
+		text, err := json.Marshal(other)
+		must(t, err)
+		return string(text)
+	}
+	odd := []string{"", "<html>", strings.Repeat("[", 100_000), "null", "[]", "{}", "7",
+		without("expires_after_send_ms", "soon"), without("expires_after_send_ms", -1), without("fencing_token", "1"), without("lease_id", 5)}
+	for name := range lease {
+		if name != "acquired" {
+			odd = append(odd, without(name))
+		}
+	}
+	var said atomic.Value
+	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, said.Load().(string)) })
+	client, err := New(Options{URLs: []string{s.URL}})
+	must(t, err)
+	var foreign *ForeignError
+	for _, text := range odd {
+		said.Store(text)
+		if _, err := client.Lock(background(t), "a"); !errors.As(err, &foreign) {
+			t.Errorf("%.80q: %v", text, err)
+		}
+		if _, err := client.Locks(background(t), []Wanted{{Name: "a"}, {Name: "b"}}); !errors.As(err, &foreign) {
+			t.Errorf("%.80q of several: %v", text, err)
+		}
+	}
+	said.Store("{}")
+	if _, err := client.OpenSession(background(t)); !errors.As(err, &foreign) {
+		t.Error(err)
+	}
+	said.Store(without("expires_after_send_ms", 1000))
+	held, err := client.Lock(background(t), "a", TTL(time.Second))
+	must(t, err)
+	said.Store("{}")
+	<-held.Context().Done()
+	var lost *LostError
+	if !errors.As(held.Check(), &lost) || lost.Reason != OutOfTime {
+		t.Error(held.Check())
+	}
 }

@@ -32,6 +32,7 @@ NAMES = {
     errors.Unreachable: "unreachable",
     errors.Broken: "broken",
     errors.Failed: "failed",
+    errors.Foreign: "failed",
     errors.Invalid: "invalid",
 }
 

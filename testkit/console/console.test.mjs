@@ -1,10 +1,11 @@
 // The console in a real browser: what people see, whatever happens meanwhile.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { close, launch, live, openIn, text } from './page.mjs';
@@ -277,6 +278,25 @@ test('without JavaScript everything is there and works', limit, async () => {
   await page.click('nav >> text=Take a lock');
   assert.equal(await page.locator('.snippet pre').count(), 6);
   await close(page);
+});
+
+test('the command line and curl of the page work as they are', limit, async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'leasehold-paste-'));
+  writeFileSync(join(folder, 'job.sh'), '#!/bin/sh\necho "done with token $LEASEHOLD_FENCING_TOKEN"\n', { mode: 0o755 });
+  symlinkSync(process.env.LEASEHOLD_BIN, join(folder, 'leasehold'));
+  const name = `it's "a" $(false) \\ job/ü`;
+  const page = await open(`/console/take?${new URLSearchParams({ name, namespace: 'pasted' })}`);
+  const paste = async (language) => {
+    const shown = await page.locator(`pre[aria-label="Example for ${language}"]`).textContent();
+    const environment = { ...process.env, PATH: `${folder}:${process.env.PATH}` };
+    return execFileSync('sh', ['-ec', shown], { cwd: folder, env: environment, timeout: 20_000, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
+  };
+  assert.match(await paste('Command line'), /^done with token 1$/m);
+  const taken = JSON.parse(await paste('curl'));
+  assert.deepEqual([taken.acquired, taken.lock_name, taken.fencing_token], [true, name, 2]);
+  await server.release({ namespace: 'pasted', name, owner: 'me', ...taken });
+  await close(page);
+  rmSync(folder, { recursive: true });
 });
 
 test('a page of another origin can do nothing', limit, async () => {

@@ -7,7 +7,7 @@ import json
 import threading
 from typing import Any, Callable, Dict, List, Tuple
 
-#: From a path to a status, headers and a body.
+#: A status, headers and a body: JSON, or these bytes.
 Answer = Tuple[int, Dict[str, str], Any]
 
 
@@ -27,7 +27,7 @@ class Answers:
                 outer.keys.append(self.headers.get("Authorization") or "")
                 outer.headers.append(dict(self.headers.items()))
                 status, headers, body = answer(self.path)
-                payload = json.dumps(body).encode()
+                payload = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 for name, value in {**headers, "Content-Length": str(len(payload))}.items():
                     self.send_header(name, value)

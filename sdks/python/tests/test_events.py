@@ -79,6 +79,14 @@ def test_a_line_without_an_end_is_not_kept_for_ever() -> None:
         Parser().push(b"x" * (LINE_BYTES_MAX + 1))
 
 
+def test_an_event_without_an_end_is_not_kept_for_ever() -> None:
+    parser, piece = Parser(), b"data: " + b"x" * (1 << 16) + b"\n"
+    for _ in range(16):
+        parser.push(piece)
+    with pytest.raises(Broken):
+        parser.push(piece)
+
+
 def test_one_leads_and_the_next_one_after_it(client: Client, name: str) -> None:
     election = client.election(name, ttl=5)
     assert election.leader() is None

@@ -50,26 +50,26 @@ export class Calls {
   async acquire(lock: string, body: api.AcquireRequest, signal?: AbortSignal): Promise<api.Acquired> {
     const longerMs = body.wait_ms ?? 0;
     const answer = await this.#post(this.#lockPath(lock, "/acquire"), body, signal, longerMs);
-    return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no));
+    return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no), LEASE);
   }
 
   /** Makes a lease last longer. */
   async renew(lock: string, body: api.RenewRequest, signal?: AbortSignal): Promise<api.Renewed> {
     const answer = await this.#post(this.#lockPath(lock, "/renew"), body, signal);
-    return readOr(answer, "renewed", (no: api.NotRenewed) => new NotRenewedError(no));
+    return readOr(answer, "renewed", (no: api.NotRenewed) => new NotRenewedError(no), TIME);
   }
 
   /** Gives a lease back. */
   async release(lock: string, body: api.ReleaseRequest): Promise<api.Released> {
     const answer = await this.#post(this.#lockPath(lock, "/release"), body);
-    return readOr(answer, "released", (no: api.NotReleased) => new NotReleasedError(no));
+    return readOr(answer, "released", (no: api.NotReleased) => new NotReleasedError(no), { released: isBoolean });
   }
 
   /** Asks for several locks or none, once. */
   async acquireAll(body: api.AcquireAllRequest, signal?: AbortSignal): Promise<api.AcquiredAll> {
     const longerMs = body.wait_ms ?? 0;
     const answer = await this.#post(this.#path("/acquire"), body, signal, longerMs);
-    return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no));
+    return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no), { leases: areLeases, ...TIME });
   }
 
   /** Makes several leases last longer, or none. */
@@ -77,7 +77,7 @@ export class Calls {
     const answer = await this.#post(this.#path("/renew"), body, signal);
     return readOr(answer, "renewed", ({ lock_name, lease_id, ...no }: api.NotRenewedAll) => {
       return new NotRenewedError(no, { lock_name, lease_id });
-    });
+    }, TIME);
   }
 
   /** Gives several leases back, those that are still active. What became of each is in the answer. */
@@ -89,7 +89,7 @@ export class Calls {
 
   /** Ends a wait at once. False: there was none, or its lease was granted. */
   async cancel(body: api.CancelRequest): Promise<boolean> {
-    const { cancelled } = read<api.Cancelled>(await this.#post(this.#path("/cancel"), body));
+    const { cancelled } = read<api.Cancelled>(await this.#post(this.#path("/cancel"), body), { cancelled: isBoolean });
     return cancelled;
   }
 
@@ -143,12 +143,13 @@ export class Calls {
 
   /** Opens a session without keeping it alive. */
   async openSession(body: api.OpenSessionRequest, signal?: AbortSignal): Promise<api.SessionOpened> {
-    return read(await this.#post("/v1/sessions", body, signal));
+    return read(await this.#post("/v1/sessions", body, signal), { session_id: isText, expires_after_send_ms: isCount });
   }
 
   /** Keeps a session alive for another ttl. */
   async keepSession(sessionId: string, signal?: AbortSignal): Promise<api.KeptAlive> {
-    return read(await this.#post(`/v1/sessions/${escape(sessionId)}/keepalive`, undefined, signal));
+    const answer = await this.#post(`/v1/sessions/${escape(sessionId)}/keepalive`, undefined, signal);
+    return read(answer, { expires_after_send_ms: isCount });
   }
 
   /** Ends a session and releases all its leases. */
@@ -201,24 +202,45 @@ export class Calls {
   }
 }
 
-/** What a 2xx says; anything else is an error. */
-function read<T>(answer: Answer): T {
+/** What must be there, and how it must be. */
+type Needed = Record<string, (value: unknown) => boolean>;
+
+const isText = (value: unknown): boolean => typeof value === "string";
+const isBoolean = (value: unknown): boolean => typeof value === "boolean";
+const isCount = (value: unknown): boolean => typeof value === "number" && value >= 0;
+const isGranted = (value: unknown): boolean => typeof value === "object" && value !== null && fits(value, GRANTED);
+const areLeases = (value: unknown): boolean => Array.isArray(value) && value.every(isGranted);
+
+const GRANTED: Needed = { lock_name: isText, lease_id: isText, fencing_token: isCount };
+/** `null` is for ever, and has to be said. */
+const TIME: Needed = { expires_after_send_ms: (value) => value === null || isCount(value) };
+const LEASE: Needed = { owner_id: isText, ...GRANTED, ...TIME };
+
+function fits(said: object, needed: Needed): boolean {
+  return Object.entries(needed).every(([name, isRight]) => isRight((said as Record<string, unknown>)[name]));
+}
+
+/**
+ * What a 2xx says; anything else is an error. So is one that lacks what is needed: it is not our server's, and what would
+ * be read of it, a lease without an end for example, is nothing that anybody granted.
+ */
+function read<T>(answer: Answer, needed: Needed = {}): T {
   if (!isSuccess(answer.status)) {
     throw failure(answer);
   }
   const said = parse(answer.body);
-  if (typeof said !== "object" || said === null) {
+  if (typeof said !== "object" || said === null || !fits(said, needed)) {
     throw foreign(answer);
   }
   return said as T;
 }
 
 /** The same; a 409 with `field` is a refusal. */
-function readOr<T, No>(answer: Answer, field: string, refuse: (no: No) => LeaseholdError): T {
+function readOr<T, No>(answer: Answer, field: string, refuse: (no: No) => LeaseholdError, needed: Needed): T {
   if (answer.status === 409 && has(answer, field)) {
     throw refuse(parse(answer.body) as No);
   }
-  return read(answer);
+  return read(answer, needed);
 }
 
 function has(answer: Answer, field: string): boolean {

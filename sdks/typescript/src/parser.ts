@@ -4,8 +4,10 @@ import { StringDecoder } from "node:string_decoder";
 
 import { BrokenError } from "./error.js";
 
-/** Far more than any event. */
+/** Far more than any line of an event, or than all its data. */
 const LINE_CHARS_MAX = 1 << 20;
+
+const tooLong = (): BrokenError => new BrokenError("an event is too long");
 
 /** One event of a stream. */
 export interface Message {
@@ -25,7 +27,7 @@ export class Parser {
     const lines = (this.#rest + this.#decoder.write(piece)).split("\n");
     this.#rest = lines.pop() ?? "";
     if (this.#rest.length > LINE_CHARS_MAX) {
-      throw new BrokenError("an event is too long");
+      throw tooLong();
     }
     return lines.flatMap((line) => this.#line(line.endsWith("\r") ? line.slice(0, -1) : line));
   }
@@ -43,6 +45,9 @@ export class Parser {
       this.#message[field] = value;
     } else if (field === "data") {
       this.#message.data += value;
+      if (this.#message.data.length > LINE_CHARS_MAX) {
+        throw tooLong();
+      }
     }
     return [];
   }

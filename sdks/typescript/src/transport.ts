@@ -138,7 +138,11 @@ export class Transport {
     const isTls = url.protocol === "https:";
     const { apiKey } = this.#settings;
     const body = question.body === undefined ? undefined : json(question.body);
+    // Not the URL itself: `https.request` of Node 18 takes the path of that, whatever the options say.
     const options: https.RequestOptions = {
+      protocol: url.protocol,
+      hostname: url.hostname.replace(/^\[|\]$/g, ""),
+      ...(url.port === "" ? {} : { port: url.port }),
       method: question.method,
       // As it is: `URL` would take a step of dots, even of escaped ones, for a way up.
       path: url.pathname.replace(/\/$/, "") + question.path,
@@ -156,7 +160,7 @@ export class Transport {
         reject(signal.reason);
         return;
       }
-      const request = isTls ? https.request(url, options) : http.request(url, options);
+      const request = isTls ? https.request(options) : http.request(options);
       let isConnected = false;
       const late = setTimeout(() => {
         request.destroy(new UnreachableError(base, `no connection within ${this.#settings.connectTimeoutMs} ms`));

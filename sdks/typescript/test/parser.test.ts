@@ -21,3 +21,12 @@ test("a line without an end is not kept for ever", () => {
   const parser = new Parser();
   assert.throws(() => parser.push(Buffer.alloc((1 << 20) + 1, "x")), { name: "BrokenError" });
 });
+
+test("an event without an end is not kept for ever", () => {
+  const parser = new Parser();
+  const piece = Buffer.from(`data: ${"x".repeat(1 << 16)}\n`);
+  for (let n = 1; n <= 16; n += 1) {
+    parser.push(piece);
+  }
+  assert.throws(() => parser.push(piece), { name: "BrokenError" });
+});

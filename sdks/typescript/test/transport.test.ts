@@ -234,3 +234,30 @@ test("a Unix socket", async (t) => {
   await lease.release();
   await assert.rejects(new Client({ url: `${url}x` }).calls.look("a"), { name: "UnreachableError" });
 });
+
+const LEASE = { acquired: true, lock_name: "a", owner_id: "me", lease_id: "1.a", fencing_token: 1, expires_after_send_ms: 9_000 };
+
+test("a 2xx that is none of ours grants nothing and renews nothing", async (t) => {
+  let said: unknown = {};
+  const { url, seen } = await stub(t, (_, response) => void response.end(typeof said === "string" ? said : JSON.stringify(said)));
+  const client = new Client({ url });
+  const lacking = Object.keys(LEASE).filter((name) => name !== "acquired");
+  const odd = [
+    "", "<html>", "[".repeat(100_000), null, [], {}, 7, ...lacking.map((name) => ({ ...LEASE, [name]: undefined })),
+    { ...LEASE, expires_after_send_ms: "soon" }, { ...LEASE, expires_after_send_ms: -1 }, { ...LEASE, fencing_token: "1" }, { ...LEASE, lease_id: null },
+  ];
+  const retry = { attemptsMax: 1 };
+  for (said of odd) {
+    const shown = JSON.stringify(said).slice(0, 100);
+    await assert.rejects(client.lock("a", { retry }).acquire(), { name: "ForeignError" }, shown);
+    await assert.rejects(client.locks(["a", "b"], { retry }).acquire(), { name: "ForeignError" }, shown);
+  }
+  said = {};
+  await assert.rejects(client.openSession(), { name: "ForeignError" });
+  said = { ...LEASE, expires_after_send_ms: 1_000 };
+  const lease = await client.lock("a", { ttlMs: 1_000 }).acquire();
+  said = {};
+  await new Promise((resolve) => lease.signal.addEventListener("abort", resolve));
+  assert.equal(lease.signal.reason.reason, "out-of-time");
+  assert.ok(seen.some((request) => request.url === "/v1/locks/a/renew"));
+});

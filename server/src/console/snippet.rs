@@ -41,22 +41,29 @@ fn word(text: &str) -> String {
     }
 }
 
-/// A text of JSON is one of Python, TypeScript and Go too. What nobody can see is written as its number.
-fn quoted(text: &str) -> String {
+/// A text of JSON is one of Python, TypeScript and Go too. What nobody can see is written as its number, which beyond the
+/// first 65536 each language writes in its own way.
+fn quoted(text: &str, beyond: fn(u32) -> String) -> String {
     let json = serde_json::Value::from(text).to_string();
-    let is_seen = |c: &char| !crate::http::html::is_hidden(*c);
-    json.chars().fold(String::with_capacity(json.len()), |mut seen, c| {
-        match is_seen(&c) {
-            true => seen.push(c),
-            false => {
-                let mut units = [0; 2];
-                for unit in c.encode_utf16(&mut units) {
-                    seen.push_str(&format!("\\u{unit:04x}"));
-                }
-            }
+    let mut seen = String::with_capacity(json.len());
+    for c in json.chars() {
+        match u32::from(c) {
+            _ if !crate::http::html::is_hidden(c) => seen.push(c),
+            number @ 0..=0xffff => seen.push_str(&format!("\\u{number:04x}")),
+            number => seen.push_str(&beyond(number)),
         }
-        seen
-    })
+    }
+    seen
+}
+
+/// As Python and Go write it.
+fn eight_digits(number: u32) -> String {
+    format!("\\U{number:08x}")
+}
+
+/// As TypeScript writes it.
+fn in_braces(number: u32) -> String {
+    format!("\\u{{{number:x}}}")
 }
 
 fn command(wish: &Wish<'_>) -> String {
@@ -95,7 +102,7 @@ fn rust(wish: &Wish<'_>) -> String {
 
 fn python(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, .. } = wish;
-    let (url, namespace, name) = (quoted(url), quoted(namespace), quoted(name));
+    let [url, namespace, name] = [url, namespace, name].map(|text| quoted(text, eight_digits));
     format!(
         "import leasehold\n\n\
          client = leasehold.Client({url}, namespace={namespace})\n\
@@ -105,7 +112,7 @@ fn python(wish: &Wish<'_>) -> String {
 
 fn typescript(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, .. } = wish;
-    let (url, namespace, name) = (quoted(url), quoted(namespace), quoted(name));
+    let [url, namespace, name] = [url, namespace, name].map(|text| quoted(text, in_braces));
     let ttl_ms = ttl_s * 1000;
     format!(
         "import {{ Client }} from \"leasehold\";\n\n\
@@ -117,7 +124,7 @@ fn typescript(wish: &Wish<'_>) -> String {
 
 fn go(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, .. } = wish;
-    let (url, namespace, name) = (quoted(url), quoted(namespace), quoted(name));
+    let [url, namespace, name] = [url, namespace, name].map(|text| quoted(text, eight_digits));
     format!(
         "client, err := leasehold.New(leasehold.Options{{URLs: []string{{{url}}}, Namespace: {namespace}}})\n\
          if err != nil {{\n\treturn err\n}}\n\
@@ -146,6 +153,10 @@ mod tests {
             assert!(write(&wish).contains(json), "{}", write(&wish));
         }
         assert!(rust(&wish).contains(r#""a'b\"c\\d $(id) `x` \u{202e}\n/ü""#), "{}", rust(&wish));
+        let tagged = Wish { name: "a\u{e0001}", ..wish };
+        assert!(python(&tagged).contains(r#""a\U000e0001""#), "{}", python(&tagged));
+        assert!(go(&tagged).contains(r#""a\U000e0001""#), "{}", go(&tagged));
+        assert!(typescript(&tagged).contains(r#""a\u{e0001}""#), "{}", typescript(&tagged));
         let dashed = Wish { name: "-rf", has_key: false, ..wish };
         assert!(command(&dashed).contains("-- '-rf' ./job.sh"), "{}", command(&dashed));
         assert!(!command(&dashed).contains("API_KEY"));

@@ -6,7 +6,7 @@ Deadlines are the caller's business here: note the time *before* the call and ad
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Type, cast
+from typing import Any, Callable, Dict, Mapping, Optional, Type, cast
 from urllib.parse import quote
 
 from . import wire
@@ -30,13 +30,13 @@ class Calls:
         """Ask for a lock once. With `wait_ms` it is answered when it is granted or the time is over."""
         longer = (request.get("wait_ms") or 0) / 1000
         answer = await self._transport().call("POST", self._lock_path(lock, "/acquire"), _body(request), longer=longer)
-        return cast(wire.Acquired, _read(answer, NotAcquired, "lease_id", "fencing_token", "expires_after_send_ms"))
+        return cast(wire.Acquired, _read(answer, NotAcquired, LEASE))
 
     async def renew(self, lock: str, request: wire.RenewRequest, *, patience: Optional[float] = None) -> wire.Renewed:
         """Make a lease last longer."""
         path = self._lock_path(lock, "/renew")
         answer = await self._transport().call("POST", path, _body(request), patience=patience)
-        return cast(wire.Renewed, _read(answer, NotRenewed, "expires_after_send_ms"))
+        return cast(wire.Renewed, _read(answer, NotRenewed, TIME))
 
     async def release(self, lock: str, request: wire.ReleaseRequest) -> wire.Released:
         """Give a lease back."""
@@ -47,12 +47,12 @@ class Calls:
         """Ask for several locks or none, once."""
         longer = (request.get("wait_ms") or 0) / 1000
         answer = await self._transport().call("POST", self._path("/acquire"), _body(request), longer=longer)
-        return cast(wire.AcquiredAll, _read(answer, NotAcquired, "leases", "expires_after_send_ms"))
+        return cast(wire.AcquiredAll, _read(answer, NotAcquired, {"leases": _are_leases, **TIME}))
 
     async def renew_all(self, request: wire.RenewAllRequest, *, patience: Optional[float] = None) -> wire.Renewed:
         """Make several leases last longer, or none."""
         answer = await self._transport().call("POST", self._path("/renew"), _body(request), patience=patience)
-        return cast(wire.Renewed, _read(answer, NotRenewed, "expires_after_send_ms"))
+        return cast(wire.Renewed, _read(answer, NotRenewed, TIME))
 
     async def release_all(self, request: wire.ReleaseAllRequest) -> wire.ReleasedAll:
         """Give several leases back, those that are still active. What became of each is in the answer."""
@@ -60,12 +60,13 @@ class Calls:
         # That none was active is an answer like any other.
         if answer.status == 409 and isinstance(said := answer.json(), dict) and "leases" in said:
             return cast(wire.ReleasedAll, said)
-        return cast(wire.ReleasedAll, _read(answer, None, "leases"))
+        return cast(wire.ReleasedAll, _read(answer, None, {"leases": _is_list}))
 
     async def cancel(self, owner: str, request_id: str) -> bool:
         """End a wait at once. False: there was none, or its lease was granted."""
         body = {"owner_id": owner, "request_id": request_id}
-        return bool(_read(await self._transport().call("POST", self._path("/cancel"), body), None)["cancelled"])
+        answer = await self._transport().call("POST", self._path("/cancel"), body)
+        return bool(_read(answer, None, {"cancelled": _is_bool})["cancelled"])
 
     async def look(self, lock: str) -> wire.LockState:
         """Return what is true of a lock right now. A lock nobody ever used is free."""
@@ -117,13 +118,15 @@ class Calls:
     async def open_session(self, owner: str, ttl_ms: int) -> wire.SessionOpened:
         """Open a session without keeping it alive."""
         answer = await self._transport().call("POST", "/v1/sessions", {"owner_id": owner, "ttl_ms": ttl_ms})
-        return cast(wire.SessionOpened, _read(answer, None, "session_id", "expires_after_send_ms"))
+        return cast(
+            wire.SessionOpened, _read(answer, None, {"session_id": _is_text, "expires_after_send_ms": _is_count})
+        )
 
     async def keep_session(self, session_id: str, *, patience: Optional[float] = None) -> wire.KeptAlive:
         """Keep a session alive for another ttl."""
         path = f"/v1/sessions/{escape(session_id)}/keepalive"
         answer = await self._transport().call("POST", path, patience=patience)
-        return cast(wire.KeptAlive, _read(answer, None, "expires_after_send_ms"))
+        return cast(wire.KeptAlive, _read(answer, None, {"expires_after_send_ms": _is_count}))
 
     async def close_session(self, session_id: str) -> None:
         """End a session and give back all its leases."""
@@ -172,14 +175,52 @@ def _query(**parameters: Any) -> str:
     return "?" + "&".join(given) if given else ""
 
 
-def _read(answer: Answer, refusal: Optional[Type[LeaseholdError]], *needed: str) -> Dict[str, Any]:
-    """Return what a 2xx says; a 409 may be a refusal, and anything else is an error."""
+#: What must be there, and how it must be.
+Needed = Mapping[str, Callable[[Any], bool]]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_leases(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(lease, dict) and _fits(lease, GRANTED) for lease in value)
+
+
+GRANTED: Needed = {"lock_name": _is_text, "lease_id": _is_text, "fencing_token": _is_count}
+#: `None` is for ever, and has to be said.
+TIME: Needed = {"expires_after_send_ms": lambda value: value is None or _is_count(value)}
+LEASE: Needed = {"owner_id": _is_text, **GRANTED, **TIME}
+
+
+def _fits(said: Mapping[str, Any], needed: Needed) -> bool:
+    return all(name in said and is_right(said[name]) for name, is_right in needed.items())
+
+
+def _read(answer: Answer, refusal: Optional[Type[LeaseholdError]], needed: Optional[Needed] = None) -> Dict[str, Any]:
+    """Return what a 2xx says; a 409 may be a refusal, and anything else is an error.
+
+    So is one that lacks what is needed: it is not our server's, and what would be read of it, a lease without an end
+    for example, is nothing that anybody granted.
+    """
     said = answer.json()
     if isinstance(said, dict):
         if answer.status == 409 and refusal is not None and "reason" in said:
             raise _refused(refusal, said, answer)
         if 200 <= answer.status < 300:
-            if all(name in said for name in needed):
+            if _fits(said, needed or {}):
                 return said
             raise Foreign(answer.status, answer.body)
     raise answer.failure() if not 200 <= answer.status < 300 else Foreign(answer.status, answer.body)

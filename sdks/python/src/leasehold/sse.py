@@ -7,7 +7,7 @@ from typing import List
 
 from .errors import Broken
 
-#: Far more than any event.
+#: Far more than any line of an event, or than all its data.
 LINE_BYTES_MAX = 1 << 20
 
 
@@ -48,6 +48,8 @@ class Parser:
             text = line.rstrip(b"\r").decode(errors="replace")
             if text:
                 self._message.take(text)
+                if len(self._message.data) > LINE_BYTES_MAX:
+                    raise Broken("an event is too long")
                 continue
             if self._message.data:
                 messages.append(self._message)

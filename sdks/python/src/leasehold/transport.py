@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     def failure(self) -> LeaseholdError:
         """Return what it says, if it is no 2xx."""
         said = self.json()
-        if isinstance(said, dict) and {"error", "code"} <= said.keys():
+        if isinstance(said, dict) and isinstance(said.get("error"), str) and isinstance(said.get("code"), str):
             return SessionOver(said["error"]) if said["code"] == "NO_SUCH_SESSION" else Failed(self.status, said)
         return Foreign(self.status, self.body)
 
@@ -46,7 +46,7 @@ class Answer(NamedTuple):
         """Return the JSON of the body; `None` if it is none."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 
