@@ -5,6 +5,7 @@
 //! nothing here trusts a driver's clock, or its word where somebody else saw the same.
 
 pub mod bug;
+pub mod cluster;
 pub mod driver;
 pub mod flaw;
 pub mod history;
@@ -17,6 +18,7 @@ pub mod script;
 pub mod seen;
 pub mod server;
 pub mod speak;
+pub mod subject;
 pub mod world;
 
 /// How long anything may take that has no bound of its own.

@@ -33,6 +33,8 @@ pub enum Fate {
     Held,
     /// It is not passed on, but answered 503: nobody leads at present, and nothing was done.
     Busy,
+    /// It is not passed on, but answered 200 with this, by who knows whom.
+    Foreign(&'static str),
 }
 
 /// Which requests meet which fate.
@@ -172,8 +174,7 @@ impl State {
             "error": "this server does not lead at present", "code": code, "retryable": true,
             "may_have_taken_effect": false,
         });
-        let body = Full::new(Bytes::from(said.to_string())).map_err(|never| match never {});
-        let mut response = Response::new(body.boxed());
+        let mut response = Response::new(full(said.to_string().into()));
         *response.status_mut() = status;
         if let Some(leader) = leader.and_then(|url| url.parse().ok()) {
             response.headers_mut().insert("leasehold-leader", leader);
@@ -230,6 +231,10 @@ impl std::error::Error for Cut {}
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
+fn full(body: Bytes) -> Body {
+    Full::new(body).map_err(|never| match never {}).boxed()
+}
+
 async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
@@ -258,6 +263,8 @@ async fn pass(state: Arc<State>, request: Request<Incoming>) -> Result<Response<
         Some(Fate::Busy) => {
             return Ok(state.refuse(n, StatusCode::SERVICE_UNAVAILABLE, "BUSY", None));
         }
+        // The log has no status of it: no server said anything.
+        Some(Fate::Foreign(said)) => return Ok(Response::new(full(said.into()))),
         _ => {}
     }
     if let Some(leader) = state.leader().clone().filter(|_| is_direct) {

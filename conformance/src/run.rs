@@ -9,7 +9,8 @@ use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::lag::Lag;
 use crate::report::{Report, Verdict};
 use crate::script::Script;
-use crate::world::{Setup, World};
+use crate::subject::{Setup, Subject};
+use crate::world::World;
 
 /// No script takes longer.
 const SCRIPT_MAX: Duration = Duration::from_secs(90);
@@ -52,12 +53,20 @@ async fn judge(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
         n_tries += 1;
         let lag = Lag::watch();
         let (verdict, driver) = try_once(setup, script).await;
-        let is_wrong = matches!(verdict.flaw, Some(Flaw::Wrong(_)));
-        let is_busy = lag.max() > LAG_MAX;
-        if !(is_wrong && is_busy && n_tries < TRIES_MAX) {
+        if !is_to_be_repeated(verdict.flaw.iter(), &lag, n_tries) {
             return (Verdict { n_tries, lag: lag.max(), ..verdict }, driver);
         }
     }
+}
+
+/// Whether what went wrong proves nothing yet.
+pub(crate) fn is_to_be_repeated<'a>(
+    mut flaws: impl Iterator<Item = &'a Flaw>,
+    lag: &Lag,
+    n_tries: u32,
+) -> bool {
+    let is_wrong = flaws.any(|flaw| matches!(flaw, Flaw::Wrong(_)));
+    is_wrong && lag.max() > LAG_MAX && n_tries < TRIES_MAX
 }
 
 async fn try_once(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
@@ -73,9 +82,10 @@ async fn try_once(setup: &Setup, script: Script) -> (Verdict, Option<String>) {
     let outcome = tokio::time::timeout(SCRIPT_MAX, (script.run)(&world)).await;
     let outcome = outcome.unwrap_or_else(|_| Err(too_long())).and_then(|()| kept_quiet(&world));
     let took = start.elapsed();
-    let trace = outcome.as_ref().err().map_or_else(String::new, |_| trace(&world));
+    let shown = |_| trace(&world, &world.log.show(world.start, ""));
+    let trace = outcome.as_ref().err().map_or_else(String::new, shown);
     let verdict = Verdict { flaw: outcome.err(), took, trace, ..Verdict::new(script.name) };
-    (verdict, Some(world.name))
+    (verdict, Some(world.name.clone()))
 }
 
 /// stdout is for the protocol alone.
@@ -85,12 +95,12 @@ fn kept_quiet(world: &World) -> Outcome {
     Ok(())
 }
 
-fn trace(world: &World) -> String {
-    let said = world.driver.said();
+/// For people: these requests, and what the driver said.
+pub(crate) fn trace(subject: &Subject, requests: &str) -> String {
+    let said = subject.driver.said();
     let mut from = said.len().saturating_sub(SAID_BYTES_SHOWN);
     while !said.is_char_boundary(from) {
         from += 1;
     }
-    let requests = world.log.show(world.start);
     format!("requests:\n{requests}stdout and stderr:\n{}", &said[from..])
 }

@@ -115,9 +115,9 @@ impl Log {
         served.filter_map(|seen| seen.forwarded_at).max().map(|at| at + ttl)
     }
 
-    /// For people: the last requests, with their times after `start`.
-    pub fn show(&self, start: Instant) -> String {
-        let log = self.lock();
+    /// For people: the last requests with `part` in their paths, with their times after `start`.
+    pub fn show(&self, start: Instant, part: &str) -> String {
+        let log = self.of(part);
         let mut shown = String::new();
         for seen in log.iter().skip(log.len().saturating_sub(40)) {
             let at = |at: Option<Instant>| {

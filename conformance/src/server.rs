@@ -1,6 +1,6 @@
 //! The real server, in a process of its own.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,10 +17,14 @@ use crate::link::Upstream;
 /// How the names of locks begin that only the harness has a use for.
 const MARK: &str = "~mark-";
 
+/// No script has a longer history, in pages of 1000 events.
+const PAGES_MAX: usize = 20;
+
 /// A server with data of its own. Killed when dropped.
 pub struct Server {
     binary: PathBuf,
-    flags: Vec<String>,
+    /// Of `serve`, beyond the usual ones.
+    pub(crate) flags: Vec<String>,
     data: TempDir,
     process: Mutex<Option<Process>>,
     address: watch::Sender<Option<std::net::SocketAddr>>,
@@ -42,26 +46,21 @@ impl Held {
 impl Server {
     /// Starts `binary serve` on a free port.
     pub async fn start(binary: PathBuf) -> Outcome<Self> {
-        Self::start_with(binary, Vec::new()).await
-    }
-
-    /// The same with these flags.
-    pub async fn start_with(binary: PathBuf, flags: Vec<String>) -> Outcome<Self> {
-        let server = Self {
-            binary,
-            flags,
-            data: folder(),
-            process: Mutex::new(None),
-            address: watch::Sender::new(None),
-            n_marks: AtomicU64::new(0),
-        };
+        let server = Self::new(binary);
         server.start_again().await?;
         Ok(server)
     }
 
-    /// What it is started from.
-    pub fn binary(&self) -> &Path {
-        &self.binary
+    /// One that is started later, with whatever flags it is given until then.
+    pub(crate) fn new(binary: PathBuf) -> Self {
+        Self {
+            binary,
+            flags: Vec::new(),
+            data: folder(),
+            process: Mutex::new(None),
+            address: watch::Sender::new(None),
+            n_marks: AtomicU64::new(0),
+        }
     }
 
     /// Where it is, now and after each start.
@@ -167,16 +166,30 @@ impl Server {
         demand!(answer.status == 200, "a free lock was refused: {}", answer.text);
         let give_up_at = Instant::now() + PATIENCE;
         loop {
-            let path = format!("{namespace}/history?limit=1000");
-            let answer = self.ask(Method::GET, &path, Value::Null).await?;
-            demand!(answer.status == 200, "no history: {}", answer.text);
-            let history = History::read(&answer.body);
+            let history = self.pages_of_history(namespace).await?;
             if !history.of_lock("granted", &mark).is_empty() {
                 return Ok(history.without(MARK));
             }
             demand!(Instant::now() < give_up_at, "history is {PATIENCE:?} behind");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    async fn pages_of_history(&self, namespace: &str) -> Outcome<History> {
+        let mut history = History::default();
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let from: String = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+            let path = format!("{namespace}/history?limit=1000{from}");
+            let answer = self.ask(Method::GET, &path, Value::Null).await?;
+            demand!(answer.status == 200, "no history: {}", answer.text);
+            history = History::read(&answer.body).then(history);
+            cursor = answer.body["next_cursor"].as_str().map(str::to_owned);
+            if cursor.is_none() {
+                return Ok(history);
+            }
+        }
+        Err(broken(format!("there are more than {PAGES_MAX} pages of history")))
     }
 
     /// History, once it is as `is_so` wants it; the history as it is if that takes longer than `within`.

@@ -85,6 +85,10 @@ impl Wish for LocksRequest {
         &self.client
     }
 
+    fn by(&self, client: &Client) -> Self {
+        Self { client: client.clone(), ..self.clone() }
+    }
+
     fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -122,6 +126,11 @@ impl Wish for LocksRequest {
             guard.sentinels = guard.watch();
         }
         guard
+    }
+
+    async fn give_back(&self, acquired: AcquiredAll) {
+        let proofs = Proofs { client: self.client.clone(), acquired };
+        proofs.give_back(&self.client).await;
     }
 }
 

@@ -215,6 +215,12 @@ impl Lease {
         self.proof.acquired.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis)
     }
 
+    /// Gives it back, whether that works or not.
+    pub(crate) async fn give_back(mut self) {
+        self.is_over = true;
+        self.proof.give_back(&self.proof.client).await;
+    }
+
     /// Renews it, and returns how long it lasts from when this was called.
     pub(crate) async fn renew(&self, ttl: Duration) -> Result<Duration, Error> {
         self.proof.renew(ttl).await

@@ -123,6 +123,10 @@ impl Wish for LockRequest {
         &self.client
     }
 
+    fn by(&self, client: &Client) -> Self {
+        Self { client: client.clone(), ..self.clone() }
+    }
+
     fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -160,5 +164,9 @@ impl Wish for LockRequest {
             }
         }
         LockGuard::alone(lease, ttl, margin, granted).watched(is_watched)
+    }
+
+    async fn give_back(&self, acquired: Acquired) {
+        Lease::new(self.client.clone(), acquired).give_back().await;
     }
 }

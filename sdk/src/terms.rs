@@ -134,13 +134,15 @@ macro_rules! held {
 pub(crate) use held;
 
 /// What is asked for: one lock or several.
-pub(crate) trait Wish: Sync {
+pub(crate) trait Wish: Clone + Send + Sync + 'static {
     type Granted: Send;
     type Guard: Held;
     /// A wait that is over early was ended by somebody, and is not begun again.
     const EARLY_IS_ENDED: bool;
 
     fn client(&self) -> &Client;
+    /// The same, asked for by another client.
+    fn by(&self, client: &Client) -> Self;
     fn terms(&self) -> &Terms;
     fn ask(
         &self,
@@ -153,6 +155,8 @@ pub(crate) trait Wish: Sync {
         sent_at: Moment,
         granted: Self::Granted,
     ) -> impl Future<Output = Self::Guard> + Send;
+    /// Gives back what nobody wants any more.
+    fn give_back(&self, granted: Self::Granted) -> impl Future<Output = ()> + Send;
 }
 
 /// Asks until it is granted, or certain not to be. Every try carries the same request id.
@@ -161,32 +165,33 @@ pub(crate) async fn obtain<W: Wish>(
     manner: Manner,
     margin: Duration,
 ) -> Result<W::Guard, Error> {
-    let Terms { owner, wait, retry, .. } = wish.terms();
+    let Terms { wait, retry, .. } = wish.terms();
     let clock = wish.client().clock().clone();
     let give_up_at = clock.now() + if wait.is_zero() { retry.total_max } else { *wait };
     let mut attempts = Attempts::new(*retry, manner, give_up_at);
     let mut request_id = random::request_id();
-    let mut place = Place::new(wish.client(), owner);
+    let mut place = Place::new(wish);
     let mut doubt = Doubt::default();
     loop {
         let sent_at = clock.now();
         let wait = (manner == Manner::Queue).then(|| give_up_at.since(sent_at).min(WAIT_MAX));
         attempts.begin(sent_at, wait.filter(|_| W::EARLY_IS_ENDED).unwrap_or_default());
-        if wait.is_some() {
-            place.take(&request_id);
-        }
-        let answer = wish.ask(&request_id, wait).await.map_err(|error| doubt.over(error));
-        place.answered(&answer);
-        let error = match answer {
+        place.take(&request_id);
+        let error = match wish.ask(&request_id, wait).await {
             Ok(granted) => {
                 let guard = wish.guard(margin, sent_at, granted).await;
+                place.settle();
                 if guard.check().is_ok() {
                     tracing::debug!("acquired");
                     return Ok(guard);
                 }
                 None
             }
-            Err(error) => Some(error),
+            Err(error) => {
+                let error = doubt.over(error);
+                place.refused(&error);
+                Some(error)
+            }
         };
         let error = match error {
             Some(error) if !is_spent(&error) => error,
@@ -198,7 +203,13 @@ pub(crate) async fn obtain<W: Wish>(
                 Error::Broken("the lease was over before we knew of it".into())
             }
         };
-        let Some(pause) = attempts.after(&error, clock.now()) else { return Err(error) };
+        let Some(pause) = attempts.after(&error, clock.now()) else {
+            // Whoever did not wait has no place; that a lease may have been granted is what the error says.
+            if manner != Manner::Queue {
+                place.settle();
+            }
+            return Err(error);
+        };
         tracing::debug!(%error, ?pause, "not acquired yet");
         clock.sleep_until(clock.now() + pause).await;
     }

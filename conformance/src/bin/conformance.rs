@@ -4,16 +4,17 @@
 
 use std::process::ExitCode;
 
+use leasehold_conformance::cluster;
 use leasehold_conformance::report::{Report, table};
 use leasehold_conformance::run::run;
-use leasehold_conformance::script::{SCRIPTS, Script};
-use leasehold_conformance::world::Setup;
+use leasehold_conformance::script::{SCRIPTS, Script, names};
+use leasehold_conformance::subject::Setup;
 
 const USAGE: &str =
     "usage: conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N] [--write PAGE]
 
-Runs every script, or those named, with each driver against servers of its own, and prints a table. Fails if a script
-failed. With --write, the table also goes between the marks in PAGE. A driver's command is split at white space.
+Runs every script, or those named, with each driver against servers of its own, then all drivers together in one cluster,
+and prints a table. Fails if a script failed. With --write, the table also goes between the marks in PAGE. A driver's command is split at white space.
 scripts/conformance builds all that is needed.";
 
 /// How many scripts run at the same time. They mostly wait.
@@ -23,6 +24,7 @@ struct Arguments {
     server: String,
     drivers: Vec<String>,
     scripts: Vec<Script>,
+    has_cluster: bool,
     n_jobs: usize,
     page: Option<String>,
 }
@@ -36,22 +38,24 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let Arguments { server, drivers, scripts, n_jobs, page } = arguments;
+    let Arguments { server, drivers, scripts, has_cluster, n_jobs, page } = arguments;
+    let setup = |driver: &String| Setup {
+        server: server.clone().into(),
+        driver: driver.split_whitespace().map(Into::into).collect(),
+        environment: Vec::new(),
+    };
+    let setups: Vec<_> = drivers.iter().map(setup).collect();
     let mut reports = Vec::new();
-    for driver in drivers {
-        let setup = Setup {
-            server: server.clone().into(),
-            driver: driver.split_whitespace().map(Into::into).collect(),
-            environment: Vec::new(),
-        };
-        let mut report = run(&setup, &scripts, n_jobs).await;
-        // Two drivers of one SDK are told apart by what they were told last.
-        let is_second = reports.iter().any(|other: &Report| other.driver == report.driver);
-        if let Some(last) = setup.driver.last().filter(|_| is_second) {
-            report.driver = format!("{} {last}", report.driver);
-        }
-        reports.push(report);
+    for setup in &setups {
+        reports.push(run(setup, &scripts, n_jobs).await);
     }
+    if has_cluster {
+        for (report, together) in reports.iter_mut().zip(cluster::run(&setups).await) {
+            report.driver = together.driver;
+            report.verdicts.extend(together.verdicts);
+        }
+    }
+    tell_apart(&mut reports, &setups);
     let is_good = reports.iter().all(|report| report.is_good());
     for report in &reports {
         eprint!("{}{}", report.repeated(), report.failures());
@@ -62,6 +66,17 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Two drivers of one SDK are told apart by what they were told last.
+fn tell_apart(reports: &mut [Report], setups: &[Setup]) {
+    for (n, setup) in setups.iter().enumerate() {
+        let (before, rest) = reports.split_at_mut(n);
+        let is_second = before.iter().any(|other| other.driver == rest[0].driver);
+        if let Some(last) = setup.driver.last().filter(|_| is_second) {
+            rest[0].driver = format!("{} {last}", rest[0].driver);
+        }
+    }
 }
 
 /// Puts the table where the page wants it.
@@ -89,15 +104,16 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             _ => return Err(format!("{word} is not known")),
         }
     }
-    if let Some(name) = only.iter().find(|name| !SCRIPTS.iter().any(|it| it.name == **name)) {
-        let names: Vec<_> = SCRIPTS.iter().map(|script| script.name).collect();
+    let names: Vec<_> = names().collect();
+    if let Some(name) = only.iter().find(|name| !names.contains(&name.as_str())) {
         return Err(format!("there is no script {name}; there are: {}", names.join(", ")));
     }
-    let is_wanted = |script: &&Script| only.is_empty() || only.iter().any(|it| it == script.name);
-    let scripts = SCRIPTS.iter().filter(is_wanted).copied().collect();
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|it| it == name);
+    let scripts = SCRIPTS.iter().filter(|script| is_wanted(script.name)).copied().collect();
+    let has_cluster = cluster::NAMES.into_iter().any(is_wanted);
     let server = server.ok_or("--server is missing")?;
     if drivers.is_empty() {
         return Err("--driver is missing".into());
     }
-    Ok(Arguments { server, drivers, scripts, n_jobs: n_jobs.max(1), page })
+    Ok(Arguments { server, drivers, scripts, has_cluster, n_jobs: n_jobs.max(1), page })
 }

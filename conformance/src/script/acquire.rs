@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::ms;
-use crate::flaw::{Outcome, demand};
+use crate::flaw::{Flaw, Outcome, demand};
 use crate::link::{Fate, Rule};
 use crate::world::World;
 
@@ -120,4 +120,27 @@ pub(super) async fn namespaced(world: &World) -> Outcome {
     let kinds: Vec<_> = history.all().iter().map(|event| (&*event.kind, &*event.lock)).collect();
     demand!(kinds == [("granted", lock), ("released", lock)], "not so: {history:?}");
     Ok(())
+}
+
+/// What a gateway may say that should not be there: a page, nothing, something else.
+const FOREIGN: [&str; 5] = ["", "<html>welcome</html>", "null", "[]", "{}"];
+
+pub(super) async fn foreign_is_no_answer(world: &World) -> Outcome {
+    world.connect("alice").await?;
+    for (n, said) in FOREIGN.into_iter().enumerate() {
+        world.link().obey([Rule::always("/", Fate::Foreign(said))]);
+        let fields = json!({"ttl_ms": 1500, "lease": format!("foreign {n}")});
+        match world.begin_acquire("alice", "a", fields).answer().await? {
+            Err(_) => {}
+            Ok(answer) => {
+                let why = format!("200 and {said:?} was taken for a grant: {answer}");
+                return Err(Flaw::Wrong(why));
+            }
+        }
+    }
+    world.link().obey([]);
+    let ttl = ms(1500);
+    world.acquire("alice", "b", json!({"ttl_ms": 1500})).await?;
+    world.link().obey([Rule::always("/renew", Fate::Foreign("{}"))]);
+    world.lost_in_time(("lease", "alice:b"), &["/locks/b/"], ttl).await.map(drop)
 }

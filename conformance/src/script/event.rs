@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::ms;
+use crate::driver::Driver;
 use crate::flaw::{Outcome, demand};
+use crate::history::History;
+use crate::subject::Subject;
 use crate::world::World;
 
 pub(super) async fn events_complete(world: &World) -> Outcome {
@@ -28,14 +31,20 @@ pub(super) async fn events_complete(world: &World) -> Outcome {
 
 /// Whoever watches from the beginning was told all that happened to locks with such names, once and in order.
 pub(super) async fn are_complete(world: &World, prefix: &str) -> Outcome {
-    let gaps = world.driver.told("gap", ("watch", "w"));
+    let history = world.server.history().await?.only(prefix);
+    are_those(&world.driver, &history)
+}
+
+/// Exactly this was told, and no gap.
+pub(crate) fn are_those(driver: &Driver, history: &History) -> Outcome {
+    let gaps = driver.told("gap", ("watch", "w"));
     demand!(gaps.is_empty(), "the server keeps these events; there is no gap: {gaps:?}");
-    let history = world.server.history().await?;
-    let happened = history.all().iter().filter(|event| event.lock.starts_with(prefix));
-    let expected: Vec<_> = happened
+    let expected: Vec<_> = history
+        .all()
+        .iter()
         .map(|event| json!([event.kind, event.lock, event.owner, event.token, event.id]))
         .collect();
-    let told = world.driver.told("happened", ("watch", "w"));
+    let told = driver.told("happened", ("watch", "w"));
     let fields = ["kind", "lock", "owner", "fencing_token", "id"];
     let shown: Vec<_> =
         told.iter().map(|told| json!(fields.map(|field| &told.event[field]))).collect();
@@ -50,14 +59,14 @@ async fn happen(world: &World, lock: &str) -> Outcome {
 }
 
 /// Waits until so many events were told.
-pub(super) async fn told(world: &World, n: usize) -> Outcome {
+pub(crate) async fn told(subject: &Subject, n: usize) -> Outcome {
     for _ in 0..1000 {
-        if world.driver.told("happened", ("watch", "w")).len() >= n {
+        if subject.driver.told("happened", ("watch", "w")).len() >= n {
             return Ok(());
         }
         tokio::time::sleep(ms(10)).await;
     }
-    let told = world.driver.told("happened", ("watch", "w"));
+    let told = subject.driver.told("happened", ("watch", "w"));
     demand!(false, "{} of {n} events were told within 10 s: {told:?}", told.len());
     Ok(())
 }

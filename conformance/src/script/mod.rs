@@ -3,7 +3,7 @@
 mod acquire;
 mod address;
 mod election;
-mod event;
+pub(crate) mod event;
 mod leader;
 mod loss;
 mod pause;
@@ -48,13 +48,16 @@ pub const SCRIPTS: &[Script] = scripts![
     loss::loss_is_final,
     loss::revoked_is_told,
     loss::server_killed_lease_kept,
+    acquire::foreign_is_no_answer,
     acquire::request_id_reused,
     release::release_is_one,
     release::nothing_after_release,
     release::release_gives_up,
     wait::wait_survives_restart,
     wait::wait_survives_cuts,
+    wait::ended_wait_is_over,
     wait::cancel_leaves_queue,
+    wait::cancel_gives_back,
     pause::paused_client,
     session::session_many_locks,
     session::session_loss,
@@ -67,6 +70,11 @@ pub const SCRIPTS: &[Script] = scripts![
     secret::api_key_is_secret,
     acquire::namespaced,
 ];
+
+/// The names of all scripts: these, and those that all drivers live through together.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SCRIPTS.iter().map(|script| script.name).chain(crate::cluster::NAMES)
+}
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use leasehold_testkit::Method;
 use serde_json::json;
 
 use super::ms;
 use crate::driver::Asked;
 use crate::flaw::{Flaw, Outcome, broken, demand};
+use crate::link::{Fate, Rule};
+use crate::seen::Seen;
 use crate::server::Held;
 use crate::world::World;
 
@@ -71,16 +74,40 @@ pub(super) async fn wait_survives_cuts(world: &World) -> Outcome {
     granted_in_order(world, held, alice, bob).await
 }
 
+pub(super) async fn ended_wait_is_over(world: &World) -> Outcome {
+    world.server.acquire("a", "holder", json!({})).await?;
+    world.connect("alice").await?;
+    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
+    world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
+    let asked = world.log.of("/locks/a/acquire");
+    let request_id = asked.first().and_then(|seen| seen.request_id().map(str::to_owned));
+    let body = json!({"owner_id": "alice", "request_id": request_id});
+    let cancelled = world.server.ask(Method::POST, "/v1/cancel", body).await?;
+    demand!(cancelled.body["cancelled"] == true, "it does not wait: {}", cancelled.text);
+    match alice.answer_within(ms(2000)).await? {
+        Err(no) if no.name == "wait_timeout" || no.name == "held" => {}
+        answer => return Err(Flaw::Wrong(format!("a wait that was ended: {answer:?}"))),
+    }
+    let history = world.server.history().await?;
+    let ended = history.of("wait_ended").len();
+    demand!(ended == 1, "one wait, not {ended}: {history:?}");
+    world.server.wait_for_queue("a", &[], ms(1000)).await
+}
+
+async fn cancel(world: &World, asked: Asked) -> Outcome {
+    world.driver.ask(json!({"do": "cancel", "command": asked.id})).await?;
+    match asked.answer().await? {
+        Err(no) if no.name == "cancelled" => Ok(()),
+        answer => Err(Flaw::Wrong(format!("a cancelled acquire: {answer:?}"))),
+    }
+}
+
 pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {
     let held = world.server.acquire("a", "holder", json!({})).await?;
     world.connect("alice").await?;
     let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000, "wait_ms": 25_000}));
     world.server.wait_for_queue("a", &["alice"], ms(5000)).await?;
-    world.driver.ask(json!({"do": "cancel", "command": alice.id})).await?;
-    match alice.answer().await? {
-        Err(no) if no.name == "cancelled" => {}
-        answer => return Err(Flaw::Wrong(format!("a cancelled acquire: {answer:?}"))),
-    }
+    cancel(world, alice).await?;
     let is_over = |history: &crate::history::History| !history.of("wait_ended").is_empty();
     let history = world.server.history_when(ms(2000), is_over).await?;
     demand!(is_over(&history), "2 s after it was cancelled it still waits: {history:?}");
@@ -88,4 +115,16 @@ pub(super) async fn cancel_leaves_queue(world: &World) -> Outcome {
     let history = world.server.history().await?;
     demand!(history.of("granted").len() == 1, "granted to whoever had gone: {history:?}");
     Ok(())
+}
+
+pub(super) async fn cancel_gives_back(world: &World) -> Outcome {
+    world.connect("alice").await?;
+    world.link().obey([Rule::times(1, "/locks/a/acquire", Fate::Held)]);
+    let alice = world.begin_acquire("alice", "a", json!({"ttl_ms": 60_000, "wait_ms": 25_000}));
+    world.log.when("/locks/a/acquire", ms(5000), Seen::is_served).await?;
+    cancel(world, alice).await?;
+    let is_over = |history: &crate::history::History| !history.of("released").is_empty();
+    let history = world.server.history_when(ms(3000), is_over).await?;
+    demand!(is_over(&history), "3 s after it was cancelled it is still held: {history:?}");
+    world.server.acquire("a", "bob", json!({})).await.map(drop)
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use leasehold_conformance::bug::{BUGS, Bug};
+use leasehold_conformance::cluster;
 use leasehold_conformance::flaw::Flaw;
-use leasehold_conformance::report::table;
+use leasehold_conformance::report::{Verdict, table};
 use leasehold_conformance::run::run;
-use leasehold_conformance::script::{SCRIPTS, Script};
+use leasehold_conformance::script::{SCRIPTS, Script, names};
+use leasehold_conformance::subject::Setup;
 
 use crate::{TURN, setup};
 
@@ -31,19 +33,55 @@ async fn every_deliberate_bug_is_found() {
             let mut setup = setup(env!("CARGO_BIN_EXE_naive-driver"));
             setup.environment = vec![("CONFORMANCE_BUG".into(), bug.name())];
             let report = run(&setup, &[script], 1).await;
-            let is_found = match &report.verdicts[0].flaw {
-                // A suite that stumbles has found nothing.
-                Some(Flaw::Wrong(why)) => !why.contains("the suite could not go on"),
-                _ => false,
-            };
-            let flaw = &report.verdicts[0].flaw;
-            (!is_found).then(|| format!("{bug:?} ({what}): {} says {flaw:?}", script.name))
+            missed(bug, what, &report.verdicts[0])
         }));
     }
     let mut missed = Vec::new();
     for running in running {
         missed.extend(running.await.unwrap());
     }
+    assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+}
+
+/// A bug that this did not find, in words.
+fn missed(bug: Bug, what: &str, verdict: &Verdict) -> Option<String> {
+    let is_found = match &verdict.flaw {
+        // A suite that stumbles has found nothing.
+        Some(Flaw::Wrong(why)) => !why.contains("the suite could not go on"),
+        _ => false,
+    };
+    let Verdict { script, flaw, .. } = verdict;
+    (!is_found).then(|| format!("{bug:?} ({what}): {script} says {flaw:?}"))
+}
+
+/// One cluster for all of them: what befalls its leaders befalls those with a bug beside those without.
+#[tokio::test(flavor = "multi_thread")]
+async fn over_a_change_of_leaders_rust_conforms_and_bugs_are_found() {
+    let _turn = TURN.lock().await;
+    let naive = setup(env!("CARGO_BIN_EXE_naive-driver"));
+    let mut setups = vec![setup(env!("CARGO_BIN_EXE_rust-driver")), naive.clone()];
+    let n_good = setups.len();
+    let bugs: Vec<_> = BUGS
+        .iter()
+        .filter(|(_, _, scripts)| cluster::NAMES.iter().any(|name| scripts.contains(name)))
+        .collect();
+    for (bug, ..) in &bugs {
+        let environment = vec![("CONFORMANCE_BUG".into(), bug.name())];
+        setups.push(Setup { environment, ..naive.clone() });
+    }
+    let mut told = cluster::run(&setups).await;
+    let of_bugs = told.split_off(n_good);
+    for report in &told {
+        assert!(report.is_good(), "{}", report.failures());
+    }
+    let missed: Vec<_> = bugs
+        .iter()
+        .zip(&of_bugs)
+        .flat_map(|((bug, what, scripts), report)| {
+            let named = report.verdicts.iter().filter(|verdict| scripts.contains(&verdict.script));
+            named.filter_map(|verdict| missed(*bug, what, verdict))
+        })
+        .collect();
     assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
 }
 
@@ -59,9 +97,6 @@ fn finds() -> impl Iterator<Item = (Bug, &'static str, Script)> {
 
 #[test]
 fn every_script_has_a_bug_to_find() {
-    let with_a_bug: BTreeSet<_> = finds().map(|(_, _, script)| script.name).collect();
-    let all: BTreeSet<_> = SCRIPTS.iter().map(|script| script.name).collect();
-    assert_eq!(with_a_bug, all);
-    let n_named: usize = BUGS.iter().map(|(_, _, scripts)| scripts.len()).sum();
-    assert_eq!(finds().count(), n_named, "a bug names a script that is not there");
+    let named = BUGS.iter().flat_map(|(_, _, scripts)| scripts.iter().copied());
+    assert_eq!(named.collect::<BTreeSet<_>>(), names().collect::<BTreeSet<_>>());
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use leasehold_conformance::world::Setup;
+use leasehold_conformance::subject::Setup;
 
 /// One after the other: each run wants the machine for itself.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());

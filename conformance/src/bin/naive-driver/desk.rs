@@ -138,10 +138,19 @@ impl Desk {
         let (sent_at, acquired) =
             self.cancellable(command, ask(client.clone(), name, request, wait)).await?;
         let expires_in = acquired.expires_after_send_ms.map_or(ttl, Duration::from_millis);
-        let (given, token) = (Given { sent_at, expires_in, ttl }, acquired.fencing_token);
+        let mut given = Given { sent_at, expires_in, ttl };
+        let token = acquired.fencing_token;
         let about = ("lease", text(command, "lease")?.to_owned());
         let margin = time(command, "margin_ms");
         let proof = Proof::Lease(Box::new(acquired));
+        // After a long wait little may be left of what counts from the send time.
+        let is_late = sent_at.elapsed() > ttl / 2 && session_id.is_none();
+        if is_late && !has(Bug::CountsTtlFromSend) && !has(Bug::NeverRenews) {
+            let sent_at = Instant::now();
+            if let Ok(expires_in) = proof.renew(&client, ttl).await {
+                given = Given { sent_at, expires_in, ttl };
+            }
+        }
         let hold = Hold::new(about.clone(), token, client, proof, (given, margin));
         match session {
             Some(session) if session_id.is_some() => session.add(&hold),
@@ -325,12 +334,12 @@ async fn ask(
     if has(Bug::OneRequestId) {
         request.request_id = Some("the one".into());
     }
-    let mut place = Place { client: client.clone(), request: None };
+    let mut place = Place { client: client.clone(), lock: lock.clone(), request: None };
     loop {
         let sent_at = Instant::now();
         if !wait.is_zero() {
             request.wait_ms = Some(ms(until.saturating_duration_since(sent_at)).max(1));
-            place.request = Some((request.owner_id.clone(), request.request_id.clone()));
+            place.request = Some(request.clone());
         }
         let error: Error = match client.acquire(&lock, &request).await {
             Ok(acquired) => {
@@ -339,7 +348,8 @@ async fn ask(
             }
             Err(error) => error,
         };
-        if has(Bug::WaitsOnce) || !tries.again(&error).await {
+        let waits_again = has(Bug::WaitsAgain) && error.is_conflict() && Instant::now() < until;
+        if has(Bug::WaitsOnce) || !(waits_again || tries.again(&error).await) {
             return Err(error.into());
         }
         if has(Bug::NewRequestIdEachTry) {
@@ -351,14 +361,27 @@ async fn ask(
 /// A place in a queue, which is left when nobody waits any more.
 struct Place {
     client: Client,
-    request: Option<(String, Option<String>)>,
+    lock: String,
+    request: Option<AcquireRequest>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Some((owner_id, Some(request_id))) = self.request.take() {
-            let (client, request) = (self.client.clone(), CancelRequest { owner_id, request_id });
-            tokio::spawn(async move { client.cancel(&request).await });
+        if let Some(request) = self.request.take() {
+            tokio::spawn(leave(self.client.clone(), std::mem::take(&mut self.lock), request));
         }
     }
+}
+
+/// Ends the wait, and gives back what was granted meanwhile.
+async fn leave(client: Client, lock: String, mut request: AcquireRequest) -> Result<(), Error> {
+    let owner_id = request.owner_id.clone();
+    let request_id = request.request_id.clone().unwrap_or_default();
+    let is_cancelled = client.cancel(&CancelRequest { owner_id, request_id }).await?;
+    if is_cancelled || has(Bug::KeepsUnwanted) {
+        return Ok(());
+    }
+    request.wait_ms = None;
+    let acquired = client.acquire(&lock, &request).await?;
+    Proof::Lease(Box::new(acquired)).give_back(&client).await
 }

@@ -167,7 +167,11 @@ async fn renew(hold: Arc<Hold>, mut given: Given) {
         }
         given.sent_at = Instant::now();
         let answer = tokio::time::timeout(patience, hold.proof.renew(&hold.client, ttl)).await;
-        let answer = answer.unwrap_or_else(|_| Err(Error::Broken("too slow".into())));
+        let mut answer = answer.unwrap_or_else(|_| Err(Error::Broken("too slow".into())));
+        let is_foreign = matches!(answer, Err(Error::Foreign { status: 200, .. }));
+        if is_foreign && Bug::chosen() == Some(Bug::TrustsAnything) {
+            answer = Ok(ttl);
+        }
         if hold.state().lost && Bug::chosen() != Some(Bug::Resurrects) {
             return;
         }

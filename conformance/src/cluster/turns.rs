@@ -1,0 +1,106 @@
+//! Two clients of a driver that take turns at one lock all the time, whatever happens to the servers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::part::{CLIENTS_OF_TURNS, TTL_MS};
+use crate::flaw::{Flaw, Outcome, broken, demand};
+use crate::resource::Resource;
+use crate::subject::{Subject, granted};
+
+/// How long one of them does something else.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Longer than any change of leaders.
+const WAIT_MS: u64 = 25_000;
+
+pub(super) struct Turns {
+    is_over: watch::Sender<bool>,
+    n_taken: Arc<AtomicUsize>,
+    taking: Vec<JoinHandle<Outcome>>,
+    /// What they write to, each with the token of its turn.
+    resource: Resource,
+}
+
+impl Turns {
+    /// Begins.
+    pub(super) async fn take(subject: &Arc<Subject>, lock: &str) -> Outcome<Self> {
+        let resource = Resource::open().await.map_err(broken)?;
+        let (is_over, n_taken) = (watch::Sender::new(false), Arc::<AtomicUsize>::default());
+        let taking = CLIENTS_OF_TURNS.map(|client| {
+            let turn =
+                Turn { subject: subject.clone(), client, lock: lock.into(), url: resource.url() };
+            let (is_over, n_taken) = (is_over.subscribe(), n_taken.clone());
+            tokio::spawn(async move {
+                for n in 0.. {
+                    if *is_over.borrow() {
+                        break;
+                    }
+                    turn.take(n).await?;
+                    n_taken.fetch_add(1, Relaxed);
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Ok(())
+            })
+        });
+        Ok(Self { is_over, n_taken, taking: taking.into(), resource })
+    }
+
+    /// Waits until so many more were taken.
+    pub(super) async fn go_on(&self, n: usize, within: Duration) -> Outcome {
+        let (until, give_up_at) = (self.n_taken.load(Relaxed) + n, Instant::now() + within);
+        while self.n_taken.load(Relaxed) < until {
+            let has_stopped = self.taking.iter().any(JoinHandle::is_finished);
+            let is_late = Instant::now() > give_up_at;
+            demand!(!is_late || has_stopped, "{n} turns were not taken within {within:?}");
+            if has_stopped {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends them, and judges: how many were taken.
+    pub(super) async fn end(self) -> Outcome<usize> {
+        self.is_over.send_replace(true);
+        for taking in self.taking {
+            taking.await.map_err(broken)??;
+        }
+        let writes = self.resource.writes();
+        let refused: Vec<_> = writes.iter().filter(|write| !write.is_accepted).collect();
+        demand!(refused.is_empty(), "written with a token that is too old: {refused:?}");
+        Ok(self.n_taken.load(Relaxed))
+    }
+}
+
+struct Turn {
+    subject: Arc<Subject>,
+    client: &'static str,
+    lock: String,
+    url: String,
+}
+
+impl Turn {
+    async fn take(&self, n: u64) -> Outcome {
+        let Self { subject, client, lock, url } = self;
+        let lease = format!("{client}:{lock}:{n}");
+        let fields = json!({"lease": lease, "ttl_ms": TTL_MS, "wait_ms": WAIT_MS});
+        let token = granted(subject.begin_acquire(client, lock, fields)).await?;
+        let write =
+            json!({"do": "write", "lease": lease, "url": url, "value": lease, "checked": true});
+        match subject.driver.begin(write).answer().await? {
+            Ok(answer) if answer["status"] == 200 => {}
+            answer => {
+                let why = format!("{client}'s write with token {token} was answered {answer:?}");
+                return Err(Flaw::Wrong(why));
+            }
+        }
+        subject.driver.ask(json!({"do": "release", "lease": lease})).await.map(drop)
+    }
+}
