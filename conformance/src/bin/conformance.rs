@@ -13,8 +13,9 @@ use leasehold_conformance::subject::Setup;
 const USAGE: &str =
     "usage: conformance --server BINARY --driver COMMAND... [--only SCRIPT...] [--jobs N] [--write PAGE]
 
-Runs every script, or those named, with each driver against servers of its own, then all drivers together in one cluster,
-and prints a table. Fails if a script failed. With --write, the table also goes between the marks in PAGE. A driver's command is split at white space.
+Runs every script, or those named, with each driver against servers of its own, then all drivers together in one
+cluster, and prints a table. Fails if a script failed. With --write, the table also goes between the marks in PAGE. A
+driver's command is split at white space.
 scripts/conformance builds all that is needed.";
 
 /// How many scripts run at the same time. They mostly wait.

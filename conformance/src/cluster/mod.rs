@@ -1,5 +1,5 @@
-//! Three real servers that share a store in a real etcd, each behind a link. All drivers live in one such cluster at the
-//! same time: what befalls a leader befalls all of them.
+//! Three real servers that share a store in a real etcd, each behind a link. All drivers live in one such cluster at
+//! the same time: what befalls a leader befalls all of them.
 
 mod part;
 mod run;

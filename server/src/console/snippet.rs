@@ -41,8 +41,8 @@ fn word(text: &str) -> String {
     }
 }
 
-/// A text of JSON is one of Python, TypeScript and Go too. What nobody can see is written as its number, which beyond the
-/// first 65536 each language writes in its own way.
+/// A text of JSON is one of Python, TypeScript and Go too. What nobody can see is written as its number, which beyond
+/// the first 65536 each language writes in its own way.
 fn quoted(text: &str, beyond: fn(u32) -> String) -> String {
     let json = serde_json::Value::from(text).to_string();
     let mut seen = String::with_capacity(json.len());
