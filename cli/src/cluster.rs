@@ -172,18 +172,19 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
     }
     let mut nodes = Table::new(["NODE", "ADDRESS", "VERSION", "FORMATS", "BEHIND", "STATE"]);
     for node in &status.nodes {
-        let is_leader = status.leader.as_ref().is_some_and(|leader| leader.node == node.node);
-        let drained = status.drained.iter().find(|(name, _)| *name == node.node);
-        let state = match drained {
-            Some((_, how)) => how.clone(),
-            None if is_leader => "leads".into(),
+        let state = match status.drained(&node.node) {
+            Some(how) => how.to_owned(),
+            None if status.is_leader(&node.node) => "leads".into(),
             None => "follows".into(),
         };
         let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
-        let behind = if is_leader { 0 } else { head.saturating_sub(node.seq) };
+        let behind = match (status.records_behind(node), status.seconds_behind(node)) {
+            (n, None | Some(0)) => n.to_string(),
+            (n, Some(seconds)) => format!("{n} ({seconds} s)"),
+        };
         let (name, address, version) = (&node.node, &node.address, &node.version);
         let cells =
-            [name.clone(), address.clone(), version.clone(), formats.join(","), behind.to_string()];
+            [name.clone(), address.clone(), version.clone(), formats.join(","), behind];
         let [a, b, c, d, e] = cells;
         nodes.row([a, b, c, d, e, state]);
     }

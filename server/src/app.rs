@@ -17,6 +17,7 @@ use leasehold_core::{Limits, RetryHint};
 use crate::audit::{Act, Audit};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
+use crate::cluster::roster::Roster;
 use crate::console::{self, Samples};
 use crate::content;
 use crate::contract::{self, Health};
@@ -73,6 +74,8 @@ pub struct Parts {
     pub(crate) content: Option<content::Store>,
     /// The other servers of a shared store, if there are any.
     pub(crate) relay: Option<Arc<Relay>>,
+    /// Who they are.
+    pub(crate) roster: Option<Arc<Roster>>,
     /// What there was to do lately.
     pub(crate) samples: Arc<Samples>,
 }
@@ -104,6 +107,7 @@ impl App {
             tracer: None,
             content: None,
             relay: None,
+            roster: None,
             samples: Arc::default(),
         }))
     }
@@ -119,9 +123,9 @@ impl App {
     }
 
     /// Shares its store with other servers, if there are any.
-    pub(crate) fn with_peers(self, peers: Option<Arc<Peers>>) -> Self {
+    pub(crate) fn with_peers(self, peers: Option<Arc<Peers>>, roster: Option<Arc<Roster>>) -> Self {
         let relay = peers.map(|peers| Arc::new(Relay::new(peers)));
-        Self(Arc::new(Parts { relay, ..Parts::clone(&self) }))
+        Self(Arc::new(Parts { relay, roster, ..Parts::clone(&self) }))
     }
 
     /// Makes traces, if this is not nothing.

@@ -1,5 +1,7 @@
 //! A server that is one of several: where their store is, and what this one is called.
 
+pub(crate) mod roster;
+pub mod status;
 pub mod transfer;
 
 use std::fmt;
@@ -14,6 +16,7 @@ use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
 use crate::store::{Error, Peering};
+use roster::Roster;
 
 /// Where a store is that several servers share: `etcd://HOST:PORT,HOST:PORT/PREFIX`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -232,9 +235,9 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, EtcdHealth, Member, Options, Path, PathBuf, Reached};
+    use super::{Access, Error, EtcdHealth, Member, Options, Path, PathBuf, Reached, Roster};
     use crate::clock::Clock;
-    use crate::store::etcd::{self, Compact, EtcdSeat, Remote, Watching};
+    use crate::store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
     use crate::store::{NodeFolder, Seat};
 
     /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
@@ -245,16 +248,16 @@ mod built {
         etcd::init(&remote(access)?, &access.location.prefix)
     }
 
-    /// This server's part in the seat. Must not be called where tokio's tasks run.
+    /// This server's part in the seat, and who else has one. Must not be called where tokio's tasks run.
     pub(crate) fn seat(
         options: Options,
         reached: &Reached,
         data: &Path,
         limits: Limits,
         clock: Arc<dyn Clock>,
-    ) -> Result<Box<dyn Seat>, Error> {
+    ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
         let folder = NodeFolder::take(data)?;
-        let remote = remote(&options.access)?;
+        let remote: Arc<dyn Cluster> = Arc::new(remote(&options.access)?);
         let Options { access, node, lead_without_memory, never_lead, compacts, quota, .. } =
             options;
         let compact = if compacts { Compact::Own } else { Compact::Never };
@@ -262,8 +265,10 @@ mod built {
         let peering = Some(reached.peering.clone());
         let options = etcd::Options { lead_without_memory, never_lead, compact, peering, ..usual };
         let prefix = &access.location.prefix;
-        let seat = EtcdSeat::new(Arc::new(remote), prefix, options, folder, clock)?;
-        Ok(Box::new(seat.watching_space(Watching { quota, ..Watching::default() })?))
+        let operator = Operator::sharing(remote.clone(), prefix);
+        let seat = EtcdSeat::new(remote, prefix, options, folder, clock)?;
+        let seat = seat.watching_space(Watching { quota, ..Watching::default() })?;
+        Ok((Box::new(seat), Roster::new(move || operator.look())))
     }
 
     /// Reaches etcd for work that no request waits for.
@@ -335,7 +340,7 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, EtcdHealth, Options, Path, Reached};
+    use super::{Access, Error, EtcdHealth, Options, Path, Reached, Roster};
     use crate::clock::Clock;
     use crate::store::Seat;
 
@@ -360,7 +365,7 @@ mod built {
         _: &Path,
         _: Limits,
         _: Arc<dyn Clock>,
-    ) -> Result<Box<dyn Seat>, Error> {
+    ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
         not_built()
     }
 }
@@ -369,19 +374,21 @@ mod built {
 pub use built::reach;
 pub use built::{health, init};
 
-/// Starts an engine that takes part with the others.
+/// Starts an engine that takes part with the others, and says who they are.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
     data: Option<&Path>,
     engine: engine::Options,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-) -> Result<(Engine, EngineHandle), Error> {
+) -> Result<(Engine, EngineHandle, Arc<Roster>), Error> {
     let missing = || Error::Refused("a server with a shared store needs a data folder".into());
     let data = data.ok_or_else(missing)?.to_owned();
     let begin = move || {
-        let seat = built::seat(options, &reached, &data, engine.limits.clone(), clock.clone())?;
-        Engine::take_part(engine, seat, clock, metrics)
+        let limits = engine.limits.clone();
+        let (seat, roster) = built::seat(options, &reached, &data, limits, clock.clone())?;
+        let (engine, handle) = Engine::take_part(engine, seat, clock, metrics)?;
+        Ok((engine, handle, roster))
     };
     let begun = tokio::task::spawn_blocking(begin).await;
     begun.unwrap_or_else(|_| Err(Error::Refused("the engine could not be started".into())))

@@ -188,14 +188,17 @@ impl Server {
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
         let engine = match settings.cluster.zip(reached) {
             Some(cluster) => {
-                cluster::start(cluster, told.as_deref(), engine_options, known, counted).await
+                let data = told.as_deref();
+                let started = cluster::start(cluster, data, engine_options, known, counted).await;
+                started.map(|(engine, handle, roster)| (engine, handle, Some(roster)))
             }
             None => {
                 let store = open_store(settings.data, settings.fold_interval, settings.history)?;
-                Engine::start(engine_options, store, known, counted)
+                let started = Engine::start(engine_options, store, known, counted);
+                started.map(|(engine, handle)| (engine, handle, None))
             }
         };
-        let (engine, handle) = engine.map_err(Error::Store)?;
+        let (engine, handle, roster) = engine.map_err(Error::Store)?;
         let (tracer, traces) = traced(settings.traces, &metrics);
         let notes = hook(settings.webhook, &handle, clock, &metrics)?;
         let app = App::new(
@@ -208,7 +211,7 @@ impl Server {
         )
         .with_auth(auth.clone())
         .with_audit(audit.clone())
-        .with_peers(peers)
+        .with_peers(peers, roster.clone())
         .with_tracer(tracer)
         .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
@@ -232,8 +235,10 @@ impl Server {
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics.clone(), audit.clone());
         let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
-        let samples = tokio::spawn(app.samples.clone().keep_up(metrics));
-        let beside = Beside { tasks: notes.into_iter().chain([samples]).collect(), traces };
+        let samples = tokio::spawn(app.samples.clone().keep_up(metrics.clone()));
+        let roster = roster.map(|roster| tokio::spawn(roster.keep_up(metrics)));
+        let tasks = notes.into_iter().chain(roster).chain([samples]).collect();
+        let beside = Beside { tasks, traces };
         Ok(Self { at, engine, handle, accepting, stop, backups, beside, reloading, audit })
     }
 

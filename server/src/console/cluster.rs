@@ -1,23 +1,43 @@
 //! The servers that share a store: who leads, who follows, how far behind. On one machine it says so.
 
+use std::time::Instant;
+
 use axum::response::Response;
 use maud::{Markup, html};
 
 use super::chart::chart;
 use super::visit::{Trouble, Visit};
-use crate::page::{Page, Place, Shape, Text, bytes, state, title};
+use crate::cluster::roster::{Heard, Seen};
+use crate::cluster::status::Status;
+use crate::page::{Page, Place, Shape, Text, ago, bytes, count, length, name, state, title};
+use crate::store::Room;
+
+/// How often the page is asked for again: that a server comes or goes is no event of a lock.
+const PACE_MS: u32 = 2000;
 
 pub(super) async fn show(visit: Visit) -> Response {
-    visit.answer(page(&visit))
+    visit.answer(page(&visit).await)
 }
 
-fn page(visit: &Visit) -> Result<Page, Trouble> {
+async fn page(visit: &Visit) -> Result<Page, Trouble> {
     visit.check_known()?;
+    // The addresses of servers are for those who may see what is counted over everything.
+    let seen = match visit.app.roster.as_ref().filter(|_| visit.sees_all()) {
+        Some(roster) => Some(roster.now().await),
+        None => None,
+    };
+    let about = match visit.app.roster.is_some() {
+        true => html! { "The servers that share a store, and how each of them is." },
+        false => html! { "Which server answers, and how it is." },
+    };
     let body = html! {
-        (title(html! { "Cluster" }, html! { "Which server answers, and how it is." }))
-        section.card data-part="servers" aria-labelledby="servers" {
-            h2 #servers { "Servers" }
-            (servers(visit))
+        (title(html! { "Cluster" }, about))
+        div data-part="servers" {
+            @if let Some(seen) = &seen { (servers(seen)) }
+        }
+        section.card data-part="state" aria-labelledby="state" {
+            h2 #state { @if visit.app.roster.is_some() { "The server that leads" } @else { "This server" } }
+            (own(visit, seen.as_ref()))
         }
         @if visit.sees_all() {
             section.card data-part="charts" aria-labelledby="lately" {
@@ -26,30 +46,139 @@ fn page(visit: &Visit) -> Result<Page, Trouble> {
             }
         }
     };
-    Ok(Page::new("Cluster", body).at(Place::Cluster).live("/console/live"))
+    Ok(Page::new("Cluster", body).at(Place::Cluster).live("/console/live").pace(PACE_MS))
 }
 
-fn servers(visit: &Visit) -> Markup {
-    let health = visit.app.engine.health();
+/// All servers, and what an operator has to know of them.
+fn servers(Seen { status, servers }: &Seen) -> Markup {
+    let now = Instant::now();
+    html! {
+        @match status {
+            Ok(status) => (notes(status)),
+            Err(why) => p.note.bad role="alert" { "etcd does not answer: " (Text(why)) }
+        }
+        div.table {
+            table {
+                caption.unseen { "Servers" }
+                thead {
+                    tr {
+                        th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Address" }
+                        th scope="col" { "Version" } th scope="col" { "Formats" } th scope="col" { "Behind" }
+                        th scope="col" { "Last heard from" }
+                    }
+                }
+                tbody {
+                    @for heard in servers { (row(heard, status.as_deref().ok(), now)) }
+                }
+            }
+        }
+    }
+}
+
+/// What keeps servers from leading.
+fn notes(status: &Status) -> Markup {
+    html! {
+        @if status.leader.is_none() {
+            p.note.bad role="alert" { "No server leads: nothing is granted until one does." }
+        }
+        @if status.paused {
+            p.note.bad {
+                "Paused: no server takes the lead, and the one that leads goes on. "
+                code { "leasehold cluster resume" } " undoes it."
+            }
+        }
+        @if status.rewound {
+            p.note.bad role="alert" {
+                "etcd was put back to an earlier state, so no server leads. "
+                code { "leasehold restore --store" } " is the way out."
+            }
+        }
+        @if let Some(moved_to) = &status.moved_to {
+            p.note.bad { "The store is closed: it has moved to " (name(moved_to)) "." }
+        }
+    }
+}
+
+fn row(Heard { node, at, is_there }: &Heard, status: Option<&Status>, now: Instant) -> Markup {
+    let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
+    let heard_ms = u64::try_from(now.duration_since(*at).as_millis()).unwrap_or(u64::MAX);
+    let is_leader = status.is_some_and(|status| status.is_leader(&node.node));
+    html! {
+        tr data-key=(Text(&node.node)) {
+            th scope="row" { (name(&node.node)) }
+            td {
+                @if is_leader {
+                    (state("good", Shape::Full, "leads"))
+                } @else if *is_there {
+                    (state("free", Shape::Ring, "follows"))
+                } @else {
+                    (state("bad", Shape::Cross, "not there"))
+                }
+                @match status.and_then(|status| status.drained(&node.node)) {
+                    Some("drain") => { " " span.tag { "drained" } },
+                    Some(_) => { " " span.tag { "stepping down" } },
+                    None => {}
+                }
+            }
+            td { (name(&node.address)) }
+            td data-label="version" { (Text(&node.version)) }
+            td data-label="formats" { (formats.join(", ")) }
+            td.keep data-label="behind" {
+                @if let Some(status) = status.filter(|_| *is_there) { (behind(status, node)) }
+            }
+            td.keep data-label="last heard from" { (ago(heard_ms)) " ago" }
+        }
+    }
+}
+
+fn behind(status: &Status, node: &crate::cluster::status::Node) -> Markup {
+    let n = usize::try_from(status.records_behind(node)).unwrap_or(usize::MAX);
+    let records = if n == 1 { " record" } else { " records" };
+    html! {
+        (count(n)) (records)
+        @match status.seconds_behind(node) {
+            Some(seconds) => { ", " (length(seconds.saturating_mul(1000))) },
+            None => {}
+        }
+    }
+}
+
+/// The server that has answered.
+fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
+    let app = &visit.app;
+    let (health, status) = (app.engine.health(), seen.and_then(|seen| seen.status.as_ref().ok()));
     let trouble = health.trouble();
     html! {
         div.stack {
             p {
                 (state("good", Shape::Full, "leads"))
-                @if visit.app.relay.is_some() {
-                    " This server has answered. It leads those that share its store; whichever of them is asked passes \
-                     on what it is asked."
+                @if app.roster.is_some() {
+                    " It has answered this page. Any server can be asked: those that follow pass requests on to it."
                 } @else {
-                    " One machine: this server has its data for itself, and nobody else to follow. Several can share \
-                     a store: "
+                    " One machine: this server has its data to itself, and no other server shares it. Several can \
+                     share a store: "
                     code { "leasehold serve --store etcd://..." } "."
                 }
             }
             dl.facts {
                 dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
+                @if let Some(leader) = status.and_then(|status| status.leader.as_ref()) {
+                    dt { "Name" } dd { (name(&leader.node)) " at " (name(&leader.address)) }
+                }
+                @if let Some(status) = status {
+                    @if let Some(epoch) = app.metrics.cluster.epoch() {
+                        dt { "Epoch" } dd { (epoch) " " span.dim { "one more each time a server takes the lead" } }
+                    }
+                    dt { "Format of the store" } dd { (status.format) }
+                    dt { "Last record" }
+                    dd { (status.head) " " span.dim { "the snapshot has those up to " (status.snapshot) } }
+                    (room(health.room()))
+                }
                 @if visit.sees_all() {
-                    dt { "Journal not in the tables yet" } dd { (bytes(health.n_bytes())) }
-                    dt { "Well" }
+                    @if app.roster.is_none() {
+                        dt { "Journal not in the tables yet" } dd { (bytes(health.n_bytes())) }
+                    }
+                    dt { "Healthy" }
                     dd {
                         @match &trouble {
                             None => (state("good", Shape::Full, "yes")),
@@ -57,6 +186,21 @@ fn servers(visit: &Visit) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// How much room etcd has left.
+fn room(room: Room) -> Markup {
+    html! {
+        @if room.quota > 0 {
+            dt { "etcd" }
+            dd {
+                (bytes(room.n_bytes_in_use)) " of " (bytes(room.quota)) " in use "
+                @if room.n_alarms > 0 { (state("bad", Shape::Cross, "alarm")) }
+                @else if room.is_short { (state("bad", Shape::Mark, "nearly full: nothing more is granted")) }
+                @else { (state("good", Shape::Full, "room left")) }
             }
         }
     }

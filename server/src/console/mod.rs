@@ -23,14 +23,20 @@ mod visit;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{get, post};
+use maud::html;
 
 use crate::app::App;
-use crate::page;
+use crate::http::media;
+use crate::page::{self, Page, Viewer};
 pub(crate) use sample::Samples;
 use visit::Visit;
+
+/// How often a page that cannot be shown for want of a leader is tried again, in seconds.
+const UNLED_REFRESH_S: u32 = 3;
 
 pub(crate) fn routes() -> Router<App> {
     Router::new()
@@ -49,18 +55,30 @@ pub(crate) fn routes() -> Router<App> {
 
 /// Is this a browser that came to look at the server, and not a program that asks for something?
 pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool {
-    path == "/" && (method == Method::GET || method == Method::HEAD) && wants_page(headers)
+    path == "/" && wants_page(method, headers)
 }
 
-/// Does it name HTML among what it takes?
-fn wants_page(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepted.flat_map(|value| value.split(',')).any(|kind| {
-        let mut parts = kind.split(';').map(str::trim);
-        let is_html = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"));
-        let weight = parts.find_map(|part| part.strip_prefix("q="));
-        is_html && weight.is_none_or(|weight| !weight.trim_matches(['0', '.']).is_empty())
-    })
+/// Is this a browser that wants to look at a page, and not a program?
+pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
+    let is_look = method == Method::GET || method == Method::HEAD;
+    is_look && media::quality(headers, &["text/html"]) > 0.0
+}
+
+/// What browsers are shown while no server leads, so that nobody can answer them.
+pub(crate) fn unled(uri: &Uri) -> Response {
+    let here = uri.path_and_query().map_or("/console", PathAndQuery::as_str);
+    let body = html! {
+        p.note.bad role="alert" { "This server is one of several, and none that leads could be reached." }
+        p {
+            "Usually another takes the lead within 3 seconds. Until then nothing is granted, and no lease ends. \
+             This page tries again every " (UNLED_REFRESH_S) " seconds."
+        }
+        p { "If it stays so: " code { "leasehold cluster status" } ", where etcd can be reached, says why." }
+    };
+    let page = Page::narrow("No server leads at present", body).refresh(UNLED_REFRESH_S, here);
+    let mut answer = page.status(StatusCode::SERVICE_UNAVAILABLE).answer(&Viewer::default());
+    answer.headers_mut().insert(header::RETRY_AFTER, UNLED_REFRESH_S.into());
+    answer
 }
 
 /// The first page, for whoever came to `/`.

@@ -7,7 +7,8 @@ use axum::http::{Method, Request};
 use super::area::Area;
 use super::record::known;
 use super::{Answer, Door, Visitor, form, no_place, refused, vital};
-use crate::peer::{DIRECT, Relay, not_leader};
+use crate::console;
+use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
 
 impl Door {
     /// Answers here if this server leads, or need not; otherwise has another one answer.
@@ -53,7 +54,14 @@ impl Door {
             let leader = app.engine.whereabouts().borrow().leader.clone();
             return not_leader(leader.as_deref()).into();
         }
-        relay.pass_on(self, visitor, request.map(Body::new)).await
+        let is_page = Area::asked(&request) == Area::Console
+            && console::wants_page(request.method(), request.headers());
+        let page = is_page.then(|| request.uri().clone());
+        let answer = relay.pass_on(self, visitor, request.map(Body::new)).await;
+        match page.filter(|_| answer.response.extensions().get::<Unanswered>().is_some()) {
+            Some(uri) => console::unled(&uri).into(),
+            None => answer,
+        }
     }
 }
 

@@ -59,7 +59,9 @@ pub(crate) struct ClusterMetrics {
     role: Family<RoleLabel, Gauge>,
     epoch: Shown,
     changes: Family<ChangeLabel, Counter>,
+    nodes: Shown,
     lag: Shown,
+    behind: Shown,
     seen: Shown,
     confirms: Family<NoLabels, Histogram, fn() -> Histogram>,
     unknowns: Family<OutcomeLabel, Counter>,
@@ -82,7 +84,9 @@ impl ClusterMetrics {
             role: Family::default(),
             epoch: Family::default(),
             changes: Family::default(),
+            nodes: Family::default(),
             lag: Family::default(),
+            behind: Family::default(),
             seen: Family::default(),
             confirms: Family::new_with_constructor(seconds),
             unknowns: Family::default(),
@@ -96,8 +100,12 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_epoch", about, this.epoch.clone());
         let about = "How often this server took the lead, and how often it lost it";
         r.add("leasehold_cluster_changes", about, this.changes.clone());
+        let about = "Servers that share the store and were there when this one last looked";
+        r.add("leasehold_cluster_nodes", about, this.nodes.clone());
         let about = "Records that this server knows of and has not read yet";
         r.add("leasehold_cluster_lag_records", about, this.lag.clone());
+        let about = "Since this server had read everything there was";
+        r.add("leasehold_cluster_lag_seconds", about, this.behind.clone());
         let about = "Since etcd last answered this server what it needs to lead or to follow";
         r.add("leasehold_cluster_seen_seconds", about, this.seen.clone());
         let about = "Asking etcd whether what this server knows is still all there is";
@@ -122,6 +130,17 @@ impl ClusterMetrics {
         if let Some(epoch) = epoch {
             self.epoch.get_or_create(&[]).set(epoch as i64);
         }
+    }
+
+    /// How often the leader has changed, as of the last record this server wrote.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        let epoch = self.epoch.get(&[]).map(|epoch| epoch.get());
+        epoch.and_then(|epoch| u64::try_from(epoch).ok())
+    }
+
+    /// So many servers share the store.
+    pub(crate) fn has_nodes(&self, n: usize) {
+        self.nodes.get_or_create(&[]).set(n as i64);
     }
 
     pub(crate) fn count(&self, turn: Turn) {
@@ -157,6 +176,7 @@ impl ClusterMetrics {
         let Some(seen) = pulse.seen_age() else { return };
         seconds(&self.seen, Some(seen));
         show(&self.lag, pulse.lag());
+        seconds(&self.behind, pulse.whole_age());
         seconds(&self.kept, pulse.kept_age());
         seconds(&self.snapshot, pulse.snapshot_age(wall_ms));
         if room.quota > 0 {

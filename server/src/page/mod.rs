@@ -79,6 +79,7 @@ pub(crate) struct Page {
     title: String,
     place: Option<Place>,
     live: Option<String>,
+    pace: Option<u32>,
     refresh: Option<(u32, String)>,
     is_narrow: bool,
     status: StatusCode,
@@ -91,6 +92,7 @@ impl Page {
             title: title.into(),
             place: None,
             live: None,
+            pace: None,
             refresh: None,
             is_narrow: false,
             status: StatusCode::OK,
@@ -112,6 +114,11 @@ impl Page {
     /// Where its browser is told that something changed.
     pub(crate) fn live(self, url: impl Into<String>) -> Self {
         Self { live: Some(url.into()), ..self }
+    }
+
+    /// Its browser asks for it again this often, in milliseconds, also if it is told of nothing.
+    pub(crate) fn pace(self, ms: u32) -> Self {
+        Self { pace: Some(ms), ..self }
     }
 
     /// Goes to this path of ours by itself.
@@ -142,7 +149,7 @@ impl Page {
     }
 
     fn render(self, viewer: &Viewer) -> Markup {
-        let Self { title, place, live, refresh, is_narrow, body, .. } = self;
+        let Self { title, place, live, pace, refresh, is_narrow, body, .. } = self;
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -150,9 +157,11 @@ impl Page {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     @match &refresh {
-                        Some((0, to)) => (again(0, to)),
                         // A page that comes anew while somebody reads it is for those without the module only.
-                        Some((seconds, to)) => noscript { (again(*seconds, to)) },
+                        Some((seconds, to)) if live.is_some() && *seconds > 0 => {
+                            noscript { (again(*seconds, to)) }
+                        }
+                        Some((seconds, to)) => (again(*seconds, to)),
                         None => {}
                     }
                     title { (Text(&title)) " · Leasehold" }
@@ -162,7 +171,7 @@ impl Page {
                         script type="module" src=(asset::JS.url()) {}
                     }
                 }
-                body data-live=[live] {
+                body data-live=[live] data-pace=[pace] {
                     a.skip href="#main" { "Skip to the content" }
                     (top(place, viewer))
                     main #main .narrow[is_narrow] tabindex="-1" { (body) }

@@ -7,7 +7,7 @@ const status = document.getElementById('live');
 /** The nearest the pages are asked for again, in milliseconds. */
 const REFRESH_MIN = 400;
 /** Renewals are no events, so a page is asked for again this often at least. */
-const REFRESH_MAX = 10_000;
+const REFRESH_MAX = Number(body.dataset.pace ?? 10_000);
 /** A stream that says nothing for so long is taken for dead: the server gives a sign of life every five seconds. */
 const SILENCE_MAX = 12_000;
 
@@ -199,7 +199,11 @@ async function stay(url) {
     const began = performance.now();
     if (await listen(url)) {
       isOver = true;
-      say('stale', 'Signed out, or not allowed any more: reload the page');
+      say('stale', 'Signed out, or not allowed any more. ');
+      const again = document.createElement('a');
+      again.href = location.pathname + location.search;
+      again.textContent = 'Sign in again';
+      status?.append(again);
       return;
     }
     if (performance.now() - began > 10_000) pause = 300;

@@ -19,7 +19,7 @@ use crate::auth::is_same;
 use crate::cluster::Reached;
 use crate::store::Peering;
 
-pub(crate) use refusal::{not_leader, tell_who_leads};
+pub(crate) use refusal::{Unanswered, not_leader, tell_who_leads};
 pub(crate) use relay::Relay;
 pub(crate) use tunnel::{OPENING, OPENING_BYTES_MAX, Passage, Tunnelled};
 pub(crate) use uplink::PING_EVERY;

@@ -88,8 +88,13 @@ pub(super) fn lost(is_safe: bool) -> Response {
     }
 }
 
+/// Goes with a response of ours that says so, for whoever can say it better.
+#[derive(Clone, Copy)]
+pub(crate) struct Unanswered;
+
 fn unavailable(code: Code, why: &str) -> Response {
     let mut response = failure(StatusCode::SERVICE_UNAVAILABLE, code, why);
+    response.extensions_mut().insert(Unanswered);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

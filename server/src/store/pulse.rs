@@ -10,6 +10,7 @@ use crate::sync::lock;
 #[derive(Default)]
 pub struct Pulse {
     seen_at: Mutex<Option<Instant>>,
+    whole_at: Mutex<Option<Instant>>,
     kept_at: Mutex<Option<Instant>>,
     lag: AtomicU64,
     is_drained: AtomicBool,
@@ -26,6 +27,11 @@ impl Pulse {
     /// How long ago the seat was last kept; `None`: this server does not have it.
     pub fn kept_age(&self) -> Option<Duration> {
         age(&self.kept_at)
+    }
+
+    /// How long ago this server had read everything there was; `None`: it never had.
+    pub fn whole_age(&self) -> Option<Duration> {
+        age(&self.whole_at)
     }
 
     /// How many records are known of and not read yet.
@@ -52,7 +58,11 @@ impl Pulse {
 
     /// For stores: it said something, and so many records are still to be read.
     pub fn seen(&self, lag: u64) {
-        *lock(&self.seen_at) = Some(Instant::now());
+        let now = Some(Instant::now());
+        *lock(&self.seen_at) = now;
+        if lag == 0 {
+            *lock(&self.whole_at) = now;
+        }
         self.lag.store(lag, Relaxed);
     }
 

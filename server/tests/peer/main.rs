@@ -4,6 +4,7 @@
 
 mod content;
 mod hop;
+mod page;
 mod past;
 mod redis;
 mod role;

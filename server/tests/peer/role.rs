@@ -74,8 +74,27 @@ async fn a_follower_without_a_leader_in_reach_is_not_ready_and_holds_what_it_is_
     assert!(ready.text_of("error").contains("cannot reach one that leads"), "{ready:?}");
     assert_eq!(follower.client.get("/livez").await.status, 200);
     let began = Instant::now();
-    let held = follower.client.acquire("db", "a", 60_000, json!({})).await;
+    let look = |accept: &'static str| {
+        let client = follower.client.clone();
+        async move {
+            let headers = [("accept", accept)];
+            client.send_with(Method::GET, "/console/cluster", &headers, "").await
+        }
+    };
+    let (held, page, program) = tokio::join!(
+        follower.client.acquire("db", "a", 60_000, json!({})),
+        look("text/html"),
+        look("*/*")
+    );
     assert_eq!((held.status, held.text_of("code")), (503, "BUSY".into()), "{held:?}");
+    // Browsers are told in words, and come back by themselves.
+    let page = page.expect("an answer");
+    assert_eq!(page.status, 503);
+    assert_eq!(page.headers.get("retry-after").expect("when"), "3");
+    for part in ["No server leads at present", "content=\"3;url=/console/cluster\""] {
+        assert!(page.text.contains(part), "{part}: {}", page.text);
+    }
+    assert_eq!(program.expect("an answer").text_of("code"), "BUSY");
     assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
     // It comes to lead itself, and answers what it held. The wait counts from when the request came.
     let asking = {

@@ -1,88 +1,19 @@
 //! What an operator asks of the servers that share a store, by keys in etcd.
 
+use std::sync::Arc;
+
 use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
-use serde::{Deserialize, Serialize};
 
 use super::cluster::Cluster;
 use super::keys::Keys;
 use super::snapshot::Manifest;
 use super::value::{self, ClosedValue, Drained, FORMAT, HeadValue, Id, LeaderValue};
 use super::{guard, init};
+use crate::cluster::status::{Leads, Member, Node, Status};
 use crate::store::Error;
 
 /// Whoever steps down does not lead again for so many seconds, so that another does.
 const STEP_DOWN_TTL: i64 = 10;
-
-/// How everything is.
-#[derive(Clone, Debug, Serialize)]
-pub struct Status {
-    /// Which store it is.
-    pub store: String,
-    /// Which generation of it.
-    pub generation: u64,
-    /// The format of everything in it.
-    pub format: u32,
-    /// The last record.
-    pub head: u64,
-    /// The last record that is in the snapshot; 0: there is none.
-    pub snapshot: u64,
-    /// Who leads.
-    pub leader: Option<Leads>,
-    /// The servers that are there.
-    pub nodes: Vec<Node>,
-    /// Nobody takes the lead.
-    pub paused: bool,
-    /// Servers that are not to lead: `drain` or `step-down`.
-    pub drained: Vec<(String, String)>,
-    /// etcd was put back to an earlier state: nobody leads.
-    pub rewound: bool,
-    /// Where the store has moved to.
-    pub moved_to: Option<String>,
-    /// The members of etcd.
-    pub etcd: Vec<Member>,
-}
-
-/// Who leads.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Leads {
-    /// The name of the node.
-    pub node: String,
-    /// Where clients reach it.
-    pub address: String,
-    /// What it runs.
-    pub version: String,
-}
-
-/// One of the servers.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Node {
-    /// Its name.
-    #[serde(default)]
-    pub node: String,
-    /// Where clients reach it.
-    pub address: String,
-    /// What it runs.
-    pub version: String,
-    /// The formats it can read.
-    pub formats: Vec<u32>,
-    /// The last record it has read or written, as it said lately.
-    pub seq: u64,
-}
-
-/// A member of etcd.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Member {
-    /// What it runs; empty: it does not answer.
-    pub version: String,
-    /// Bytes of its file.
-    pub bytes: u64,
-    /// Bytes of it that are in use.
-    pub bytes_in_use: u64,
-    /// Its alarms.
-    pub alarms: Vec<String>,
-    /// Why it does not answer.
-    pub error: Option<String>,
-}
 
 /// The places of what is read.
 const ID: usize = 0;
@@ -97,18 +28,28 @@ const CLOSED: usize = 8;
 
 /// One store, for an operator.
 pub struct Operator {
-    cluster: Box<dyn Cluster>,
+    cluster: Arc<dyn Cluster>,
     keys: Keys,
 }
 
 impl Operator {
     /// Of the store under this prefix.
     pub fn new(cluster: impl Cluster + 'static, prefix: &str) -> Self {
-        Self { cluster: Box::new(cluster), keys: Keys::new(prefix) }
+        Self::sharing(Arc::new(cluster), prefix)
     }
 
-    /// How everything is, at one revision.
+    /// The same by connections that others use as well.
+    pub fn sharing(cluster: Arc<dyn Cluster>, prefix: &str) -> Self {
+        Self { cluster, keys: Keys::new(prefix) }
+    }
+
+    /// How everything is: the keys at one revision, and each member of etcd.
     pub fn status(&self) -> Result<Status, Error> {
+        Ok(Status { etcd: self.members(), ..self.look()? })
+    }
+
+    /// The same without the members of etcd.
+    pub fn look(&self) -> Result<Status, Error> {
         let answer = self.read()?;
         let keys = &self.keys;
         let id = self.id(&answer)?;
@@ -137,13 +78,13 @@ impl Operator {
             drained: answer.found_all(DRAINS).iter().map(drained).collect(),
             rewound: answer.found(REWOUND).is_some(),
             moved_to: decoded::<ClosedValue>(answer.found(CLOSED))?.map(|closed| closed.moved_to),
-            etcd: self.members(),
+            etcd: Vec::new(),
         })
     }
 
     /// Has whoever leads give that up, and not lead for a while; who that is.
     pub fn step_down(&self) -> Result<String, Error> {
-        let leader = self.status()?.leader;
+        let leader = self.look()?.leader;
         let leader = leader.ok_or_else(|| Error::Refused("nobody leads at present".into()))?;
         let lease = self.cluster.lease_grant(STEP_DOWN_TTL).map_err(unreachable)?.id;
         self.put(self.keys.drain(&leader.node), Drained::OfLeading.word(), lease)?;
@@ -152,8 +93,8 @@ impl Operator {
 
     /// Has a server lead no more, and take no new connections, until it is resumed.
     pub fn drain(&self, node: &str) -> Result<(), Error> {
-        let status = self.status()?;
-        let leads = status.leader.as_ref().is_some_and(|leader| leader.node == node);
+        let status = self.look()?;
+        let leads = status.is_leader(node);
         if !leads && !status.nodes.iter().any(|known| known.node == node) {
             return Err(unknown(node, &status));
         }
@@ -162,13 +103,13 @@ impl Operator {
 
     /// Nobody takes the lead from here on. Whoever leads goes on.
     pub fn pause(&self) -> Result<(), Error> {
-        self.status()?;
+        self.look()?;
         self.put(self.keys.pause(), "paused", 0)
     }
 
     /// Undoes a pause, or, of one server, a drain; whether there was anything to undo.
     pub fn resume(&self, node: Option<&str>) -> Result<bool, Error> {
-        self.status()?;
+        self.look()?;
         let key = node.map_or_else(|| self.keys.pause(), |node| self.keys.drain(node));
         let txn = Txn::default().then(Op::Get(key.clone())).then(Op::Delete(key));
         Ok(self.send(txn)?.found(0).is_some())
@@ -176,12 +117,12 @@ impl Operator {
 
     /// Forgets a server that will not come back: its name can be another's at once, and it is not waited for.
     pub fn forget(&self, node: &str) -> Result<(), Error> {
-        let status = self.status()?;
-        if status.leader.as_ref().is_some_and(|leader| leader.node == node) {
+        let status = self.look()?;
+        if status.is_leader(node) {
             return Err(Error::Refused(format!("{node} leads: stop it first")));
         }
-        let is_known = status.nodes.iter().any(|known| known.node == node)
-            || status.drained.iter().any(|(drained, _)| drained == node);
+        let is_known =
+            status.nodes.iter().any(|known| known.node == node) || status.drained(node).is_some();
         if !is_known {
             return Err(unknown(node, &status));
         }

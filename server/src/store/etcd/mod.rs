@@ -29,7 +29,8 @@ mod store;
 mod transfer;
 mod value;
 
-pub use admin::{Leads, Member, Node, Operator, Status};
+pub use crate::cluster::status::{Leads, Member, Node, Status};
+pub use admin::Operator;
 pub use cluster::{Cluster, Remote};
 pub use init::{connect, init, n_keys};
 pub use scribe::Snapshots;

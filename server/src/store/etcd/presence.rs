@@ -11,13 +11,16 @@ use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::keys::Keys;
 use super::value::{self, FORMAT, NodeValue, hex};
-use crate::store::{Error, Peering};
+use crate::store::{Error, Health, Peering};
 
 /// How long etcd keeps the key of a node that is gone, in seconds.
 const NODE_TTL: i64 = 5;
 /// How long a node waits for the end of another of its name: that one may be gone already, and etcd not know it yet.
 const NAMESAKE_MAX: Duration = Duration::from_secs(7);
 const NAMESAKE_PAUSE: Duration = Duration::from_millis(200);
+/// Whoever had read everything so long ago has read everything: it looks more often than that, and what it says is not
+/// to change all the time.
+const BEHIND_AFTER: Duration = Duration::from_secs(3);
 
 /// The key, and a thread that keeps it. It is gone with this.
 pub(super) struct Presence {
@@ -49,6 +52,7 @@ pub(super) struct Described<'a> {
     pub(super) address: &'a str,
     pub(super) peering: &'a Peering,
     pub(super) seq: u64,
+    pub(super) health: Arc<Health>,
 }
 
 impl Presence {
@@ -58,7 +62,7 @@ impl Presence {
         keys: &Keys,
         described: Described<'_>,
     ) -> Result<Self, Error> {
-        let Described { node, instance, address, peering, seq } = described;
+        let Described { node, instance, address, peering, seq, health } = described;
         let process: [u8; 16] = crate::random::bytes();
         let value = NodeValue {
             instance: instance.into(),
@@ -68,6 +72,7 @@ impl Presence {
             version: env!("CARGO_PKG_VERSION").into(),
             formats: vec![FORMAT],
             seq,
+            behind_s: 0,
         };
         let mut card = Card { key: keys.node(node), node: node.into(), value, put: None, lease: 0 };
         let began = Instant::now();
@@ -84,7 +89,7 @@ impl Presence {
         let progress = Progress::default();
         progress.came_to(seq);
         let seen = progress.clone();
-        let work = move |shared: &Shared<State>| keep(shared, &*cluster, card, &seen);
+        let work = move |shared: &Shared<State>| keep(shared, &*cluster, card, &seen, &health);
         let aide = Aide::start("presence", State::default(), work)?;
         Ok(Self { aide, progress })
     }
@@ -174,18 +179,18 @@ impl Card {
     }
 
     /// Keeps the key, and says what is new.
-    fn keep(&mut self, cluster: &dyn Cluster, seq: u64) -> Result<(), Claim> {
+    fn keep(&mut self, cluster: &dyn Cluster, seq: u64, behind_s: u64) -> Result<(), Claim> {
         match cluster.lease_keep_alive(self.lease) {
             Ok(_) => {}
             Err(error) if error.kind == Kind::LeaseGone => return self.claim(cluster, false),
             Err(error) => return Err(Claim::Unknown(error.to_string())),
         }
-        let before = std::mem::replace(&mut self.value.seq, seq);
+        (self.value.seq, self.value.behind_s) = (seq, behind_s);
+        let bytes = value::encode(&self.value);
         let Some(known) = self.put.clone() else { return self.claim(cluster, false) };
-        if before == seq {
+        if known == bytes {
             return Ok(());
         }
-        let bytes = value::encode(&self.value);
         let put = Op::Put(self.key.clone(), bytes.clone(), self.lease);
         let txn = Txn::default().when(self.key.clone(), When::Is(&known)).then(put).request();
         let answer = cluster.txn(txn).map_err(|error| Claim::Unknown(error.to_string()))?;
@@ -197,10 +202,18 @@ impl Card {
     }
 }
 
-fn keep(shared: &Shared<State>, cluster: &dyn Cluster, mut card: Card, progress: &Progress) {
+fn keep(
+    shared: &Shared<State>,
+    cluster: &dyn Cluster,
+    mut card: Card,
+    progress: &Progress,
+    health: &Health,
+) {
     let every = Duration::from_secs(NODE_TTL.unsigned_abs()) / 3;
     while !shared.rest(every) {
-        match card.keep(cluster, progress.0.load(Relaxed)) {
+        let behind = health.pulse().whole_age().filter(|age| *age >= BEHIND_AFTER);
+        let behind_s = behind.map_or(0, |age| age.as_secs());
+        match card.keep(cluster, progress.0.load(Relaxed), behind_s) {
             Ok(()) => {}
             Err(Claim::Unknown(why)) => {
                 // What was put may or may not be there: it is compared with what is, the next time.

@@ -208,7 +208,8 @@ impl EtcdSeat {
     fn be_present(&mut self, seq: u64) -> Result<(), Error> {
         let Options { node, address, peering, .. } = &self.options;
         if let (Some(peering), None) = (peering, &self.presence) {
-            let described = Described { node, instance: &self.instance, address, peering, seq };
+            let (instance, health) = (self.instance.as_str(), self.health.clone());
+            let described = Described { node, instance, address, peering, seq, health };
             let presence = Presence::begin(self.cluster.clone(), &self.keys, described)?;
             self.presence = Some(presence);
         }

@@ -145,6 +145,9 @@ pub(super) struct NodeValue {
     pub(super) formats: Vec<u32>,
     /// The last record it has read or written.
     pub(super) seq: u64,
+    /// For how many seconds it has not read everything there was.
+    #[serde(default)]
+    pub(super) behind_s: u64,
 }
 
 /// How far the journal goes.

@@ -1,0 +1,177 @@
+//! Which servers there are, for people to look at: those in etcd, and those that were there lately.
+//!
+//! Nothing is decided by it. It is read from etcd every few seconds, and when somebody looks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use super::status::{Node, Status};
+use crate::metrics::Metrics;
+use crate::store::Error;
+
+/// How often etcd is asked though nobody looks, so that a server that is gone is remembered.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// However many look, etcd is not asked again before this.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+/// A server that is gone is remembered for so long.
+const GONE_FOR_MAX: Duration = Duration::from_secs(3600);
+/// Most servers that are remembered, gone or not.
+const HEARD_MAX: usize = 64;
+
+/// Asks etcd. It blocks.
+type Look = Box<dyn Fn() -> Result<Status, Error> + Send + Sync>;
+
+/// All servers, as far as they are known.
+pub(crate) struct Roster {
+    look: Look,
+    known: Mutex<Known>,
+}
+
+/// What somebody sees who looks now.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    /// What etcd says, or why it says nothing.
+    pub(crate) status: Result<Arc<Status>, String>,
+    /// The servers by their names.
+    pub(crate) servers: Vec<Heard>,
+}
+
+/// One of the servers.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    /// As it last described itself.
+    pub(crate) node: Node,
+    /// When etcd last had its key, which lasts for 5 seconds after the server.
+    pub(crate) at: Instant,
+    /// It has it now.
+    pub(crate) is_there: bool,
+}
+
+#[derive(Default)]
+struct Known {
+    looked_at: Option<Instant>,
+    status: Option<Result<Arc<Status>, String>>,
+    heard: BTreeMap<String, Heard>,
+}
+
+impl Roster {
+    pub(crate) fn new(
+        look: impl Fn() -> Result<Status, Error> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { look: Box::new(look), known: Mutex::default() })
+    }
+
+    /// How everything is, as of the last second.
+    pub(crate) async fn now(self: &Arc<Self>) -> Seen {
+        let mut known = self.known.lock().await;
+        if known.looked_at.is_none_or(|at| at.elapsed() >= FRESH_FOR) {
+            let roster = self.clone();
+            let found = tokio::task::spawn_blocking(move || (roster.look)()).await;
+            let lost = |_| Err(Error::Refused("etcd could not be asked".into()));
+            known.found(found.unwrap_or_else(lost), Instant::now());
+        }
+        known.seen()
+    }
+
+    /// Looks now and then, for ever.
+    pub(crate) async fn keep_up(self: Arc<Self>, metrics: Arc<Metrics>) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Ok(status) = self.now().await.status {
+                metrics.cluster.has_nodes(status.nodes.len());
+            }
+        }
+    }
+}
+
+impl Known {
+    fn found(&mut self, found: Result<Status, Error>, now: Instant) {
+        self.looked_at = Some(now);
+        self.heard.values_mut().for_each(|heard| heard.is_there = false);
+        if let Ok(status) = &found {
+            for node in &status.nodes {
+                let heard = Heard { node: node.clone(), at: now, is_there: true };
+                self.heard.insert(node.node.clone(), heard);
+            }
+        }
+        self.heard.retain(|_, heard| now.duration_since(heard.at) < GONE_FOR_MAX);
+        while self.heard.len() > HEARD_MAX
+            && let Some(first) = self.heard.values().min_by_key(|heard| heard.at)
+        {
+            let name = first.node.node.clone();
+            self.heard.remove(&name);
+        }
+        self.status = Some(found.map(Arc::new).map_err(|error| error.to_string()));
+    }
+
+    fn seen(&self) -> Seen {
+        let nothing = || Err("etcd was not asked yet".into());
+        let status = self.status.clone().unwrap_or_else(nothing);
+        Seen { status, servers: self.heard.values().cloned().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+    use crate::cluster::status::tests::three;
+
+    fn names(known: &Known) -> Vec<(String, bool)> {
+        let servers = known.seen().servers;
+        servers.into_iter().map(|heard| (heard.node.node, heard.is_there)).collect()
+    }
+
+    #[test]
+    fn a_server_that_is_gone_is_remembered_for_a_while() {
+        let mut known = Known::default();
+        let begin = Instant::now();
+        known.found(Ok(three()), begin);
+        assert!(names(&known).iter().all(|(_, is_there)| *is_there));
+        let mut two = three();
+        two.nodes.remove(0);
+        let later = begin + Duration::from_secs(60);
+        known.found(Ok(two.clone()), later);
+        let gone = &known.seen().servers[0];
+        assert_eq!((gone.node.node.as_str(), gone.is_there, gone.at), ("n1", false, begin));
+        known.found(Err(Error::Refused("no answer".into())), later);
+        assert!(names(&known).iter().all(|(_, is_there)| !is_there), "nobody knows");
+        assert_eq!(known.seen().status.expect_err("no answer"), "no answer");
+        known.found(Ok(two), begin + GONE_FOR_MAX);
+        assert_eq!(names(&known), [("n2".to_owned(), true), ("n3".to_owned(), true)]);
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_remembered() {
+        let (mut known, begin) = (Known::default(), Instant::now());
+        for n in 0..HEARD_MAX as u64 + 10 {
+            let mut status = three();
+            status.nodes.truncate(1);
+            status.nodes[0].node = format!("m{n}");
+            known.found(Ok(status), begin + Duration::from_secs(n));
+        }
+        assert_eq!(known.heard.len(), HEARD_MAX);
+        assert!(!known.heard.contains_key("m0") && known.heard.contains_key("m73"));
+    }
+
+    #[tokio::test]
+    async fn however_many_look_etcd_is_asked_once() {
+        let n_looks = Arc::new(AtomicUsize::new(0));
+        let counted = n_looks.clone();
+        let roster = Roster::new(move || {
+            counted.fetch_add(1, Relaxed);
+            Ok(three())
+        });
+        let looks: Vec<_> = (0..20).map(|_| roster.now()).collect();
+        for look in looks {
+            assert_eq!(look.await.servers.len(), 3);
+        }
+        assert_eq!(n_looks.load(Relaxed), 1);
+    }
+}
