@@ -7,11 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { close, launch, live, openIn, text } from './page.mjs';
-import { freePort, startServer, until } from './server.mjs';
+import { freePort, keyIn, startServer, until } from './server.mjs';
 
 let browser;
 let etcd;
 let folder;
+let where;
 const servers = [];
 
 before(async () => {
@@ -20,7 +21,13 @@ before(async () => {
   etcd = spawn('etcd', ['--data-dir', join(folder, 'etcd'), '--log-level', 'error', '--listen-client-urls', client,
     '--advertise-client-urls', client, '--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer,
     '--initial-cluster', `default=${peer}`], { stdio: ['ignore', 'ignore', 'inherit'] });
-  const store = `etcd://${client.replace('http://', '')}/console`;
+  where = `etcd://${client.replace('http://', '')}`;
+  browser = await launch();
+}, { timeout: 60_000 });
+
+// Servers of these names that share a new store.
+async function share(prefix, names, ...flags) {
+  const store = `${where}/${prefix}`;
   await until('etcd answers', () => {
     try {
       execFileSync(process.env.LEASEHOLD_BIN, ['init', '--store', store], { stdio: 'ignore' });
@@ -29,13 +36,16 @@ before(async () => {
       return false;
     }
   });
-  for (const name of ['n1', 'n2', 'n3']) {
-    const server = await startServer('--store', store, '--node-name', name);
-    await server.begin();
+  const made = [];
+  for (const name of names) {
+    const server = await startServer('--store', store, '--node-name', name, ...flags);
+    server.name = name;
     servers.push(server);
+    await server.begin();
+    made.push(server);
   }
-  browser = await launch();
-}, { timeout: 60_000 });
+  return made;
+}
 
 after(async () => {
   await browser?.close();
@@ -61,10 +71,17 @@ async function leader(among) {
 }
 
 test('a fail-over is seen, said and survived by a page of another server', { timeout: 90_000 }, async () => {
-  const leads = await leader(servers);
-  const follows = servers.find((server) => server !== leads);
+  const all = await share('open', ['n1', 'n2', 'n3']);
+  const leads = await leader(all);
+  const others = all.filter((server) => server !== leads);
+  const [follows] = others;
   const lease = await follows.acquire('kept', 'vm-1', { ttl_ms: 300_000 });
   const page = await openIn(browser, '/console/lock?namespace=default&name=kept', {}, follows);
+  const cluster = await openIn(browser, '/console/cluster', {}, follows);
+  const row = (server) => text(cluster, `tr[data-key=${server.name}]`);
+  await live(cluster);
+  assert.match(await row(leads), / leads /);
+  for (const server of others) assert.match(await row(server), / follows .* 0 records, 0 s /);
   await live(page);
   assert.match(await text(page, '[data-part=holders]'), /Held by vm-1/);
   const began = Date.now();
@@ -76,5 +93,38 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   assert.equal((await follows.look('kept')).fencing_token, lease.fencing_token);
   await follows.release(lease);
   await page.waitForSelector('ol.timeline >> text=released it');
+  await close(page);
+  // The page of the servers has a new leader, and says which one is gone.
+  const next = await leader(others);
+  await live(cluster);
+  await cluster.waitForSelector(`tr[data-key=${next.name}] >> text=leads`);
+  await cluster.waitForSelector(`tr[data-key=${leads.name}] >> text=not there`);
+  assert.match(await text(cluster, '[data-part=state]'), new RegExp(`Name ${next.name} at ${next.url}`));
+  await close(cluster);
+});
+
+test('whoever was signed in at the leader that is gone is asked to sign in again, and comes back to where they were', { timeout: 60_000 }, async () => {
+  const file = join(folder, 'auth.toml');
+  const key = keyIn(execFileSync(process.env.LEASEHOLD_BIN, ['auth', 'init', '--auth-file', file], { encoding: 'utf8' }));
+  const both = await share('asked', ['n1', 'n2'], '--auth-file', file);
+  const leads = await leader(both);
+  const follows = both.find((server) => server !== leads);
+  const page = await openIn(browser, '/console/cluster', {}, follows);
+  const signIn = async () => {
+    await page.waitForURL(/sign-in\?to=%2Fconsole%2Fcluster$/);
+    await page.fill('input[name=key]', key);
+    await page.click('button:text("Sign in")');
+    await page.waitForURL(/console\/cluster$/);
+    await live(page);
+  };
+  await signIn();
+  // A server that is new leads only after it has read what another one wrote.
+  await follows.acquire('kept', 'vm-1', { headers: { authorization: `Bearer ${key}` } });
+  await leads.end('SIGKILL');
+  await page.waitForSelector('#live >> text=Signed out');
+  assert.match(await text(page, `tr[data-key=${leads.name}]`), / leads /, 'what was there is still shown, dimmed');
+  await page.click('text=Sign in again');
+  await signIn();
+  await page.waitForSelector(`tr[data-key=${follows.name}] >> text=leads`);
   await close(page);
 });
