@@ -16,7 +16,7 @@ use crate::audit::{self, Audit};
 use crate::auth::{self, Gate, reload};
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
-use crate::cluster;
+use crate::cluster::{self, roster::Roster};
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
 use crate::engine::{self, Engine, EngineHandle};
@@ -186,19 +186,11 @@ impl Server {
         let (metrics, limits) = (Arc::new(Metrics::new()), engine_options.limits.clone());
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
-        let engine = match settings.cluster.zip(reached) {
-            Some(cluster) => {
-                let data = told.as_deref();
-                let started = cluster::start(cluster, data, engine_options, known, counted).await;
-                started.map(|(engine, handle, roster)| (engine, handle, Some(roster)))
-            }
-            None => {
-                let store = open_store(settings.data, settings.fold_interval, settings.history)?;
-                let started = Engine::start(engine_options, store, known, counted);
-                started.map(|(engine, handle)| (engine, handle, None))
-            }
-        };
-        let (engine, handle, roster) = engine.map_err(Error::Store)?;
+        let own = || open_store(settings.data, settings.fold_interval, settings.history);
+        let shared = settings.cluster.zip(reached);
+        let told_in = told.as_deref();
+        let (engine, handle, roster) =
+            begin(shared, own, told_in, engine_options, known, counted).await?;
         let (tracer, traces) = traced(settings.traces, &metrics);
         let notes = hook(settings.webhook, &handle, clock, &metrics)?;
         let app = App::new(
@@ -324,6 +316,29 @@ impl Server {
         let joined = tokio::task::spawn_blocking(end).await;
         let unknown = |_| Err(store::Error::Unknown("the engine cannot be waited for".into()));
         joined.unwrap_or_else(unknown).map_err(Error::Store)
+    }
+}
+
+/// Starts the engine with a store that several servers share, and says who they are, or with one of its own.
+async fn begin(
+    shared: Option<(cluster::Options, cluster::Reached)>,
+    own: impl FnOnce() -> Result<Box<dyn Store>, Error>,
+    data: Option<&Path>,
+    options: engine::Options,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+) -> Result<(Engine, EngineHandle, Option<Arc<Roster>>), Error> {
+    match shared {
+        Some(shared) => {
+            let started = cluster::start(shared, data, options, clock, metrics).await;
+            let (engine, handle, roster) = started.map_err(Error::Store)?;
+            Ok((engine, handle, Some(roster)))
+        }
+        None => {
+            let started = Engine::start(options, own()?, clock, metrics);
+            let (engine, handle) = started.map_err(Error::Store)?;
+            Ok((engine, handle, None))
+        }
     }
 }
 

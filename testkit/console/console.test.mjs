@@ -1,17 +1,15 @@
 // The console in a real browser: what people see, whatever happens meanwhile.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { close, launch, live, openIn, text } from './page.mjs';
+import { close, launch, live, openIn, serious, text } from './page.mjs';
 import { keyIn, startServer, until } from './server.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const pictures = process.env.CONSOLE_IMAGES;
 const N_MANY = Number(process.env.CONSOLE_LOCKS ?? 100_000);
 
@@ -223,13 +221,9 @@ test('no page has a serious fault for those who see, hear or move differently; l
     const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const [red] = background.match(/\d+/g).map(Number);
     assert.equal(red > 128, colorScheme === 'light', background);
-    await page.evaluate(axe);
     // Only colours differ in the dark.
     const rules = colorScheme === 'dark' ? { runOnly: ['color-contrast'] } : {};
-    const { violations } = await page.evaluate((options) => window.axe.run(options), rules);
-    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-    const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3).join(' ')}`);
-    assert.deepEqual(told, [], `${path} ${colorScheme}`);
+    assert.deepEqual(await serious(page, rules), [], `${path} ${colorScheme}`);
     await page.context().close();
   }
   await server.release(lease);

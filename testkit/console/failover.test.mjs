@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { close, launch, live, openIn, text } from './page.mjs';
+import { close, launch, live, openIn, serious, text } from './page.mjs';
 import { freePort, keyIn, startServer, until } from './server.mjs';
 
 let browser;
@@ -77,7 +77,7 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   const [follows] = others;
   const lease = await follows.acquire('kept', 'vm-1', { ttl_ms: 300_000 });
   const page = await openIn(browser, '/console/lock?namespace=default&name=kept', {}, follows);
-  const cluster = await openIn(browser, '/console/cluster', {}, follows);
+  const cluster = await openIn(browser, '/console/cluster', { bypassCSP: true }, follows);
   const row = (server) => text(cluster, `tr[data-key=${server.name}]`);
   await live(cluster);
   assert.match(await row(leads), / leads /);
@@ -100,6 +100,11 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   await cluster.waitForSelector(`tr[data-key=${next.name}] >> text=leads`);
   await cluster.waitForSelector(`tr[data-key=${leads.name}] >> text=not there`);
   assert.match(await text(cluster, '[data-part=state]'), new RegExp(`Name ${next.name} at ${next.url}`));
+  assert.deepEqual(await serious(cluster), []);
+  await cluster.setViewportSize({ width: 360, height: 700 });
+  // Nothing is wider than the screen, and no cell than its place.
+  const wide = await cluster.evaluate(() => [...document.querySelectorAll('html, tbody td')].filter((it) => it.scrollWidth > it.clientWidth + 1).map((it) => it.textContent.slice(0, 60)));
+  assert.deepEqual(wide, []);
   await close(cluster);
 });
 

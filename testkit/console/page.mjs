@@ -1,6 +1,10 @@
 // Pages in a browser that may show nothing wrong: no error, no violation of their policy, nothing asked of another origin.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 export const launch = () => chromium.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -32,3 +36,11 @@ export async function close(page) {
 export const live = (page) => page.waitForSelector('#live[data-state=live]');
 
 export const text = async (page, selector) => (await page.innerText(selector)).replace(/\s+/g, ' ').trim();
+
+// What axe-core finds that is serious, of a page that was opened with bypassCSP.
+export async function serious(page, rules = {}) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate((options) => window.axe.run(options), rules);
+  const found = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).slice(0, 3).join(' ')}`);
+}

@@ -123,10 +123,10 @@ fn row(Heard { node, at, is_there }: &Heard, status: Option<&Status>, now: Insta
             td { (name(&node.address)) }
             td data-label="version" { (Text(&node.version)) }
             td data-label="formats" { (formats.join(", ")) }
-            td.keep data-label="behind" {
+            td data-label="behind" {
                 @if let Some(status) = status.filter(|_| *is_there) { (behind(status, node)) }
             }
-            td.keep data-label="last heard from" { (ago(heard_ms)) " ago" }
+            td data-label="last heard from" { (ago(heard_ms)) " ago" }
         }
     }
 }
@@ -161,10 +161,10 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
                 }
             }
             dl.facts {
-                dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
                 @if let Some(leader) = status.and_then(|status| status.leader.as_ref()) {
                     dt { "Name" } dd { (name(&leader.node)) " at " (name(&leader.address)) }
                 }
+                dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
                 @if let Some(status) = status {
                     @if let Some(epoch) = app.metrics.cluster.epoch() {
                         dt { "Epoch" } dd { (epoch) " " span.dim { "one more each time a server takes the lead" } }
