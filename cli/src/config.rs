@@ -121,7 +121,8 @@ pub(crate) struct Args {
     #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
     pub(crate) shutdown_timeout: DurationArg,
     /// What to log: error, warn, info, debug, trace, or a filter. `info` has a line for each change of a lease, `debug`
-    /// also one for each request; the default leaves the changes out.
+    /// also one for each request. The default leaves the changes out: a line takes about 20,000 instructions, more than
+    /// the change it tells of.
     #[arg(long, env = "LEASEHOLD_LOG", default_value = log::FILTER)]
     pub(crate) log: String,
     /// What lines of the log look like.

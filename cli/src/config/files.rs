@@ -11,16 +11,16 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Files")]
 pub(super) struct FilesArgs {
-    /// Where to keep files; beside the data unless said.
+    /// Where to keep files. Default: beside the data.
     #[arg(long, env = "LEASEHOLD_FILES_FOLDER")]
     pub(super) files_folder: Option<PathBuf>,
     /// The namespace of files.
     #[arg(long, env = "LEASEHOLD_FILES_NAMESPACE", default_value = "files")]
     pub(super) files_namespace: String,
-    /// How long a file stays locked. Unless said: 30 minutes, or --ttl-max if that is less.
+    /// How long a file stays locked. Default: 30 minutes, or --ttl-max if that is less.
     #[arg(long, env = "LEASEHOLD_FILES_LOCK_TTL")]
     files_lock_ttl: Option<DurationArg>,
-    /// How long a session of the files lasts. Unless said: 7 days, or --session-ttl-max if that is less.
+    /// How long a session of the files lasts. Default: 7 days, or --session-ttl-max if that is less.
     #[arg(long, env = "LEASEHOLD_FILES_SESSION_TTL")]
     files_session_ttl: Option<DurationArg>,
     /// Largest file, in bytes.
@@ -29,10 +29,10 @@ pub(super) struct FilesArgs {
     /// Most bytes of all files together.
     #[arg(long, env = "LEASEHOLD_FILES_QUOTA", default_value_t = 64 << 30)]
     pub(super) files_quota: u64,
-    /// Bytes of the disk that uploads leave free. Unless said: 5 % of it, and at least 256 MiB.
+    /// Bytes of the disk that uploads leave free. Default: 5 % of it, and at least 256 MiB.
     #[arg(long, env = "LEASEHOLD_FREE_SPACE_MIN")]
     pub(super) free_space_min: Option<u64>,
-    /// May anybody read files, without a session? Unless said: if only this machine can reach the server.
+    /// May anybody read files, without a session? Default: if only this machine can reach the server.
     #[arg(long, env = "LEASEHOLD_FILES_PUBLIC", num_args = 0..=1, default_missing_value = "true",
           require_equals = true)]
     files_public: Option<bool>,

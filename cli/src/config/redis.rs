@@ -14,7 +14,7 @@ const COMMAND_BYTES_MIN: usize = 1024;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Redis clients")]
 pub(super) struct RedisArgs {
-    /// Where lock clients of Redis are answered, such as 127.0.0.1:6379. Unless said: nowhere.
+    /// Where lock clients of Redis are answered, such as 127.0.0.1:6379. Default: nowhere.
     #[arg(long, env = "LEASEHOLD_REDIS_LISTEN")]
     redis_listen: Option<SocketAddr>,
     /// Encrypt that listener, with the certificate of --tls-cert-file.

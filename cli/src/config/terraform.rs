@@ -12,7 +12,7 @@ pub(super) struct TerraformArgs {
     /// The namespace of the locks of states.
     #[arg(long, env = "LEASEHOLD_TERRAFORM_NAMESPACE", default_value = "terraform")]
     pub(super) terraform_namespace: String,
-    /// How long a state stays locked unless its holder writes it. Unless said: until it is unlocked.
+    /// How long a state stays locked unless its holder writes it. Default: until it is unlocked.
     #[arg(long, env = "LEASEHOLD_TERRAFORM_LOCK_TTL")]
     terraform_lock_ttl: Option<DurationArg>,
     /// How many versions of a state are kept.
