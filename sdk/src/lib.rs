@@ -90,3 +90,8 @@ pub use retry::Retry;
 pub use session::{Session, SessionRequest};
 pub use stream::EventStream;
 pub use tenure::Lost;
+
+/// The example of the README is tried with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
