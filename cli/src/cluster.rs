@@ -13,7 +13,7 @@ use crate::output::{OutputArgs, plain, print, print_json};
 use crate::screen::Screen;
 use crate::table::Table;
 
-/// See and steer the servers that share a store in etcd: who leads, who follows, who is to.
+/// Show and control the servers that share a store in etcd.
 #[derive(Args)]
 #[command(after_help = "Example:\n  leasehold cluster status --store etcd://etcd1:2379/leasehold")]
 pub(crate) struct ClusterArgs {
@@ -23,13 +23,13 @@ pub(crate) struct ClusterArgs {
 
 #[derive(Subcommand)]
 enum ClusterCommand {
-    /// Who leads, who follows, how far each has come, and how etcd is.
+    /// Show who leads, who follows and how far behind, what is paused or drained, and how etcd is.
     Status(StoreArgs),
-    /// Have the one that leads give that up to another. It does not lead again for 10 seconds.
+    /// Have the leader hand over to another server. It does not lead again for 10 seconds.
     StepDown(StoreArgs),
-    /// Have a server lead no more and take no new connections, until it is resumed. It goes on following.
+    /// Have a server give up the lead and take no new connections, until it is resumed. It goes on following.
     Drain(NodeArgs),
-    /// Have nobody take the lead, for work on etcd. The one that leads goes on.
+    /// Keep servers from taking the lead, for work on etcd. The one that leads goes on.
     Pause(StoreArgs),
     /// Undo a pause, or the drain of a server.
     Resume(ResumeArgs),
@@ -183,8 +183,7 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
             (n, Some(seconds)) => format!("{n} ({seconds} s)"),
         };
         let (name, address, version) = (&node.node, &node.address, &node.version);
-        let cells =
-            [name.clone(), address.clone(), version.clone(), formats.join(","), behind];
+        let cells = [name.clone(), address.clone(), version.clone(), formats.join(","), behind];
         let [a, b, c, d, e] = cells;
         nodes.row([a, b, c, d, e, state]);
     }
