@@ -1,5 +1,6 @@
 //! Putting it all together: from settings to a running server, and back to nothing in good order.
 
+mod begin;
 mod listening;
 
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use crate::audit::{self, Audit};
 use crate::auth::{self, Gate, reload};
 use crate::backup::{self, Backups};
 use crate::clock::{Clock, SystemClock};
-use crate::cluster::{self, roster::Roster};
+use crate::cluster;
 use crate::dialect::{self, Dialect};
 use crate::door::Door;
 use crate::engine::{self, Engine, EngineHandle};
@@ -26,11 +27,10 @@ use crate::http::worker::{Work, Workers};
 use crate::http::{self, Listen, TlsFiles};
 use crate::metrics::Metrics;
 use crate::peer::Peers;
-use crate::store::memory::MemoryStore;
-use crate::store::sqlite::{self, SqliteStore};
-use crate::store::{self, Store};
+use crate::store;
 use crate::trace::{self, Tracer};
 use crate::webhook::{self, Webhook};
+use begin::{begin, open_store};
 use listening::{Listening, Use, certificate};
 
 /// How often an audit file that cannot be written is tried again.
@@ -319,29 +319,6 @@ impl Server {
     }
 }
 
-/// Starts the engine with a store that several servers share, and says who they are, or with one of its own.
-async fn begin(
-    shared: Option<(cluster::Options, cluster::Reached)>,
-    own: impl FnOnce() -> Result<Box<dyn Store>, Error>,
-    data: Option<&Path>,
-    options: engine::Options,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-) -> Result<(Engine, EngineHandle, Option<Arc<Roster>>), Error> {
-    match shared {
-        Some(shared) => {
-            let started = cluster::start(shared, data, options, clock, metrics).await;
-            let (engine, handle, roster) = started.map_err(Error::Store)?;
-            Ok((engine, handle, Some(roster)))
-        }
-        None => {
-            let started = Engine::start(options, own()?, clock, metrics);
-            let (engine, handle) = started.map_err(Error::Store)?;
-            Ok((engine, handle, None))
-        }
-    }
-}
-
 /// The protocols that are spoken. Content would be on one server only, of several that share a store.
 fn spoken(wanted: &[Dialect], is_shared: bool) -> Vec<Dialect> {
     let is_spoken = |dialect: &&Dialect| !is_shared || !dialect.keeps_content();
@@ -385,16 +362,6 @@ fn gate(settings: &Settings) -> Result<Arc<Gate>, Error> {
         Some(file) => Gate::load(file, settings.auth).map_err(Error::Auth),
         None => Ok(Gate::off()),
     }
-}
-
-fn open_store(
-    data: Option<PathBuf>,
-    fold_interval: Duration,
-    history: store::history::Bounds,
-) -> Result<Box<dyn Store>, Error> {
-    let Some(data) = data else { return Ok(Box::new(MemoryStore::default())) };
-    let options = sqlite::Options { data, fold_interval, history };
-    Ok(Box::new(SqliteStore::open(options).map_err(Error::Store)?))
 }
 
 /// Looks at the auth file and the TLS files from time to time, and whenever what comes back is rung.
