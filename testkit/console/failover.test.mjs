@@ -80,7 +80,7 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   const cluster = await openIn(browser, '/console/cluster', { bypassCSP: true }, follows);
   const row = (server) => text(cluster, `tr[data-key=${server.name}]`);
   await live(cluster);
-  assert.match(await row(leads), / leads /);
+  await cluster.waitForSelector(`tr[data-key=${leads.name}] >> text=leads`);
   for (const server of others) assert.match(await row(server), / follows .* 0 records, 0 s /);
   await live(page);
   assert.match(await text(page, '[data-part=holders]'), /Held by vm-1/);
@@ -123,6 +123,7 @@ test('whoever was signed in at the leader that is gone is asked to sign in again
     await live(page);
   };
   await signIn();
+  await page.waitForSelector(`tr[data-key=${leads.name}] >> text=leads`);
   // A server that is new leads only after it has read what another one wrote.
   await follows.acquire('kept', 'vm-1', { headers: { authorization: `Bearer ${key}` } });
   await leads.end('SIGKILL');
