@@ -109,6 +109,62 @@ pub enum Mutant {
     DeliveredIsGivenBack,
     /// Core: how many leases a namespace has is not looked at.
     NamespaceQuotaIgnored,
+    /// Store in etcd: who has the seat is not compared, neither by its revision nor by its nonce.
+    SeatNotCompared,
+    /// Store in etcd: where the journal ends is not compared.
+    HeadNotCompared,
+    /// Store in etcd: the seat's value is the same every time a node has it.
+    NonceNotDrawn,
+    /// Store in etcd: a confirmation does not compare where the journal ends.
+    ConfirmWithoutHead,
+    /// Engine: what changes nothing is confirmed before it is looked up.
+    ConfirmBeforeApplying,
+    /// Store in etcd: a confirmation may be answered by a member that is behind.
+    ConfirmStale,
+    /// Store in etcd: what changes nothing is not confirmed.
+    ConfirmSkipped,
+    /// Engine: what is over by now is told without the time being written.
+    DeadlineWithoutTick,
+    /// Engine: an append of which nobody knows yet whether it is durable is told as if nothing was done.
+    UnsettledAsBusy,
+    /// Store in etcd: a refusal for lack of room is told as if nothing was done, after it was applied.
+    NoSpaceAsBusy,
+    /// Store in etcd: what is not there when it is looked for is taken for not done, though it may be on its way.
+    SettleByReading,
+    /// Engine: leases end while it is not known whether the last record is durable.
+    SweepWhileUnsettled,
+    /// Engine: a lease that was over before its record was known to be durable is told as granted.
+    ExpiredIsToldAsGranted,
+    /// Engine: a grant nobody was told of is given back in a later epoch, which may have told it again.
+    DepartureOfAnyEpoch,
+    /// Server: when a request was received is turned into lock time at once, not by whoever answers.
+    ReceivedByOldClock,
+    /// Engine: whoever was in a batch that may be durable is told that nothing was done.
+    LostBatchToldNotLeading,
+    /// Engine: a new leader answers before its first record is durable.
+    AnswerBeforeEpochRecord,
+    /// Store in etcd: records that are missing are passed over.
+    ApplyOverGap,
+    /// Store in etcd: records are deleted before the snapshot they are in counts.
+    TrimBeforeManifest,
+    /// Store in etcd: pieces of other snapshots are deleted by whoever led once.
+    OrphansDeletedUnguarded,
+    /// Store in etcd: a follower believes a member that is behind, and takes the store for put back.
+    LookStale,
+    /// Store in etcd: a node remembers a record of its own before it is known to be durable.
+    UnsettledNoted,
+    /// Store in etcd: a new leader goes by the format it read when it began to follow.
+    FormatNotReadAgain,
+    /// Store in etcd: lock time goes on by the time since an earlier record was received.
+    TimeFromOlderRecord,
+    /// Store in etcd: a new leader adds the time that the seat of the last one took to run out.
+    TimePlusTtl,
+    /// Store in etcd: lock time goes on by another node's time since boot.
+    ForeignBoottime,
+    /// Store in etcd: a record counts as received when it was asked for.
+    ReceivedWhenAsked,
+    /// Store in etcd: the seat is kept though its writer hangs.
+    KeptThoughStuck,
     /// Simulated client: the bound that counts from the send time is counted from the answer.
     CountFromAnswer,
 }

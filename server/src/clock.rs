@@ -201,11 +201,17 @@ impl LockClock {
 
     /// The instant it is.
     pub fn instant(&self) -> Instant {
+        if mutant!(ReceivedByOldClock) {
+            return Instant { boottime: self.now().as_nanos() };
+        }
         Instant { boottime: self.clock.boottime() }
     }
 
     /// What lock time it was at an instant, by the clock as it is now.
     pub fn at(&self, instant: Instant) -> Timestamp {
+        if mutant!(ReceivedByOldClock) {
+            return Timestamp::from_nanos(instant.boottime);
+        }
         self.lock_time_at(instant.boottime)
     }
 

@@ -15,6 +15,8 @@ pub mod engine;
 pub mod http;
 mod mac;
 pub mod metrics;
+#[doc(hidden)]
+pub mod pace;
 mod page;
 mod past;
 mod peer;

@@ -349,6 +349,23 @@ async fn a_lease_that_ran_out_before_it_was_settled_is_not_told_as_granted() {
 }
 
 #[tokio::test]
+async fn whoever_waited_for_a_lease_that_ran_out_before_it_was_settled_is_told_that_nobody_knows() {
+    let settle_max = Duration::from_secs(3600);
+    let world = start(Options { settle_max, ..Options::default() });
+    let waiter = held_and_waited_for(&world, LONG_WAIT).await;
+    world.faults.unsettled.store(true, Relaxed);
+    // The holder's time is over, and the waiter's begins.
+    world.clock.advance(Span::from_secs(30));
+    let handle = world.handle.clone();
+    let probe = tokio::spawn(async move { handle.ask_unchecked(Probe).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!probe.is_finished() && !waiter.is_finished(), "nothing is told before it is durable");
+    world.clock.advance(Span::from_secs(31));
+    world.faults.unsettled.store(false, Relaxed);
+    assert_eq!(waiter.await.expect("no panic").unwrap_err(), Error::Unknown);
+}
+
+#[tokio::test]
 async fn an_append_that_is_never_settled_stops_the_engine() {
     let settle_max = Duration::from_secs(3);
     let world = start(Options { settle_max, ..Options::default() });

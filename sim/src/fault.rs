@@ -2,6 +2,7 @@
 
 use leasehold_server::store::Error;
 
+use crate::crowd::Asking;
 use crate::history::Outage;
 use crate::plan::TICK;
 use crate::store::{Fate, Settling};
@@ -19,13 +20,13 @@ impl World {
         if self.is_healed() {
             return;
         }
-        let next = self.chance.within(1, 2 * self.plan.fault_every);
+        let next = self.crowd.chance.within(1, 2 * self.crowd.plan.fault_every);
         self.after(next, Event::ServerFault);
-        if !self.node.is_up() || self.now < self.paused_until {
+        if !self.node.is_up() || self.crowd.now < self.paused_until {
             return;
         }
-        self.history.n_faults += 1;
-        match self.chance.below(100) {
+        self.crowd.history.n_faults += 1;
+        match self.crowd.chance.below(100) {
             0..25 => self.kill(),
             25..50 => {
                 let fate = self.fate();
@@ -40,12 +41,12 @@ impl World {
                 self.serve();
             }
             87..93 => {
-                let by_ms = self.chance.within(0, 200_000_000) as i64 - 100_000_000;
+                let by_ms = self.crowd.chance.within(0, 200_000_000) as i64 - 100_000_000;
                 self.note(format_args!("the wall clock is set by {by_ms} ms"));
                 self.node.machine.set_wall(by_ms);
             }
             _ => {
-                let by_ms = self.chance.within(1, 60_000) as i64;
+                let by_ms = self.crowd.chance.within(1, 60_000) as i64;
                 self.note(format_args!("the wall clock is set by {by_ms} ms"));
                 self.node.machine.set_wall(by_ms);
             }
@@ -54,23 +55,23 @@ impl World {
 
     /// What becomes of an append that is not simply made.
     fn fate(&mut self) -> Fate {
-        match self.chance.below(10) {
-            0..5 => self.chance.pick(&FAILURES),
+        match self.crowd.chance.below(10) {
+            0..5 => self.crowd.chance.pick(&FAILURES),
             5 => Fate::Fenced,
             _ => Fate::Unsettled(Settling {
-                is_written: self.chance.permille(500),
-                n_tries: self.chance.pick(&[0, 1, 4, 15, 60]),
-                is_fenced: self.chance.permille(300),
+                is_written: self.crowd.chance.permille(500),
+                n_tries: self.crowd.chance.pick(&[0, 1, 4, 15, 60]),
+                is_fenced: self.crowd.chance.permille(300),
             }),
         }
     }
 
     fn kill(&mut self) {
         self.note(format_args!("server is killed"));
-        let keeps_unsynced = self.chance.permille(500);
+        let keeps_unsynced = self.crowd.chance.permille(500);
         for (id, answer) in self.node.kill(keeps_unsynced) {
-            if self.chance.permille(500) {
-                self.reply(id, answer);
+            if self.crowd.chance.permille(500) {
+                self.crowd.reply(id, answer);
             }
         }
         self.went_down();
@@ -78,20 +79,24 @@ impl World {
 
     /// The process is gone: connections break, and somebody starts it again.
     pub(crate) fn went_down(&mut self) {
-        self.down_since = self.stalled_since.take().unwrap_or(self.now);
-        self.history.pauses.extend(self.held_since.take().map(|since| (since, self.now)));
+        self.down_since = self.stalled_since.take().unwrap_or(self.crowd.now);
+        self.crowd
+            .history
+            .pauses
+            .extend(self.held_since.take().map(|since| (since, self.crowd.now)));
         self.node.disk.lock().is_busy = false;
         self.paused_until = 0;
-        let pending: Vec<_> = self.clients.iter().filter_map(|client| client.pending).collect();
+        let pending: Vec<_> =
+            self.crowd.clients.iter().filter_map(|client| client.pending).collect();
         for id in pending {
-            if self.chance.permille(500) {
-                let delay = self.chance.within(MS, 200 * MS);
-                self.after(delay, Event::Broken(id));
+            if self.crowd.chance.permille(500) {
+                let delay = self.crowd.chance.within(MS, 200 * MS);
+                self.crowd.after(delay, Asking::Broken(id));
             }
         }
-        let is_new_boot = self.chance.permille(250);
+        let is_new_boot = self.crowd.chance.permille(250);
         let downtime = if is_new_boot { 5 * SECOND } else { 2 * SECOND };
-        let downtime = self.chance.within(20 * MS, downtime);
+        let downtime = self.crowd.chance.within(20 * MS, downtime);
         self.after(downtime, Event::Starts { is_new_boot });
     }
 
@@ -100,28 +105,29 @@ impl World {
         let mut is_frozen = self.is_boot_unwritten;
         let mut from = self.down_since.saturating_sub(WRITTEN_WITHIN);
         if is_new_boot {
-            let rate = self.plan.rate(&mut self.chance);
-            self.node.machine.reboot(self.now, rate);
-        } else if !self.is_healed() && self.chance.permille(30) {
-            let by = self.chance.within(MS, 3 * SECOND);
+            let rate = self.crowd.plan.rate(&mut self.crowd.chance);
+            self.node.machine.reboot(self.crowd.now, rate);
+        } else if !self.is_healed() && self.crowd.chance.permille(30) {
+            let by = self.crowd.chance.within(MS, 3 * SECOND);
             self.note(format_args!("time since boot goes back by {by} ns"));
             self.node.machine.step_back(by);
             is_frozen = true;
             from = from.saturating_sub(by);
         }
         self.note(format_args!("server starts, new boot: {is_new_boot}"));
-        if !self.is_healed() && self.chance.permille(50) {
-            self.node.disk.lock().fate = self.chance.pick(&FAILURES);
+        if !self.is_healed() && self.crowd.chance.permille(50) {
+            self.node.disk.lock().fate = self.crowd.chance.pick(&FAILURES);
         }
-        if self.chance.permille(200) {
-            let unseen = self.node.disk.lock().unseen_damage(&mut self.chance);
-            self.history.unseen.extend(unseen.map(|what| (self.now, what)));
+        if self.crowd.chance.permille(200) {
+            let unseen = self.node.disk.lock().unseen_damage(&mut self.crowd.chance);
+            self.crowd.history.unseen.extend(unseen.map(|what| (self.crowd.now, what)));
         }
-        let started = self.node.start(self.now, self.plan.options(), self.plan.n_workers);
+        let started =
+            self.node.start(self.crowd.now, self.crowd.plan.options(), self.crowd.plan.n_workers);
         if let Some(recovery) = self.node.disk.lock().recovery.take() {
-            self.history.recoveries.push((self.now, recovery));
+            self.crowd.history.recoveries.push((self.crowd.now, recovery));
         }
-        self.history.outages.push(Outage { from, to: self.now, is_frozen });
+        self.crowd.history.outages.push(Outage { from, to: self.crowd.now, is_frozen });
         match started {
             Ok(()) => {
                 self.is_boot_unwritten = false;
@@ -131,7 +137,7 @@ impl World {
             }
             Err(Error::Refused(why)) => {
                 self.note(format_args!("it refuses to start: {why}"));
-                self.history.refusals.push((self.now, why));
+                self.crowd.history.refusals.push((self.crowd.now, why));
             }
             Err(error) => {
                 self.note(format_args!("it does not start: {error}"));
@@ -144,19 +150,19 @@ impl World {
     }
 
     fn pause(&mut self) {
-        let span = self.chance.within(20 * MS, 4 * SECOND);
+        let span = self.crowd.chance.within(20 * MS, 4 * SECOND);
         self.note(format_args!("server stands still for {span} ns"));
-        self.paused_until = self.now + span;
-        self.stalled_since.get_or_insert(self.now);
-        self.history.pauses.push((self.now, self.paused_until));
+        self.paused_until = self.crowd.now + span;
+        self.stalled_since.get_or_insert(self.crowd.now);
+        self.crowd.history.pauses.push((self.crowd.now, self.paused_until));
         self.after(span, Event::BusyEnds);
     }
 
     fn busy(&mut self) {
-        let span = self.chance.within(20 * MS, 2 * SECOND);
+        let span = self.crowd.chance.within(20 * MS, 2 * SECOND);
         self.note(format_args!("another process holds the database for {span} ns"));
         self.node.disk.lock().is_busy = true;
-        self.stalled_since.get_or_insert(self.now);
+        self.stalled_since.get_or_insert(self.crowd.now);
         self.after(span, Event::BusyEnds);
     }
 
@@ -174,7 +180,7 @@ impl World {
         self.note(format_args!("server is put back to its backup"));
         self.node.kill(false);
         self.node.restore(backup);
-        self.history.restores.push(self.now);
+        self.crowd.history.restores.push(self.crowd.now);
         self.went_down();
     }
 
@@ -183,15 +189,15 @@ impl World {
             self.node.disk.lock().sync();
             return;
         }
-        let next = self.chance.within(MS, 2 * self.plan.fold_every);
+        let next = self.crowd.chance.within(MS, 2 * self.crowd.plan.fold_every);
         if !self.is_healed() {
             self.after(next, Event::Fold);
         }
         if self.node.is_up() {
             if let Err(error) = self.node.disk.lock().fold() {
-                self.history.refusals.push((self.now, error.to_string()));
+                self.crowd.history.refusals.push((self.crowd.now, error.to_string()));
             }
-            let sync = self.chance.within(MS, 300 * MS);
+            let sync = self.crowd.chance.within(MS, 300 * MS);
             self.after(sync, Event::FoldSynced);
         }
     }
@@ -200,40 +206,18 @@ impl World {
         if self.is_healed() {
             return;
         }
-        let next = self.chance.within(1, 2 * self.plan.client_fault_every);
+        let next = self.crowd.chance.within(1, 2 * self.crowd.plan.client_fault_every);
         self.after(next, Event::ClientFault);
-        self.history.n_faults += 1;
-        let n = self.chance.below(self.clients.len() as u64) as usize;
-        if self.chance.permille(500) {
-            let span = self.chance.within(100 * MS, 8 * SECOND);
-            self.note(format_args!("client {n} stands still for {span} ns"));
-            self.clients[n].asleep_until = self.now + span;
-            return;
-        }
-        self.note(format_args!("client {n} crashes"));
-        let pending = self.clients[n].pending;
-        self.clients[n].crash();
-        if let Some(id) = pending {
-            self.history.operations[id].is_given_up = true;
-            self.close(id);
-            self.think(n);
-        }
+        self.crowd.client_fault();
     }
 
-    /// Nothing goes wrong from here on. Whoever waits for an answer that was lost asks again.
+    /// Nothing goes wrong from here on.
     pub(crate) fn heals(&mut self) {
-        self.note(format_args!("faults are over"));
-        self.network.heal();
         let mut disk = self.node.disk.lock();
         disk.heal();
         drop(disk);
-        self.paused_until = self.now;
+        self.paused_until = self.crowd.now;
         self.stalled_since = None;
-        for n in 0..self.clients.len() {
-            self.clients[n].asleep_until = self.now;
-            if let Some(id) = self.clients[n].pending {
-                self.after(crate::plan::DELAY_MAX, Event::Broken(id));
-            }
-        }
+        self.crowd.heal();
     }
 }

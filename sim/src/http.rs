@@ -218,7 +218,7 @@ fn about_one(request: &Request, status: StatusCode, body: &Value) -> Answer {
         (_, _, "EXPIRED") => Answer::Over,
         (_, _, "BUSY_RETRY" | "BUSY") => Answer::Busy,
         (_, _, "OVERLOADED" | "JOURNAL_FULL") => Answer::Overloaded,
-        (_, _, "SHUTTING_DOWN") => Answer::Stopping,
+        (_, _, "SHUTTING_DOWN" | "NOT_LEADER") => Answer::Stopping,
         (_, _, "UNKNOWN") => Answer::Unknown,
         (_, _, "REQUEST_ID_SPENT") => Answer::Spent,
         // Clients here make mistakes about leases, never about HTTP: a door that turns them away would test nothing.

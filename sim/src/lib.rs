@@ -6,8 +6,11 @@
 pub mod chance;
 pub mod checker;
 pub mod client;
+pub mod cluster;
+mod crowd;
 pub mod etcd;
 mod fault;
+mod folder;
 pub mod front;
 pub mod history;
 pub mod http;
@@ -15,6 +18,7 @@ pub mod message;
 pub mod network;
 pub mod node;
 pub mod plan;
+pub mod scene;
 pub mod store;
 pub mod time;
 pub mod trace;
@@ -31,8 +35,12 @@ pub struct Report {
     pub n_leases: usize,
     /// How many faults there were.
     pub n_faults: u64,
-    /// How often the server was started.
+    /// How often a server was started.
     pub n_starts: usize,
+    /// How often a server came to lead, if there are several.
+    pub n_epochs: u64,
+    /// How often a server's state after a record was compared with another's, if there are several.
+    pub n_compared: u64,
     /// All that happened.
     pub trace: String,
 }
@@ -47,12 +55,19 @@ pub fn run(seed: u64) -> Report {
         n_leases: verdict.n_leases,
         n_faults: history.n_faults,
         n_starts: history.outages.len(),
+        n_epochs: 0,
+        n_compared: 0,
         trace,
     }
 }
 
 /// Runs one seed twice: the same things must happen in both.
 pub fn run_twice(seed: u64) -> Report {
+    twice(run, seed)
+}
+
+/// The same of any kind of run.
+pub fn twice(run: fn(u64) -> Report, seed: u64) -> Report {
     let (mut report, again) = (run(seed), run(seed));
     if report.trace != again.trace {
         let mut lines = report.trace.lines().zip(again.trace.lines());

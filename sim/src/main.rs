@@ -1,15 +1,17 @@
-//! `sim --seeds N [--from N]` runs many seeds, `sim --seed N [--trace]` one.
+//! `sim --seeds N [--from N]` runs many seeds, `sim --seed N [--trace]` one; `--cluster` with several servers.
 #![expect(clippy::print_stdout, reason = "this is a program for people to look at")]
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: sim --seeds N [--from N] | sim --seed N [--trace]";
+const USAGE: &str =
+    "usage: sim [--cluster] --seeds N [--from N] | sim [--cluster] --seed N [--trace]";
 
 struct Arguments {
     from: u64,
     n_seeds: u64,
     is_traced: bool,
+    run: fn(u64) -> sim::Report,
 }
 
 fn main() -> ExitCode {
@@ -19,8 +21,9 @@ fn main() -> ExitCode {
     };
     let began = Instant::now();
     let (mut n_bad, mut n_operations, mut n_leases, mut n_faults, mut n_starts) = (0, 0, 0, 0, 0);
+    let (mut n_epochs, mut n_compared) = (0, 0);
     for seed in arguments.from..arguments.from + arguments.n_seeds {
-        let report = sim::run_twice(seed);
+        let report = sim::twice(arguments.run, seed);
         if arguments.is_traced {
             print!("{}", report.trace);
         }
@@ -29,11 +32,14 @@ fn main() -> ExitCode {
         n_leases += report.n_leases;
         n_faults += report.n_faults;
         n_starts += report.n_starts;
+        n_epochs += report.n_epochs;
+        n_compared += report.n_compared;
         report.violations.iter().for_each(|violation| println!("seed {seed}: {violation}"));
     }
     println!(
         "{} seeds, each twice, in {:.1} s: {n_operations} operations, {n_leases} leases acknowledged, \
-         {n_faults} faults, {n_starts} starts; {n_bad} seeds with violations",
+         {n_faults} faults, {n_starts} starts, {n_epochs} times somebody came to lead, {n_compared} states compared; \
+         {n_bad} seeds with violations",
         arguments.n_seeds,
         began.elapsed().as_secs_f64()
     );
@@ -41,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn parse(arguments: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut parsed = Arguments { from: 1, n_seeds: 0, is_traced: false };
+    let mut parsed = Arguments { from: 1, n_seeds: 0, is_traced: false, run: sim::run };
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         let mut number = || arguments.next()?.parse::<u64>().ok();
@@ -49,6 +55,12 @@ fn parse(arguments: impl Iterator<Item = String>) -> Option<Arguments> {
             "--seeds" => parsed.n_seeds = number()?,
             "--from" => parsed.from = number()?,
             "--seed" => (parsed.from, parsed.n_seeds) = (number()?, 1),
+            // A process that is killed is unwound, which a build that aborts cannot do.
+            "--cluster" if cfg!(panic = "abort") => {
+                println!("--cluster needs a build that unwinds: cargo run -p sim");
+                return None;
+            }
+            "--cluster" => parsed.run = sim::cluster::run,
             "--trace" => parsed.is_traced = true,
             _ => return None,
         }

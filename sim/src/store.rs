@@ -400,7 +400,7 @@ impl Store for SimStore {
     }
 }
 
-fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
+pub(crate) fn recovery(machine: &Machine, is_restored: bool) -> Recovery {
     let mut recovery = Recovery { is_restored, ..Recovery::default() };
     let mut floors = BTreeMap::new();
     for row in machine.export() {

@@ -79,6 +79,11 @@ impl Machine {
         Self { boot: 1, booted_at: 0, offset: 5 * SECOND, rate, wall_offset_ms: 1_000_000 }
     }
 
+    /// The boot of this number, which was so long ago when the run began.
+    pub fn booted(rate: Rate, boot: u64, up: Time) -> Self {
+        Self { boot, offset: up, ..Self::new(rate) }
+    }
+
     /// Boots anew: nobody can tell how much time passed.
     pub fn reboot(&mut self, now: Time, rate: Rate) {
         *self = Self { boot: self.boot + 1, booted_at: now, offset: 3 * SECOND, rate, ..*self };

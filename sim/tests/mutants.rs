@@ -1,39 +1,123 @@
-//! The checker must be able to fail: each deliberate bug is found within a bounded number of seeds.
+//! The checker must be able to fail: each deliberate bug is found within a bounded number of seeds, or by its scene.
 
 #![allow(clippy::print_stdout, reason = "what was found is worth seeing")]
 
 use leasehold_core::mutant::{ALL, Mutant, switch};
+use sim::Report;
+use sim::scene::{self, Scene};
 
 /// Seeds tried for each bug before the checker counts as blind to it.
 const SEEDS_MAX: u64 = 2000;
+/// The same with several servers, where a run takes longer.
+const CLUSTER_SEEDS_MAX: u64 = 400;
+
+/// Those in what several servers share: the checker finds them in runs of several.
+const OF_CLUSTER: &[Mutant] = &[
+    Mutant::HeadNotCompared,
+    Mutant::UnsettledAsCommitted,
+    Mutant::UnsettledAsBusy,
+    Mutant::NoSpaceAsBusy,
+    Mutant::SettleByReading,
+    Mutant::SweepWhileUnsettled,
+    Mutant::FencedAsCommitted,
+    Mutant::ApplyOverGap,
+    Mutant::TrimBeforeManifest,
+    Mutant::LookStale,
+    Mutant::UnsettledNoted,
+    Mutant::TimePlusTtl,
+    Mutant::ForeignBoottime,
+    Mutant::AnswerBeforeAppend,
+];
+
+/// Those for which a scene was written, because chance would hardly ever play it.
+const OF_SCENES: &[Mutant] = &[
+    Mutant::ConfirmBeforeApplying,
+    Mutant::ConfirmStale,
+    Mutant::ConfirmSkipped,
+    Mutant::SeatNotCompared,
+    Mutant::ExpiredIsToldAsGranted,
+    Mutant::TimeFromOlderRecord,
+    Mutant::LostBatchToldNotLeading,
+    Mutant::ReceivedWhenAsked,
+    Mutant::NonceNotDrawn,
+    Mutant::ConfirmWithoutHead,
+    Mutant::FormatNotReadAgain,
+    Mutant::DepartureOfAnyEpoch,
+    Mutant::ReceivedByOldClock,
+    Mutant::KeptThoughStuck,
+];
 
 /// The first seed whose run the checker objects to, and its objection.
-fn find(mutant: Mutant) -> Option<(u64, String)> {
+fn find(mutant: Mutant, run: fn(u64) -> Report, seeds_max: u64) -> Option<(u64, String)> {
     switch(Some(mutant));
-    let found = (1..=SEEDS_MAX).find_map(|seed| Some((seed, objection(seed)?)));
+    let found = (1..=seeds_max).find_map(|seed| Some((seed, objection(run, seed)?)));
     switch(None);
     found
 }
 
 /// The core may object before the checker does: it asserts what it relies on.
-fn objection(seed: u64) -> Option<String> {
-    match std::panic::catch_unwind(|| sim::run(seed)) {
+fn objection(run: fn(u64) -> Report, seed: u64) -> Option<String> {
+    match std::panic::catch_unwind(|| run(seed)) {
         Ok(report) => report.violations.into_iter().next(),
         Err(_) => Some("an assertion failed".into()),
     }
 }
 
-#[test]
-fn every_deliberate_bug_is_found() {
-    let mut missed = Vec::new();
-    // One of them by itself: MUTANT=QueueLifo.
+/// One of them by itself: MUTANT=QueueLifo.
+fn is_wanted(mutant: &Mutant) -> bool {
     let only = std::env::var("MUTANT").unwrap_or_default();
-    let is_wanted = |mutant: &Mutant| only.is_empty() || only == format!("{mutant:?}");
-    for mutant in ALL.into_iter().filter(is_wanted) {
-        match find(mutant) {
+    only.is_empty() || only == format!("{mutant:?}")
+}
+
+fn check(mutants: &[Mutant], run: fn(u64) -> Report, seeds_max: u64) {
+    let mut missed = Vec::new();
+    for mutant in mutants.iter().copied().filter(is_wanted) {
+        match find(mutant, run, seeds_max) {
             Some((seed, why)) => println!("{mutant:?}: seed {seed}: {why}"),
             None => missed.push(mutant),
         }
     }
-    assert!(missed.is_empty(), "not found within {SEEDS_MAX} seeds: {missed:?}");
+    assert!(missed.is_empty(), "not found within {seeds_max} seeds: {missed:?}");
+}
+
+#[test]
+fn every_deliberate_bug_is_found() {
+    check(&ALL, sim::run, SEEDS_MAX);
+}
+
+#[test]
+fn every_deliberate_bug_of_several_servers_is_found() {
+    check(OF_CLUSTER, sim::cluster::run, CLUSTER_SEEDS_MAX);
+}
+
+/// The scene that a bug spoils.
+fn scene_of(mutant: Mutant) -> Scene {
+    match mutant {
+        Mutant::SeatNotCompared | Mutant::NonceNotDrawn => scene::put_back_under_a_zombie,
+        Mutant::ConfirmBeforeApplying | Mutant::ConfirmStale | Mutant::ConfirmSkipped => {
+            scene::asked_after_another_leads
+        }
+        Mutant::TimeFromOlderRecord => scene::a_takeover_with_an_unread_record,
+        Mutant::LostBatchToldNotLeading => scene::a_lost_batch,
+        Mutant::ReceivedWhenAsked => scene::a_record_that_took_long,
+        Mutant::ConfirmWithoutHead => scene::put_back_under_a_leader,
+        Mutant::FormatNotReadAgain => scene::a_newer_format_before_a_takeover,
+        Mutant::DepartureOfAnyEpoch => scene::a_departure_of_an_earlier_epoch,
+        Mutant::ExpiredIsToldAsGranted => scene::a_lease_that_runs_out_unsettled,
+        Mutant::ReceivedByOldClock => scene::an_answer_by_another_clock,
+        Mutant::KeptThoughStuck => sim::cluster::hang,
+        other => panic!("{other:?} has no scene"),
+    }
+}
+
+#[test]
+fn every_deliberate_bug_of_a_scene_spoils_it() {
+    for mutant in OF_SCENES.iter().copied().filter(is_wanted) {
+        let scene = scene_of(mutant);
+        switch(Some(mutant));
+        let played = scene();
+        switch(None);
+        println!("{mutant:?}: {played:?}");
+        assert!(played.is_err(), "{mutant:?} spoils nothing");
+    }
 }

@@ -53,7 +53,8 @@ impl Writer {
         let must_append = self.is_remote && (kind == Kind::Epoch || self.has_time_to_tell(moment));
         if is_empty && !must_append && !self.is_tick_due(moment.lock_time) {
             let began = self.is_remote.then(Instant::now);
-            return match self.store.confirm(permit) {
+            let is_confirmed = mutant!(ConfirmBeforeApplying) && self.is_remote;
+            return match if is_confirmed { Ok(()) } else { self.store.confirm(permit) } {
                 Ok(()) => {
                     self.note_confirmed(moment.lock_time);
                     began.iter().for_each(|began| self.metrics.cluster.confirmed(began.elapsed()));
@@ -90,8 +91,9 @@ impl Writer {
     /// Something is over by now, and nothing may be written of it: the time itself has to be, or else whoever takes
     /// over could take it for not over yet, after somebody was told that it is.
     fn has_time_to_tell(&self, moment: Moment) -> bool {
-        let is_due = |at| at <= moment.lock_time;
-        self.was_due || self.machine.next_deadline().is_some_and(is_due)
+        let is_due = |at| at <= moment.lock_time && !mutant!(DeadlineWithoutTick);
+        self.was_due && !mutant!(DeadlineWithoutTick)
+            || self.machine.next_deadline().is_some_and(is_due)
     }
 
     /// Tells everybody what is durable.
@@ -111,8 +113,15 @@ impl Writer {
         batch.effects.changes.clear();
         batch.n_bytes = 0;
         self.batch = batch;
+        self.show_witness();
         let n_asked = self.shared.inbox.n_asked();
         self.metrics.observe(&self.machine.counts(), self.store.journal(), n_asked);
+    }
+
+    fn show_witness(&self) {
+        if let Some(witness) = &self.options.witness {
+            witness.see(self.store.journal().seq, &self.machine);
+        }
     }
 
     /// Nothing was changed, so nothing can be lost: whoever asked may ask again, or ask somebody else.
@@ -138,12 +147,27 @@ impl Writer {
         moment: Moment,
         error: store::Error,
     ) -> Result<(), store::Error> {
+        let is_told_busy = match error {
+            store::Error::Unsettled(_) => mutant!(UnsettledAsBusy),
+            store::Error::Busy if mutant!(SettleByReading) => true,
+            store::Error::Busy => mutant!(NoSpaceAsBusy),
+            _ => false,
+        };
+        if is_told_busy {
+            batch.tell_all(Error::Busy);
+            return Ok(());
+        }
         if matches!(error, store::Error::Unsettled(_)) {
             let (since, forsaken) = (self.clock.now(), Vec::new());
             self.held = Some(Held { batch, moment, since, forsaken });
             return Ok(());
         }
-        batch.tell_all(if mutant!(UnknownAsBusy) { Error::Busy } else { Error::Unknown });
+        let is_fenced = matches!(error, store::Error::Fenced(_));
+        batch.tell_all(match () {
+            () if mutant!(UnknownAsBusy) => Error::Busy,
+            () if mutant!(LostBatchToldNotLeading) && is_fenced => Error::NotLeading,
+            () => Error::Unknown,
+        });
         if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) }
     }
 
@@ -210,7 +234,7 @@ impl Writer {
     }
 
     pub(super) fn is_over(&self, lease: &LeaseView) -> bool {
-        lease.deadline.is_some_and(|at| at <= self.clock.now())
+        lease.deadline.is_some_and(|at| at <= self.clock.now()) && !mutant!(ExpiredIsToldAsGranted)
     }
 }
 

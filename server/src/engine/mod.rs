@@ -31,7 +31,6 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
-use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use leasehold_core::Limits;
@@ -61,7 +60,8 @@ pub use watch::{WatchLease, Watched};
 use crate::audit::Audit;
 use crate::clock::{Clock, LockClock};
 use crate::metrics::Metrics;
-use crate::store::{self, Embedded, Seat, Store};
+use crate::pace::{self, Handle, Thread};
+use crate::store::{self, Embedded, Seat, Store, Witness};
 use roles::Roles;
 use rounds::{Habits, Lead};
 use shared::Shared;
@@ -91,6 +91,9 @@ pub struct Options {
     /// If it is not known after so long whether a record is durable, the engine stops and a restart has to find out. No
     /// flag sets it: SQLite always knows, or stops at once.
     pub settle_max: Duration,
+    /// Who is shown what was written.
+    #[doc(hidden)]
+    pub witness: Option<Witness>,
 }
 
 impl Default for Options {
@@ -106,13 +109,14 @@ impl Default for Options {
             audit: None,
             history: None,
             settle_max: Duration::from_secs(10),
+            witness: None,
         }
     }
 }
 
 /// The thread, to be waited for.
 pub struct Engine {
-    thread: JoinHandle<Result<(), store::Error>>,
+    thread: Handle<Result<(), store::Error>>,
 }
 
 impl Engine {
@@ -124,10 +128,7 @@ impl Engine {
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
         let (lead, handle, shared) = load(options, store, clock, metrics)?;
-        let life = move || run(&lead, &shared);
-        #[cfg(feature = "mutants")]
-        let life = leasehold_core::mutant::inherited(life);
-        let thread = std::thread::Builder::new().name("engine".into()).spawn(life);
+        let thread = pace::spawn("engine", move || run(&lead, &shared));
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
         Ok((Self { thread }, handle))
     }
@@ -141,7 +142,7 @@ impl Engine {
         metrics: Arc<Metrics>,
     ) -> Result<(Self, EngineHandle), store::Error> {
         let (roles, handle) = Roles::start(options, seat, clock, metrics)?;
-        let thread = std::thread::Builder::new().name("engine".into()).spawn(|| roles.live());
+        let thread = pace::spawn("engine", || roles.live());
         let thread = thread.map_err(|error| store::Error::Refused(error.to_string()))?;
         Ok((Self { thread }, handle))
     }
@@ -155,11 +156,11 @@ impl Engine {
 
 /// The life of the engine's thread: a turn whenever its bell rings or something is due.
 fn run(lead: &Lead<Writer>, shared: &Shared) -> Result<(), store::Error> {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = Waker::from(Arc::new(Unpark(Thread::current())));
     let mut context = Context::from_waker(&waker);
     while let Some(patience) = lead.turn() {
         if shared.inbox.engine.poll(&mut context).is_pending() {
-            std::thread::park_timeout(patience);
+            pace::park(patience);
             // What it was rung for is done next.
             let _ = shared.inbox.engine.poll(&mut context);
         }

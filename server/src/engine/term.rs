@@ -1,10 +1,11 @@
 //! How a writer begins and ends.
 
-use leasehold_core::Resume;
+use leasehold_core::{Resume, mutant};
 
 use super::commit::SETTLE_PAUSE;
 use super::message::Error;
 use super::writer::{Batch, Writer};
+use crate::pace;
 use crate::store::{self, Draft, Kind};
 
 /// Seeing off one waiter takes no more of a record.
@@ -22,7 +23,7 @@ impl Writer {
             let more = self.apply(Resume { n_waiters_max }, &mut batch);
             self.commit(permit, Kind::Epoch, batch)?;
             while self.held.is_some() {
-                std::thread::sleep(SETTLE_PAUSE);
+                pace::sleep(SETTLE_PAUSE);
                 self.settle()?;
                 if self.is_remote && self.shared.is_stopping() {
                     return Err(store::Error::Unknown("the server stops".into()));
@@ -61,10 +62,12 @@ impl Writer {
         for ask in self.asks.drain(..).chain(asked) {
             ask.reply_to.tell(Err(error));
         }
+        let is_told_wrongly = is_overtaken && mutant!(LostBatchToldNotLeading);
+        let unknown = if is_told_wrongly { Error::NotLeading } else { Error::Unknown };
         if let Some(held) = self.held.take() {
-            held.batch.tell_all(Error::Unknown);
+            held.batch.tell_all(unknown);
         }
-        let error = if result.is_ok() { Error::Stopping } else { Error::Unknown };
+        let error = if result.is_ok() { Error::Stopping } else { unknown };
         for waiter in self.waiters.drain() {
             waiter.reply_to.tell(Err(error));
         }

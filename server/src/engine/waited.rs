@@ -6,7 +6,12 @@ use leasehold_core::{
 };
 
 use super::ask::Reply;
+use super::mailbox::Told;
+use super::message::Error;
+use super::undelivered::Undelivered;
+use super::waiters::Waiter;
 use super::writer::Writer;
+use crate::metrics::Op;
 
 /// What a connection waits for.
 pub(super) enum Wanted {
@@ -46,17 +51,54 @@ pub(super) fn queued(outcome: &Result<Outcome, Rejection>) -> Option<LeaseNumber
 }
 
 impl Writer {
-    /// What became of a lease that waited, or of the first of several that waited together.
-    pub(super) fn waited(&self, lease: LeaseNumber, wanted: &Wanted) -> Reply {
+    /// Those who waited for these leases are told what became of them.
+    pub(super) fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
+        for lease in leases {
+            let waiters = self.waiters.take(lease);
+            // If several are told, it is given back only if none of them hears of it.
+            let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatIsKnownElsewhere);
+            let mut common = None;
+            for Waiter { wanted, reply_to, sent_at, .. } in waiters {
+                let reply = self.waited(lease, &wanted);
+                let is_success = reply.as_ref().map_or(Some(false), Reply::is_success);
+                self.metrics.ops.answered(Some(Op::Acquire), is_success, sent_at.elapsed());
+                let reply = match reply {
+                    Ok(reply) => reply,
+                    Err(error) => {
+                        self.outbox.add(reply_to, Err(error));
+                        continue;
+                    }
+                };
+                let guard = |lease| common.take().unwrap_or_else(|| self.undelivered(lease));
+                let mut undelivered = reply.new_grant().map(guard);
+                if is_shared {
+                    (undelivered, common) = undelivered.map(Undelivered::split).unzip();
+                }
+                self.outbox.add(reply_to, Ok(Told { reply, undelivered }));
+            }
+        }
+    }
+
+    /// What became of a lease that waited, or of the first of several that waited together. One that was granted, and
+    /// was over before that was known to be durable, is neither told as granted nor as waited for in vain.
+    fn waited(&self, lease: LeaseNumber, wanted: &Wanted) -> Result<Reply, Error> {
         match wanted {
-            Wanted::One(key) => match self.active(lease) {
+            Wanted::One(_) if self.was_granted_in_vain(lease) => Err(Error::Unknown),
+            Wanted::One(key) => Ok(match self.active(lease) {
                 Some(lease) => {
                     let grant = Grant { lease, kind: GrantKind::New, previous: None };
                     Reply::Applied(Ok(Outcome::Acquire(Acquired::Granted(Box::new(grant)))))
                 }
                 None => Reply::WaitOver { n: 0, view: Box::new(self.in_the_way(key)) },
-            },
-            Wanted::All(keys) => self.waited_for_all(lease, keys),
+            }),
+            Wanted::All(keys) => {
+                let reply = self.waited_for_all(lease, keys);
+                let mut numbers = (lease.0..).take(keys.len()).map(LeaseNumber);
+                if numbers.any(|number| self.was_granted_in_vain(number)) {
+                    return Err(Error::Unknown);
+                }
+                Ok(reply)
+            }
         }
     }
 
@@ -81,6 +123,12 @@ impl Writer {
     /// A lock with as much of its holders as it takes to know who is in the way.
     fn in_the_way(&self, key: &LockKey) -> LockView {
         self.machine.lock_in_part(key, Detail { n_queue_max: 0, n_bytes_max: 1 })
+    }
+
+    /// Is its time over, though nothing has ended it yet?
+    fn was_granted_in_vain(&self, number: LeaseNumber) -> bool {
+        let lease = self.machine.lease(number);
+        lease.is_some_and(|lease| lease.phase == Phase::Active && self.is_over(&lease))
     }
 
     fn active(&self, number: LeaseNumber) -> Option<LeaseView> {

@@ -49,7 +49,7 @@ pub struct Writer {
     pub(super) metrics: Arc<Metrics>,
     pub(super) waiters: Waiters,
     pub(super) watchers: Watchers,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
     /// Empty between rounds, with the room that was needed before.
     pub(super) asks: Vec<Asked>,
     pub(super) batch: Batch,
@@ -226,7 +226,10 @@ impl Writer {
         for gone in gone {
             let lease = match gone {
                 Gone::Ticket(ticket) => self.waiters.remove(ticket),
-                Gone::Grant(lease, epoch) => Some(lease).filter(|_| epoch == self.epoch),
+                Gone::Grant(lease, epoch) => {
+                    let is_ours = epoch == self.epoch || mutant!(DepartureOfAnyEpoch);
+                    Some(lease).filter(|_| is_ours)
+                }
             };
             if let Some(lease) = lease {
                 let _ = self.apply(Leave(lease), batch);
@@ -318,25 +321,6 @@ impl Writer {
         self.events.add(journal, facts.drain(..), wall_ms);
     }
 
-    pub(super) fn wake(&mut self, leases: impl Iterator<Item = LeaseNumber>) {
-        for lease in leases {
-            let waiters = self.waiters.take(lease);
-            // If several are told, it is given back only if none of them hears of it.
-            let is_shared = waiters.len() > 1 && !mutant!(GiveBackWhatIsKnownElsewhere);
-            let mut common = None;
-            for Waiter { wanted, reply_to, sent_at, .. } in waiters {
-                let reply = self.waited(lease, &wanted);
-                self.metrics.ops.answered(Some(Op::Acquire), reply.is_success(), sent_at.elapsed());
-                let guard = |lease| common.take().unwrap_or_else(|| self.undelivered(lease));
-                let mut undelivered = reply.new_grant().map(guard);
-                if is_shared {
-                    (undelivered, common) = undelivered.map(Undelivered::split).unzip();
-                }
-                self.outbox.add(reply_to, Ok(Told { reply, undelivered }));
-            }
-        }
-    }
-
     /// Has an answer sent with the next [`Self::send`].
     pub(super) fn post(&mut self, reply_to: ReplyTo, reply: Result<Reply, Error>) {
         let told = reply.map(|reply| {
@@ -378,6 +362,9 @@ impl Work for Writer {
             if self.is_remote && nanos(began.since(held.since)) >= HELD_MAX {
                 self.refuse_all();
             }
+            if mutant!(SweepWhileUnsettled) {
+                self.sweep(&mut Batch::default());
+            }
             return match self.settle() {
                 Ok(()) if self.held.is_some() => Round::Held,
                 Ok(()) => Round::Slow,
@@ -386,6 +373,16 @@ impl Work for Writer {
         }
         if self.is_remote && self.store.is_dismissed() {
             return Round::Last(self.step_down());
+        }
+        #[cfg(feature = "mutants")]
+        if mutant!(ConfirmBeforeApplying)
+            && self.is_remote
+            && let Err(error) = self.store.reserve().and_then(|permit| self.store.confirm(permit))
+        {
+            return match self.unconfirmed(Batch::default(), error) {
+                Ok(()) => Round::Slow,
+                Err(error) => Round::Last(self.end(Err(error))),
+            };
         }
         let mut asks = std::mem::take(&mut self.asks);
         // Some may be left that did not fit into the last record.

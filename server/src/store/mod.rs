@@ -21,6 +21,7 @@ mod seat;
 pub mod sqlite;
 mod tag;
 mod whole;
+mod witness;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub use record::{Draft, Head, Kind, Record};
 pub(crate) use seat::Embedded;
 pub use seat::{Followed, Leader, News, Peering, Seat, Taken, Told};
 pub use whole::Whole;
+#[doc(hidden)]
+pub use witness::Witness;
 
 use crate::clock::Moment;
 use crate::engine::Event;

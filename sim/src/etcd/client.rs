@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_etcd::{
-    Error, Kind, LeaseGrantResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+    Error, Kind, LeaseGrantResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
+    TxnResponse,
 };
 use leasehold_server::store::etcd::Cluster;
 
@@ -66,6 +67,15 @@ impl<W: Wire> Cluster for Client<W> {
 
     fn compact(&self, revision: i64) -> Result<(), Error> {
         self.0.ask(Request::Compact(revision)).map(drop)
+    }
+
+    /// Its members are one.
+    fn status(&self) -> Vec<Result<StatusResponse, Error>> {
+        let status = self.0.ask(Request::Status).map(|answer| match answer {
+            Response::Status(status) => status,
+            other => unreachable!("{other:?}"),
+        });
+        vec![status]
     }
 
     fn n_members(&self) -> usize {

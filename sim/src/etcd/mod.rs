@@ -1,5 +1,5 @@
 //! An etcd without anything around it: revisions, leases, transactions, compaction, watches. Whatever happens to
-//! messages on the way to it and back is not its concern.
+//! messages on the way to it and back is not its concern: see `crate::cluster`.
 //!
 //! It says what a healthy cluster would say, and the tests hold it to what a real one says. What a sick one does is
 //! asked for by name: a lease that ends early, a member that is behind, an alarm, a state that is put back.
@@ -9,7 +9,8 @@ mod lease;
 mod store;
 
 use leasehold_etcd::{
-    Error, Kind, LeaseGrantResponse, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
+    Error, Kind, LeaseGrantResponse, RangeRequest, RangeResponse, StatusResponse, TxnRequest,
+    TxnResponse,
 };
 
 use crate::time::{SECOND, Time};
@@ -39,6 +40,7 @@ pub enum Request {
     LeaseKeepAlive(i64),
     LeaseRevoke(i64),
     Compact(i64),
+    Status,
 }
 
 /// What it answers.
@@ -51,6 +53,7 @@ pub enum Response {
     LeaseKeepAlive(i64),
     LeaseRevoke,
     Compact,
+    Status(StatusResponse),
 }
 
 impl Etcd {
@@ -91,6 +94,11 @@ impl Etcd {
                 self.revoke(*id).then_some(Response::LeaseRevoke).ok_or_else(no_lease)
             }
             Request::Compact(revision) => self.keys.compact(*revision).map(|()| Response::Compact),
+            Request::Status => {
+                let alarm = self.is_full.then(|| "memberID:1 alarm:NOSPACE ".into());
+                let (header, errors) = (Some(self.keys.header()), alarm.into_iter().collect());
+                Ok(Response::Status(StatusResponse { header, errors, ..StatusResponse::default() }))
+            }
         }
     }
 

@@ -204,7 +204,13 @@ fn a_full_one_takes_nothing_and_gives_everything_back() {
     let (client, local) = etcd();
     let lease = client.lease_grant(9).expect("a lease").id;
     txn(&client, Txn::default().then(Op::Put("a".into(), "1".into(), lease)));
+    let alarms = || match &client.status()[..] {
+        [Ok(status)] => status.errors.concat(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(alarms(), "");
     local.lock().0.is_full = true;
+    assert!(alarms().contains("NOSPACE"));
     assert_eq!(kind(client.txn(Txn::default().then(put("b", "1")).request())), Kind::NoSpace);
     // Whichever way it would have gone.
     let other = Txn::default().or_else(put("b", "1")).request();
@@ -213,6 +219,7 @@ fn a_full_one_takes_nothing_and_gives_everything_back() {
     assert_eq!(client.lease_keep_alive(lease).expect("kept"), 9);
     assert!(txn(&client, Txn::default().then(Op::Delete("a".into()))).succeeded);
     local.lock().0.is_full = false;
+    assert_eq!(alarms(), "");
     assert!(txn(&client, Txn::default().then(put("b", "1"))).succeeded);
 }
 

@@ -1,23 +1,22 @@
 //! A thread beside the writer, and what the two share.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::pace::{self, Handle};
 use crate::store::Error;
-use crate::sync::{lock, whole};
+use crate::sync::lock;
 
 /// The thread. It ends with this.
 pub(super) struct Aide<S> {
     shared: Arc<Shared<S>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Handle<()>>,
 }
 
 /// What the writer and the thread share.
 pub(super) struct Shared<S> {
     inner: Mutex<Inner<S>>,
-    changed: Condvar,
 }
 
 pub(super) struct Inner<S> {
@@ -47,9 +46,9 @@ impl<S: Send + 'static> Aide<S> {
         work: impl FnOnce(&Shared<S>) + Send + 'static,
     ) -> Result<Self, Error> {
         let inner = Mutex::new(Inner { is_over: false, state });
-        let shared = Arc::new(Shared { inner, changed: Condvar::new() });
+        let shared = Arc::new(Shared { inner });
         let same = shared.clone();
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&same));
+        let thread = pace::spawn(name, move || work(&same));
         let thread = thread.map_err(|error| Error::Refused(error.to_string()))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -63,7 +62,7 @@ impl<S> Aide<S> {
 
     /// Has the thread look at what is shared.
     pub(super) fn ring(&self) {
-        self.shared.changed.notify_one();
+        self.thread.iter().for_each(Handle::unpark);
     }
 
     /// Ends the thread.
@@ -90,16 +89,28 @@ impl<S> Shared<S> {
 
     /// Waits for so long, or until it is over; is it?
     pub(super) fn rest(&self, patience: Duration) -> bool {
-        let going_on = |inner: &mut Inner<S>| !inner.is_over;
-        let rested = self.changed.wait_timeout_while(self.state(), patience, going_on);
-        whole(rested).0.is_over
+        let until = pace::now().saturating_add(patience);
+        loop {
+            let (is_over, now) = (self.state().is_over, pace::now());
+            if is_over || now >= until {
+                return is_over;
+            }
+            pace::park(until - now);
+        }
     }
 
     /// Waits until there is something to do, or until it is over: then there is nothing.
     pub(super) fn wait<T>(&self, mut find: impl FnMut(&S) -> Option<T>) -> Option<T> {
-        let is_idle = |inner: &mut Inner<S>| !inner.is_over && find(&inner.state).is_none();
-        let inner = self.changed.wait_while(self.state(), is_idle);
-        let inner = whole(inner);
-        if inner.is_over { None } else { find(&inner.state) }
+        loop {
+            let inner = self.state();
+            if inner.is_over {
+                return None;
+            }
+            if let Some(found) = find(&inner.state) {
+                return Some(found);
+            }
+            drop(inner);
+            pace::park(Duration::MAX);
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Has etcd forget what keys were. Every append puts the head anew, and etcd keeps all it ever was until somebody says
 //! that it need not.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_etcd::{Error, RangeRequest};
 
 use super::cluster::Cluster;
 use super::keys::Keys;
+use crate::pace;
 
 /// How often etcd is compacted, and how old a revision must be to be forgotten by it.
 pub(super) const EVERY: Duration = Duration::from_secs(60);
@@ -16,7 +17,7 @@ pub(super) struct Compaction {
     keys: Keys,
     every: Duration,
     /// The revision of some time ago.
-    noted: Option<(Instant, i64)>,
+    noted: Option<(Duration, i64)>,
 }
 
 impl Compaction {
@@ -26,7 +27,8 @@ impl Compaction {
 
     /// Compacts if it is time to.
     pub(super) fn tend(&mut self, cluster: &dyn Cluster) {
-        if self.noted.is_some_and(|(at, _)| at.elapsed() < self.every) {
+        let is_recent = |(at, _)| pace::now().saturating_sub(at) < self.every;
+        if self.noted.is_some_and(is_recent) {
             return;
         }
         if let Err(error) = self.compact(cluster) {
@@ -42,7 +44,7 @@ impl Compaction {
         let ours = count(self.keys.all())?;
         // From the first possible key to the end of all.
         let all = count((vec![0], vec![0]))?;
-        let before = self.noted.replace((Instant::now(), ours.revision()));
+        let before = self.noted.replace((pace::now(), ours.revision()));
         if let Some((_, before)) = before.filter(|_| all.count <= ours.count) {
             cluster.compact(before)?;
         }

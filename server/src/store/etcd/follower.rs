@@ -1,6 +1,6 @@
 //! A machine that is kept like the leader's, by reading what it writes.
 
-use leasehold_core::{Fact, Limits, Machine};
+use leasehold_core::{Fact, Limits, Machine, Span, mutant};
 use leasehold_etcd::KeyValue;
 
 use super::cluster::Cluster;
@@ -99,6 +99,11 @@ impl Follower {
         Ok(told)
     }
 
+    /// When the last record was received.
+    pub(super) fn received(&self) -> Option<u64> {
+        self.last.as_ref().map(|last| last.received)
+    }
+
     /// The last record was received earlier than this process knows by itself.
     pub(super) fn received_before(&mut self, received: u64) {
         if let Some(last) = &mut self.last {
@@ -114,6 +119,11 @@ impl Follower {
         match &self.last {
             None => Moment { boot_id, boottime: now, ..Moment::default() },
             Some(last) if *last.node == *node && last.moment.boot_id == boot_id => last.moment,
+            Some(last) if mutant!(ForeignBoottime) => Moment { boot_id, ..last.moment },
+            Some(last) if mutant!(TimePlusTtl) => {
+                let lock_time = last.moment.lock_time + Span::from_secs(2);
+                Moment { boot_id, boottime: last.received, lock_time, ..last.moment }
+            }
             Some(last) => Moment { boot_id, boottime: last.received, ..last.moment },
         }
     }

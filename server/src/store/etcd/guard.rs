@@ -1,5 +1,6 @@
 //! What makes an append or a confirmation ours and nobody else's: one transaction, put together in one place.
 
+use leasehold_core::mutant;
 use leasehold_etcd::{Error, KeyValue, Op, Txn, TxnResponse, When};
 
 use super::cluster::Cluster;
@@ -18,6 +19,9 @@ pub(super) struct Tenure {
 impl Tenure {
     /// A transaction that does something only while the seat is ours.
     pub(super) fn txn(&self, keys: &Keys) -> Txn {
+        if mutant!(SeatNotCompared) {
+            return Txn::default();
+        }
         Txn::default()
             .when(keys.leader(), When::CreatedAt(self.created_at))
             .when(keys.leader(), When::Is(&self.value))
@@ -82,10 +86,11 @@ impl Guard {
     /// The transaction for what is still to be added. Nothing added: a confirmation.
     pub(super) fn txn(&self) -> Txn {
         let Self { keys, tenure, head_at } = self;
-        tenure
-            .txn(keys)
-            .when(keys.head(), When::PutAt(*head_at))
-            .when(keys.rewound(), When::Absent)
+        let mut txn = tenure.txn(keys);
+        if !mutant!(HeadNotCompared) {
+            txn = txn.when(keys.head(), When::PutAt(*head_at));
+        }
+        txn.when(keys.rewound(), When::Absent)
             .or_else(Op::Get(keys.leader()))
             .or_else(Op::Get(keys.head()))
             .or_else(Op::Get(keys.rewound()))

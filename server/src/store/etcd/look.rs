@@ -1,5 +1,6 @@
 //! One look at etcd: who leads, how far the journal goes and what comes next in it, at one revision and by a quorum.
 
+use leasehold_core::mutant;
 use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse};
 
 use super::cluster::Cluster;
@@ -47,8 +48,12 @@ impl Look {
             .then(Op::Get(keys.pause()))
             .then(Op::GetRange(keys.drains().0, keys.drains().1, 0))
             .request();
+        #[cfg(feature = "mutants")]
+        let txn = if mutant!(LookStale) { super::store::stale(txn) } else { txn };
+        let asked = clock.boottime();
         let answer = cluster.txn(txn).map_err(|error| error.to_string())?;
-        Ok(Self { answer, received: clock.boottime() })
+        let received = if mutant!(ReceivedWhenAsked) { asked } else { clock.boottime() };
+        Ok(Self { answer, received })
     }
 
     pub(super) fn leader(&self) -> Option<&KeyValue> {
@@ -91,7 +96,7 @@ impl Look {
     /// Are records missing after this place?
     pub(super) fn is_gap(&self, keys: &Keys, place: Place) -> bool {
         let first = self.slots().first().and_then(|slot| keys.seq_of(&slot.key));
-        first.is_some_and(|first| first > place.seq + 1)
+        first.is_some_and(|first| first > place.seq + 1) && !mutant!(ApplyOverGap)
     }
 
     /// How far the journal goes.

@@ -4,12 +4,13 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::value::{hex, unhex};
 use crate::clock::{BootId, Clock};
+use crate::pace;
 use crate::store::{Error, Hash, Place};
 
 /// The file.
@@ -23,7 +24,7 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Memory {
     folder: PathBuf,
     noted: Option<Noted>,
-    written_at: Option<Instant>,
+    written_at: Option<Duration>,
 }
 
 /// What is remembered.
@@ -109,7 +110,7 @@ impl Memory {
     }
 
     fn write_if_due(&mut self) {
-        if self.written_at.is_none_or(|at| at.elapsed() >= EVERY) {
+        if self.written_at.is_none_or(|at| pace::now().saturating_sub(at) >= EVERY) {
             self.flush();
         }
     }
@@ -119,7 +120,7 @@ impl Memory {
         if self.noted.is_none() {
             return;
         }
-        self.written_at = Some(Instant::now());
+        self.written_at = Some(pace::now());
         if let Err(error) = self.write() {
             tracing::error!(%error, folder = %self.folder.display(), "cannot write down how far the journal went");
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_etcd::{Kind, Op, Txn, When};
 
@@ -11,6 +11,7 @@ use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::keys::Keys;
 use super::value::{self, FORMAT, NodeValue, hex};
+use crate::pace;
 use crate::store::{Error, Health, Peering};
 
 /// How long etcd keeps the key of a node that is gone, in seconds.
@@ -75,16 +76,16 @@ impl Presence {
             behind_s: 0,
         };
         let mut card = Card { key: keys.node(node), node: node.into(), value, put: None, lease: 0 };
-        let began = Instant::now();
+        let began = pace::now();
         loop {
             let why = match card.claim(&*cluster, true) {
                 Ok(()) => break,
                 Err(Claim::Taken(why) | Claim::Unknown(why)) => why,
             };
-            if began.elapsed() >= NAMESAKE_MAX {
+            if pace::now().saturating_sub(began) >= NAMESAKE_MAX {
                 return Err(Error::Refused(why));
             }
-            std::thread::sleep(NAMESAKE_PAUSE);
+            pace::sleep(NAMESAKE_PAUSE);
         }
         let progress = Progress::default();
         progress.came_to(seq);

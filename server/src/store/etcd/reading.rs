@@ -1,6 +1,6 @@
 //! Reading a whole store: its snapshot, and every record up to its head.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_core::Limits;
 
@@ -13,7 +13,8 @@ use super::memory::receipt;
 use super::snapshot;
 use super::value::Id;
 use crate::clock::Clock;
-use crate::store::{Error, Place, Told};
+use crate::pace;
+use crate::store::{Error, Place, Told, Witness};
 
 /// Records may be trimmed while they are being read, but not so often in a row.
 const GAPS_MAX: u32 = 5;
@@ -30,6 +31,8 @@ pub(super) struct Reading<'a> {
     pub(super) limits: &'a Limits,
     /// The node that reads; empty: nobody in particular.
     pub(super) node: &'a str,
+    /// Who is shown what was read.
+    pub(super) witness: Option<&'a Witness>,
 }
 
 /// Everything that is there.
@@ -56,10 +59,33 @@ impl From<Error> for Unread {
     }
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// By nobody in particular.
+    pub(super) fn of_nobody(
+        cluster: &'a dyn Cluster,
+        keys: &'a Keys,
+        clock: &'a dyn Clock,
+        limits: &'a Limits,
+    ) -> Self {
+        Self { cluster, keys, clock, limits, node: "", witness: None }
+    }
+
     /// Everything from the record `from` on, as far as it fits, and who leads.
     pub(super) fn look(&self, from: u64) -> Result<Look, String> {
         Look::take(self.cluster, self.keys, self.clock, from)
+    }
+
+    /// Adds the records that a look has shown.
+    pub(super) fn take_in(
+        &self,
+        follower: &mut Follower,
+        look: &Look,
+    ) -> Result<Vec<Told>, String> {
+        let told = follower.absorb(self.keys, look.slots(), look.received)?;
+        if let Some(witness) = self.witness.filter(|_| !told.is_empty()) {
+            witness.see(follower.place().seq, &follower.machine);
+        }
+        Ok(told)
     }
 
     /// Which store it is, and the bytes that say so.
@@ -85,8 +111,7 @@ impl Reading<'_> {
                 (told_after, told) = (follower.place().seq, Vec::new());
                 continue;
             }
-            let more = follower.absorb(self.keys, look.slots(), look.received);
-            told.extend(more.map_err(Unread::Astray)?);
+            told.extend(self.take_in(&mut follower, &look).map_err(Unread::Astray)?);
             if look.head(self.keys)? == follower.place() {
                 break look;
             }
@@ -110,14 +135,14 @@ impl Reading<'_> {
 
     /// Asks again for a while.
     pub(super) fn patiently<T>(&self, ask: impl Fn() -> Result<T, String>) -> Result<T, Error> {
-        let began = Instant::now();
+        let began = pace::now();
         loop {
             match ask() {
                 Ok(answer) => return Ok(answer),
-                Err(why) if began.elapsed() >= SILENT_MAX => {
+                Err(why) if pace::now().saturating_sub(began) >= SILENT_MAX => {
                     return Err(Error::Refused(format!("etcd cannot be read: {why}")));
                 }
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(_) => pace::sleep(PAUSE),
             }
         }
     }

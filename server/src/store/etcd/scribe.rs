@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::Limits;
+use leasehold_core::{Limits, mutant};
 use leasehold_etcd::{Op, RangeRequest, When};
 
 use super::aide::{Aide, Shared};
@@ -153,6 +153,9 @@ impl Desk {
         let origin = follower.origin().ok_or("there is nothing to take a snapshot of")?;
         let bytes = image::encode(&follower.machine);
         let manifest = Manifest::new(&origin, &bytes, before.map(|before| before.name));
+        if mutant!(TrimBeforeManifest) {
+            shared.state().through = origin.place.seq;
+        }
         self.write(shared, &manifest, &bytes)?;
         // Whatever was written can be read, and is the same state.
         let read = manifest.read(&**cluster, keys)?;

@@ -3,7 +3,7 @@
 mod takeover;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold_core::Limits;
 use leasehold_etcd::{Op, Txn, When};
@@ -21,8 +21,9 @@ use super::scribe::Snapshots;
 use super::space::{SpaceWatch, Watching};
 use super::value::{self, Drained, Id, leader_in};
 use crate::clock::Clock;
+use crate::pace;
 use crate::store::{
-    Error, Followed, Health, Leader, News, NodeFolder, Peering, Place, Seat, Taken,
+    Error, Followed, Health, Leader, News, NodeFolder, Peering, Place, Seat, Taken, Witness,
 };
 
 /// How long etcd keeps the seat of a leader that is gone, in seconds.
@@ -53,6 +54,9 @@ pub struct Options {
     pub lead_without_memory: bool,
     /// It only ever follows.
     pub never_lead: bool,
+    /// Who is shown what was read.
+    #[doc(hidden)]
+    pub witness: Option<Witness>,
 }
 
 /// Who has etcd forget what keys were.
@@ -91,8 +95,8 @@ pub struct EtcdSeat {
     /// It knows that what is in etcd is what was there last, and not an earlier state that was put back.
     may_lead: bool,
     /// Since when the same leader was seen, and in which revision it took the seat.
-    leader_since: Option<(i64, Instant)>,
-    rest_until: Option<Instant>,
+    leader_since: Option<(i64, Duration)>,
+    rest_until: Option<Duration>,
     /// What was last said to be wrong.
     trouble: Option<String>,
     health: Arc<Health>,
@@ -112,6 +116,7 @@ impl Options {
             compact: Compact::Own,
             lead_without_memory: false,
             never_lead: false,
+            witness: None,
         }
     }
 }
@@ -158,8 +163,9 @@ impl EtcdSeat {
 
     fn reading(&self) -> Reading<'_> {
         let Self { cluster, keys, clock, options, .. } = self;
-        let (limits, node) = (&options.limits, &options.node);
-        Reading { cluster: &**cluster, keys, clock: &**clock, limits, node }
+        let Options { limits, node, witness, .. } = options;
+        let (cluster, clock, witness) = (&**cluster, &**clock, witness.as_ref());
+        Reading { cluster, keys, clock, limits, node, witness }
     }
 
     /// Reads the whole store.
@@ -197,10 +203,11 @@ impl EtcdSeat {
         }
         let last = follower.moment(&self.options.node, self.clock.boottime());
         let (generation, seq) = (id.generation, place.seq);
+        let received = follower.received();
         self.follower = Some(follower);
         self.is_whole = true;
         self.be_present(seq)?;
-        self.note(place);
+        self.note(place, received);
         Ok(News::State(Followed { generation, seq, last, told_after, told }))
     }
 
@@ -242,18 +249,22 @@ impl EtcdSeat {
             // It failed because somebody else was quicker.
             self.rest_until = None;
         }
+        let now = pace::now();
         self.leader_since = match (self.leader_since, created_at) {
             (Some((known, since)), Some(at)) if known == at => Some((at, since)),
-            (_, at) => at.map(|at| (at, Instant::now())),
+            (_, at) => at.map(|at| (at, now)),
         };
-        self.may_lead |= self.leader_since.is_some_and(|(_, at)| at.elapsed() >= LIVE_AFTER);
+        let is_old = |(_, since)| now.saturating_sub(since) >= LIVE_AFTER;
+        self.may_lead |= self.leader_since.is_some_and(is_old);
         self.leader = found.and_then(leader_in);
     }
 
-    fn note(&mut self, place: Place) {
+    /// This record is durable, and was received then: by an earlier process of this node, perhaps.
+    fn note(&mut self, place: Place, received: Option<u64>) {
         self.presence.iter().for_each(|presence| presence.came_to(place.seq));
         let Some(Known { id, .. }) = &self.id else { return };
-        self.memory.note((&id.store, id.generation), place, receipt(&*self.clock));
+        let (boot, now) = receipt(&*self.clock);
+        self.memory.note((&id.store, id.generation), place, (boot, received.unwrap_or(now)));
     }
 
     /// Can the seat be taken, as far as a look shows that had nothing else to tell?
@@ -276,7 +287,7 @@ impl EtcdSeat {
             self.trouble = None;
             return News::Quiet;
         }
-        let is_resting = self.rest_until.is_some_and(|until| Instant::now() < until);
+        let is_resting = self.rest_until.is_some_and(|until| pace::now() < until);
         if is_vacant && !self.may_lead {
             let why = "nobody leads, and this node does not remember how far the journal went: see \
                        --lead-without-memory";
@@ -332,7 +343,7 @@ impl Seat for EtcdSeat {
         if look.is_gap(&self.keys, known) {
             return self.load();
         }
-        let told = match follower.absorb(&self.keys, look.slots(), look.received) {
+        let told = match self.reading().take_in(&mut follower, &look) {
             Ok(told) => told,
             Err(why) => return Err(self.put_back(why)),
         };
@@ -344,14 +355,15 @@ impl Seat for EtcdSeat {
         self.follower = Some(follower);
         if !told.is_empty() {
             self.may_lead = true;
-            self.note(self.follower.as_ref().map_or(known, Follower::place));
+            let place = self.follower.as_ref().map_or(known, Follower::place);
+            self.note(place, self.follower.as_ref().and_then(Follower::received));
             return Ok(News::Records(told));
         }
         Ok(self.prospect(&look, is_whole, drained))
     }
 
     fn take(&mut self) -> Result<Option<Taken>, Error> {
-        self.rest_until = Some(Instant::now() + BACK_OFF);
+        self.rest_until = Some(pace::now() + BACK_OFF);
         let Some((tenure, lease)) = self.campaign() else { return Ok(None) };
         let Some(follower) = self.follower.take() else { return Ok(None) };
         let place = follower.place();

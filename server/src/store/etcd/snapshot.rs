@@ -1,6 +1,6 @@
 //! The state as of one record, so that the records before it can go: chunks under keys, and a manifest that names them.
 
-use leasehold_core::{Limits, Machine};
+use leasehold_core::{Limits, Machine, mutant};
 use leasehold_etcd::{Op, RangeRequest, Txn, When};
 use serde::{Deserialize, Serialize};
 
@@ -167,7 +167,10 @@ pub(super) fn clean_up(
         |name: &String| *name == manifest.name || Some(name) == manifest.previous.as_ref();
     for name in names.into_iter().filter(|name| !is_kept(name)) {
         let (first, end) = keys.chunks(&name);
-        let txn = tenure.txn(keys).when(keys.manifest(), When::PutAt(at));
+        let mut txn = tenure.txn(keys).when(keys.manifest(), When::PutAt(at));
+        if mutant!(OrphansDeletedUnguarded) {
+            txn = Txn::default();
+        }
         if let Err(error) = cluster.txn(txn.then(Op::DeleteRange(first, end)).request()) {
             tracing::debug!(%error, "an old snapshot was not deleted");
         }

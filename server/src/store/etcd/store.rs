@@ -1,8 +1,13 @@
 //! The store of whoever leads: one guarded transaction for each record.
 
+#[cfg(feature = "mutants")]
+mod bug;
+#[cfg(feature = "mutants")]
+pub(super) use bug::stale;
+
 use std::sync::Arc;
 
-use leasehold_core::Limits;
+use leasehold_core::{Limits, mutant};
 use leasehold_etcd::{Kind, Op, TxnRequest};
 
 use super::cluster::Cluster;
@@ -85,6 +90,9 @@ impl EtcdStore {
             self.keeper.goes_on();
             match self.cluster.txn(sent.txn.clone()) {
                 Ok(answer) => return self.settled(&answer, sent),
+                Err(error) if error.kind == Kind::NoSpace && mutant!(NoSpaceAsBusy) => {
+                    return Err(Error::Busy);
+                }
                 Err(error) => {
                     if error.kind == Kind::NoSpace {
                         self.health.is_out_of_room();
@@ -145,12 +153,20 @@ impl Store for EtcdStore {
             let n_bytes = sent.bytes.len();
             return Err(Error::Fenced(format!("a record of {n_bytes} bytes is too long for etcd")));
         }
+        if mutant!(UnsettledNoted) {
+            self.keeper.settled(sent.place);
+        }
         self.sent = Some(sent);
         self.send(self.cluster.n_members())
     }
 
     fn confirm(&mut self, _: Permit) -> Result<(), Error> {
-        let txn = self.guard.txn().request();
+        #[cfg_attr(not(feature = "mutants"), expect(unused_mut))]
+        let mut txn = self.guard.txn().request();
+        #[cfg(feature = "mutants")]
+        if bug::spoil(&mut txn) {
+            return Ok(());
+        }
         for _ in 0..self.cluster.n_members().max(1) {
             self.keeper.goes_on();
             if let Ok(answer) = self.cluster.txn(txn.clone()) {
@@ -168,6 +184,10 @@ impl Store for EtcdStore {
 
     /// Sends the same again. A read could not tell: an earlier try may still be on its way.
     fn settle(&mut self) -> Result<(), Error> {
+        #[cfg(feature = "mutants")]
+        if mutant!(SettleByReading) {
+            return self.settle_by_reading();
+        }
         self.send(1)
     }
 

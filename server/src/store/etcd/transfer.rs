@@ -36,7 +36,7 @@ pub struct Checked {
 /// invariant of the result. Servers may be using it.
 pub fn check(cluster: &dyn Cluster, prefix: &str, clock: &dyn Clock) -> Result<Checked, Error> {
     let (keys, limits) = (Keys::new(prefix), Limits::default());
-    let reading = Reading { cluster, keys: &keys, clock, limits: &limits, node: "" };
+    let reading = Reading::of_nobody(cluster, &keys, clock, &limits);
     let (id, _) = reading.id()?;
     let read = reading.all(None).map_err(unread)?;
     let (n_records, is_rewound) = (read.n_records(), read.look.is_rewound());
@@ -121,8 +121,7 @@ impl<'a> Site<'a> {
     pub fn depart(&self, clock: Arc<dyn Clock>) -> Result<(Departure<'_>, Whole), Error> {
         let Self { cluster, keys } = self;
         let limits = Limits::default();
-        let reading =
-            Reading { cluster: *cluster, keys, clock: &*clock, limits: &limits, node: "" };
+        let reading = Reading::of_nobody(*cluster, keys, &*clock, &limits);
         let (id, _) = reading.id()?;
         let chair = Chair::take(*cluster, keys, "migrate", &[keys.rewound(), keys.closed()])?;
         let Read { follower, look, .. } = reading.all(None).map_err(unread)?;

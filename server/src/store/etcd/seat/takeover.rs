@@ -1,5 +1,6 @@
 //! Taking the seat: first the key, then everything that was written before it was ours.
 
+use leasehold_core::mutant;
 use leasehold_etcd::RangeRequest;
 
 use super::{EtcdSeat, Options, SEAT_TTL};
@@ -72,9 +73,13 @@ impl EtcdSeat {
             if !is_ours || look.is_gap(&self.keys, follower.place()) {
                 return Ok(None);
             }
-            match follower.absorb(&self.keys, look.slots(), look.received) {
+            let seen = follower.received();
+            match self.reading().take_in(&mut follower, &look) {
                 Ok(more) => told.extend(more),
                 Err(why) => return Err(self.put_back(why)),
+            }
+            if let Some(seen) = seen.filter(|_| mutant!(TimeFromOlderRecord)) {
+                follower.received_before(seen);
             }
             let head = look.head(&self.keys)?;
             if follower.place() == head {
@@ -98,7 +103,11 @@ impl EtcdSeat {
         keeper: Keeper,
     ) -> Result<Option<Taken>, Error> {
         // Others may have made it newer meanwhile.
-        let (id, _) = self.reading().id()?;
+        let known = self.id.as_ref().filter(|_| mutant!(FormatNotReadAgain));
+        let id = match known {
+            Some(known) => known.id.clone(),
+            None => self.reading().id()?.0,
+        };
         let last = follower.moment(&self.options.node, self.clock.boottime());
         let Follower { mut machine, chain, n_bytes, .. } = follower;
         machine.absorbed();

@@ -1,0 +1,47 @@
+//! The line from a node to etcd: what its store asks goes to the world, which answers when it likes.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold_server::pace::Pace;
+
+use super::thread::{Thread, lock};
+use crate::etcd::{Answered, Request, Wire};
+
+/// How many members a node believes there are.
+const N_MEMBERS: usize = 3;
+
+/// Of one process.
+#[derive(Default)]
+pub(super) struct Line {
+    is_rung: AtomicBool,
+    waits: Mutex<Option<Arc<Thread>>>,
+}
+
+impl Line {
+    /// Something that is watched has changed, or may have.
+    pub(super) fn ring(&self) {
+        self.is_rung.store(true, SeqCst);
+        lock(&self.waits).iter().for_each(|thread| thread.wake());
+    }
+}
+
+impl Wire for Line {
+    fn ask(&self, request: Request) -> Answered {
+        Thread::ask(request)
+    }
+
+    fn n_members(&self) -> usize {
+        N_MEMBERS
+    }
+
+    fn wait(&self, patience: Duration) {
+        let Some(thread) = Thread::current() else { return };
+        *lock(&self.waits) = Some(thread.clone());
+        if !self.is_rung.swap(false, SeqCst) {
+            thread.pace().park(patience);
+            self.is_rung.store(false, SeqCst);
+        }
+    }
+}

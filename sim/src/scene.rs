@@ -1,0 +1,231 @@
+//! Scenes that chance would hardly ever play, each with the deliberate bug that must spoil it. They play in an etcd
+//! that answers at once, on the real threads of the real store.
+
+mod stage;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use leasehold_core::{Span, Timestamp};
+use leasehold_etcd::{Op, Txn};
+use leasehold_server::clock::{Clock, FakeClock, LockClock, Moment};
+use leasehold_server::engine;
+use leasehold_server::store::{Draft, Error, Seat};
+
+use crate::etcd::Client;
+use crate::folder::Folder;
+use stage::{Actor, PREFIX, Passing, Slow, Stage, append, is_fenced, tick, wait_for, wait_until};
+
+/// A scene: what it is about, and what went wrong in it, if anything.
+pub type Scene = fn() -> Result<(), String>;
+
+/// A leader is asked something, and the answer of etcd takes long. Meanwhile another leads and grants a lock, and only
+/// then the first is asked who has it.
+pub fn asked_after_another_leads() -> Result<(), String> {
+    let stage = Stage::new();
+    let slow = Slow::new(&stage.local);
+    let first = stage.actor_over(Arc::new(Client(slow.clone())), "n1");
+    first.leads();
+    let second = stage.actor("n2");
+    let hour = Span::from_secs(3600);
+    // Who has seen another lead may lead. What it has seen it writes down once a second.
+    for n in 0..100 {
+        if second.folder.remembers() >= Some(2) {
+            break;
+        }
+        let other = wait_for(first.take(&format!("other-{n}"), hour)).expect("an answer");
+        drop(other.expect("a grant").deliver());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    slow.is_slow.store(true, SeqCst);
+    let early = first.look("db");
+    let began = Instant::now();
+    while !slow.has_confirmed.load(SeqCst) && began.elapsed() < Duration::from_millis(500) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let before = stage.local.lock().0.revision();
+    stage.revoke();
+    second.leads();
+    let granted = wait_for(second.take("db", hour)).expect("an answer").expect("a grant");
+    drop(granted.deliver());
+    let after = stage.local.lock().0.revision();
+    stage.local.lags(after - before);
+    let late = first.look("db");
+    slow.is_slow.store(false, SeqCst);
+    // Whatever it is told was true when etcd confirmed it.
+    let _ = Actor::seen(early);
+    match Actor::seen(late) {
+        Err(engine::Error::NotLeading) => Ok(()),
+        other => Err(format!("somebody has it, and it says {other:?}")),
+    }
+}
+
+/// etcd is put back to when nobody led, and a copy of the first machine takes the seat in the same revision as the
+/// first, which is still there.
+pub fn put_back_under_a_zombie() -> Result<(), String> {
+    let stage = Stage::new();
+    let mut first = stage.player("n1");
+    let mut second = stage.player_in(first.folder.copied(), "n1");
+    let before = stage.local.lock().0.clone();
+    let mut zombie = first.lead();
+    let at = stage.local.lock().0.revision();
+    stage.local.lock().0 = before;
+    let mut leader = second.lead();
+    assert_eq!(stage.local.lock().0.revision(), at, "revisions repeat");
+    is_fenced(&append(&mut *zombie), "an append of a zombie")?;
+    append(&mut *leader).map_err(|error| format!("the leader cannot go on: {error}"))
+}
+
+/// etcd is put back to an earlier time of the same leader, which does not know.
+pub fn put_back_under_a_leader() -> Result<(), String> {
+    let stage = Stage::new();
+    let mut node = stage.player("n1");
+    let mut store = node.lead();
+    append(&mut *store).expect("it leads");
+    let before = stage.local.lock().0.clone();
+    append(&mut *store).expect("it leads");
+    let permit = store.reserve().expect("it leads");
+    store.confirm(permit).map_err(|error| format!("nothing has happened yet: {error}"))?;
+    stage.local.lock().0 = before;
+    let permit = store.reserve().expect("nothing is asked yet");
+    is_fenced(&store.confirm(permit), "an answer with what was put back")
+}
+
+/// A node takes over that has seen a record, and not the last one: how long ago that was written it cannot know.
+pub fn a_takeover_with_an_unread_record() -> Result<(), String> {
+    let stage = Stage::new();
+    let (mut first, mut second) = (stage.player("n1"), stage.player("n2"));
+    let mut store = first.lead();
+    append(&mut *store).expect("it leads");
+    drop(second.seat.follow(Duration::ZERO).expect("a record"));
+    second.clock.advance(Span::from_secs(10));
+    let lock_time = Timestamp::ZERO + Span::from_secs(100);
+    let draft = Draft { moment: Moment { lock_time, ..Moment::default() }, ..tick() };
+    let permit = store.reserve().expect("it leads");
+    store.append(permit, draft).expect("it leads");
+    stage.revoke();
+    let (_, loaded) = second.seat.take().expect("an answer").expect("the seat is vacant");
+    let now = LockClock::resume(second.clock.clone(), loaded.last).now();
+    if now == lock_time { Ok(()) } else { Err(format!("it is {now:?}, and was {lock_time:?}")) }
+}
+
+/// The store becomes one of a newer format while a node follows.
+pub fn a_newer_format_before_a_takeover() -> Result<(), String> {
+    let stage = Stage::new();
+    let mut node = stage.player("n1");
+    let id = format!("{PREFIX}id");
+    let value = stage.local.lock().0.get(id.as_bytes()).expect("an id").value.clone();
+    let newer = String::from_utf8_lossy(&value).replace("\"format\":1", "\"format\":99");
+    let put = Txn::default().then(Op::Put(id.into(), newer.into(), 0)).request();
+    stage.cluster().txn(put).expect("an answer");
+    match node.seat.take() {
+        Err(Error::Refused(why)) if why.contains("newer version") => Ok(()),
+        Ok(Some(_)) => Err("it leads a store that it cannot read".into()),
+        Ok(None) => Err("it does not say why it does not lead".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A grant that its client was not told of is dropped in a later epoch, which may have told it again.
+pub fn a_departure_of_an_earlier_epoch() -> Result<(), String> {
+    let stage = Stage::new();
+    let node = stage.actor("n1");
+    node.leads();
+    let call = node.take("db", Span::from_secs(3600));
+    let untold = wait_for(call).expect("an answer").expect("a grant");
+    stage.revoke();
+    let told = node.is_held("db");
+    if told != Err(engine::Error::NotLeading) {
+        return Err(format!("it lost the seat, and says {told:?}"));
+    }
+    wait_until(|| node.is_held("db") == Ok(true));
+    drop(untold);
+    // What is given back is given back before the next answer.
+    match node.is_held("db") {
+        Ok(true) => Ok(()),
+        other => Err(format!("what another epoch may have told was given back: {other:?}")),
+    }
+}
+
+/// A lock is granted, the answer of etcd is lost, and then so is the seat: whether it was granted nobody can know.
+pub fn a_lost_batch() -> Result<(), String> {
+    let stage = Stage::new();
+    let slow = Slow::new(&stage.local);
+    let node = stage.actor_over(Arc::new(Client(slow.clone())), "n1");
+    node.leads();
+    slow.is_slow.store(true, SeqCst);
+    let seq =
+        || stage.local.lock().0.get(format!("{PREFIX}j/0000000000000002").as_bytes()).is_some();
+    let call = node.take("db", Span::from_secs(3600));
+    wait_until(seq);
+    stage.revoke();
+    slow.is_lossy.store(true, SeqCst);
+    slow.is_slow.store(false, SeqCst);
+    std::thread::sleep(Duration::from_millis(20));
+    slow.is_lossy.store(false, SeqCst);
+    match wait_for(call) {
+        Err(engine::Error::Unknown) => Ok(()),
+        other => Err(format!("it is durable, and told as {:?}", other.err())),
+    }
+}
+
+/// A record is read, and the answer takes long: it counts as received when the answer was there.
+pub fn a_record_that_took_long() -> Result<(), String> {
+    let stage = Stage::new();
+    let mut first = stage.player("n1");
+    let (folder, clock) = (Folder::new(), Arc::<FakeClock>::default());
+    let wire = Passing { local: stage.local.clone(), clock: clock.clone() };
+    let mut second = stage.seat_over(Arc::new(Client(wire)), "n2", &folder, clock.clone());
+    drop(second.follow(Duration::ZERO).expect("a state"));
+    let mut store = first.lead();
+    append(&mut *store).expect("it leads");
+    drop(second.follow(Duration::ZERO).expect("a record"));
+    let received = clock.boottime();
+    stage.revoke();
+    let (_, loaded) = second.take().expect("an answer").expect("the seat is vacant");
+    let told = loaded.last.unwrap_or_default().boottime;
+    if told == received { Ok(()) } else { Err(format!("received at {received}, not {told}")) }
+}
+
+/// A lease is granted, and its time is over before it is known whether that is durable.
+pub fn a_lease_that_runs_out_unsettled() -> Result<(), String> {
+    let stage = Stage::new();
+    let node = stage.actor("n1");
+    node.leads();
+    stage.local.cut(true);
+    let mut call = pin!(node.take("db", Span::from_secs(5)));
+    let mut context = Context::from_waker(Waker::noop());
+    // Long enough for it to be sent.
+    for _ in 0..50 {
+        if call.as_mut().poll(&mut context).is_ready() {
+            return Err("it is told before it is durable".into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    node.clock.advance(Span::from_secs(6));
+    stage.local.cut(false);
+    match wait_for(call) {
+        Err(engine::Error::Unknown) => Ok(()),
+        other => Err(format!(
+            "it is over, and told as {}",
+            if other.is_ok() { "granted" } else { "refused" }
+        )),
+    }
+}
+
+/// A request is received, and answered by a server that has come to lead since.
+pub fn an_answer_by_another_clock() -> Result<(), String> {
+    let clock = Arc::new(FakeClock::default());
+    let lock_clock = LockClock::resume(clock.clone(), None);
+    clock.advance(Span::from_secs(10));
+    let received_at = lock_clock.instant();
+    clock.advance(Span::from_secs(5));
+    let lock_time = Timestamp::ZERO + Span::from_secs(100);
+    lock_clock.go_on(Moment { lock_time, ..lock_clock.moment() });
+    let told = lock_clock.at(received_at);
+    let was = Timestamp::ZERO + Span::from_secs(95);
+    if told == was { Ok(()) } else { Err(format!("it was received at {was:?}, not {told:?}")) }
+}

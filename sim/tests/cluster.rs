@@ -1,0 +1,59 @@
+//! Several servers on a simulated etcd: a handful of seeds that are always the same, and a few that never are.
+
+#![allow(clippy::print_stdout, reason = "a random test prints its seeds")]
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a few seeds came to.
+#[derive(Default, Debug)]
+struct Sum {
+    n_seeds: u64,
+    n_operations: usize,
+    n_leases: usize,
+    n_faults: u64,
+    n_starts: usize,
+    n_epochs: u64,
+    n_compared: u64,
+}
+
+fn check(from: u64, n_seeds: u64) {
+    let (began, mut sum) = (Instant::now(), Sum::default());
+    for seed in from..from + n_seeds {
+        let report = sim::twice(sim::cluster::run, seed);
+        let replay = format!("replay: cargo run -p sim -- --cluster --seed {seed} --trace");
+        if !report.violations.is_empty() {
+            let trace = std::env::temp_dir().join(format!("leasehold-sim-cluster-{seed}"));
+            std::fs::write(&trace, &report.trace).expect("room for a trace");
+            panic!("{:#?}\n{replay}, or read {}", report.violations, trace.display());
+        }
+        assert!(report.n_compared > 0, "seed {seed}: no states were compared\n{replay}");
+        sum.n_seeds += 1;
+        sum.n_operations += report.n_operations;
+        sum.n_leases += report.n_leases;
+        sum.n_faults += report.n_faults;
+        sum.n_starts += report.n_starts;
+        sum.n_epochs += report.n_epochs;
+        sum.n_compared += report.n_compared;
+    }
+    println!("{sum:?}, each twice, in {:.1} s", began.elapsed().as_secs_f64());
+    assert!(sum.n_epochs > 2 * n_seeds, "hardly anybody took over: {sum:?}");
+}
+
+/// The long run: `CLUSTER_SEEDS=1000`, and from `CLUSTER_FROM` on.
+fn told(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|told| told.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn fixed_seeds_keep_every_promise() {
+    check(1, 12);
+}
+
+#[test]
+fn random_seeds_keep_every_promise() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let first = told("CLUSTER_FROM", now.as_nanos() as u64 % 1_000_000_000_000);
+    let n_seeds = told("CLUSTER_SEEDS", 6);
+    println!("seeds {first} to {}", first + n_seeds - 1);
+    check(first, n_seeds);
+}

@@ -1,0 +1,60 @@
+//! Scenes that chance would hardly ever play.
+
+fn check(scene: sim::scene::Scene) {
+    scene().expect("it goes well");
+}
+
+#[test]
+fn a_zombie_is_stopped_by_the_nonce_where_revisions_repeat() {
+    check(sim::scene::put_back_under_a_zombie);
+}
+
+#[test]
+fn a_leader_under_which_etcd_was_put_back_answers_nothing() {
+    check(sim::scene::put_back_under_a_leader);
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_led_by_nobody_who_cannot_read_it() {
+    check(sim::scene::a_newer_format_before_a_takeover);
+}
+
+#[test]
+fn a_grant_is_given_back_only_in_its_own_epoch() {
+    check(sim::scene::a_departure_of_an_earlier_epoch);
+}
+
+#[test]
+fn a_lease_that_ran_out_before_it_was_durable_is_not_told_as_granted() {
+    check(sim::scene::a_lease_that_runs_out_unsettled);
+}
+
+#[test]
+fn a_server_that_was_overtaken_answers_nothing_from_memory() {
+    check(sim::scene::asked_after_another_leads);
+}
+
+#[test]
+fn lock_time_goes_on_from_the_last_record_and_from_no_other() {
+    check(sim::scene::a_takeover_with_an_unread_record);
+}
+
+#[test]
+fn whoever_was_in_a_lost_batch_is_told_that_nobody_knows() {
+    check(sim::scene::a_lost_batch);
+}
+
+#[test]
+fn a_record_is_received_when_its_bytes_are_there() {
+    check(sim::scene::a_record_that_took_long);
+}
+
+#[test]
+fn a_request_is_answered_by_the_clock_of_whoever_answers() {
+    check(sim::scene::an_answer_by_another_clock);
+}
+
+#[test]
+fn a_server_that_hangs_loses_the_seat() {
+    check(sim::cluster::hang);
+}
