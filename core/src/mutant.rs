@@ -147,6 +147,10 @@ pub enum Mutant {
     ApplyOverGap,
     /// Store in etcd: records are deleted before the snapshot they are in counts.
     TrimBeforeManifest,
+    /// Store in etcd: what is in a snapshot is deleted up to the record that the head names.
+    TrimOfHead,
+    /// Store in etcd: a backup is restored while somebody leads.
+    RestoreWithoutSeat,
     /// Store in etcd: pieces of other snapshots are deleted by whoever led once.
     OrphansDeletedUnguarded,
     /// Store in etcd: a follower believes a member that is behind, and takes the store for put back.
@@ -165,6 +169,12 @@ pub enum Mutant {
     ReceivedWhenAsked,
     /// Store in etcd: the seat is kept though its writer hangs.
     KeptThoughStuck,
+    /// Relay: how long a request was held by another server is not looked at.
+    HeldTimeIgnored,
+    /// Relay: a request whose answer was lost is sent again.
+    LostIsRepeated,
+    /// Events: a server that has read less than a cursor has seen does not wait for it.
+    CursorAheadNotAwaited,
     /// Simulated client: the bound that counts from the send time is counted from the answer.
     CountFromAnswer,
 }
@@ -237,6 +247,10 @@ pub const OF_NOTES: [Mutant; 6] = [
 
 /// Those in what becomes of an answer on its way to the socket.
 pub const OF_DELIVERY: [Mutant; 2] = [Mutant::UndeliveredIsKept, Mutant::DeliveredIsGivenBack];
+
+/// Those in what servers pass on to each other.
+pub const OF_PEERS: [Mutant; 3] =
+    [Mutant::HeldTimeIgnored, Mutant::LostIsRepeated, Mutant::CursorAheadNotAwaited];
 
 /// What another thread is to do, with the bug this one has.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {

@@ -9,15 +9,18 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{Span, Timestamp};
+use leasehold_core::{Acquire, Span, Timestamp};
 use leasehold_etcd::{Op, Txn};
 use leasehold_server::clock::{Clock, FakeClock, LockClock, Moment};
-use leasehold_server::engine;
-use leasehold_server::store::{Draft, Error, Seat};
+use leasehold_server::engine::{self, Take, WaitFor};
+use leasehold_server::store::{Draft, Error, Seat, etcd};
 
-use crate::etcd::Client;
+use crate::etcd::{Client, Request};
 use crate::folder::Folder;
-use stage::{Actor, PREFIX, Passing, Slow, Stage, append, is_fenced, tick, wait_for, wait_until};
+use stage::{
+    Actor, Gate, OFTEN, PREFIX, Passing, Slow, Stage, acquire, append, is_fenced, tick, wait_for,
+    wait_until,
+};
 
 /// A scene: what it is about, and what went wrong in it, if anything.
 pub type Scene = fn() -> Result<(), String>;
@@ -26,20 +29,7 @@ pub type Scene = fn() -> Result<(), String>;
 /// then the first is asked who has it.
 pub fn asked_after_another_leads() -> Result<(), String> {
     let stage = Stage::new();
-    let slow = Slow::new(&stage.local);
-    let first = stage.actor_over(Arc::new(Client(slow.clone())), "n1");
-    first.leads();
-    let second = stage.actor("n2");
-    let hour = Span::from_secs(3600);
-    // Who has seen another lead may lead. What it has seen it writes down once a second.
-    for n in 0..100 {
-        if second.folder.remembers() >= Some(2) {
-            break;
-        }
-        let other = wait_for(first.take(&format!("other-{n}"), hour)).expect("an answer");
-        drop(other.expect("a grant").deliver());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let (first, second, slow) = stage.pair();
     slow.is_slow.store(true, SeqCst);
     let early = first.look("db");
     let began = Instant::now();
@@ -49,7 +39,8 @@ pub fn asked_after_another_leads() -> Result<(), String> {
     let before = stage.local.lock().0.revision();
     stage.revoke();
     second.leads();
-    let granted = wait_for(second.take("db", hour)).expect("an answer").expect("a grant");
+    let granted =
+        wait_for(second.take("db", Span::from_secs(3600))).expect("an answer").expect("a grant");
     drop(granted.deliver());
     let after = stage.local.lock().0.revision();
     stage.local.lags(after - before);
@@ -117,7 +108,7 @@ pub fn a_newer_format_before_a_takeover() -> Result<(), String> {
     let stage = Stage::new();
     let mut node = stage.player("n1");
     let id = format!("{PREFIX}id");
-    let value = stage.local.lock().0.get(id.as_bytes()).expect("an id").value.clone();
+    let value = stage.value("id").expect("an id");
     let newer = String::from_utf8_lossy(&value).replace("\"format\":1", "\"format\":99");
     let put = Txn::default().then(Op::Put(id.into(), newer.into(), 0)).request();
     stage.cluster().txn(put).expect("an answer");
@@ -157,8 +148,7 @@ pub fn a_lost_batch() -> Result<(), String> {
     let node = stage.actor_over(Arc::new(Client(slow.clone())), "n1");
     node.leads();
     slow.is_slow.store(true, SeqCst);
-    let seq =
-        || stage.local.lock().0.get(format!("{PREFIX}j/0000000000000002").as_bytes()).is_some();
+    let seq = || stage.value("j/0000000000000002").is_some();
     let call = node.take("db", Span::from_secs(3600));
     wait_until(seq);
     stage.revoke();
@@ -228,4 +218,110 @@ pub fn an_answer_by_another_clock() -> Result<(), String> {
     let told = lock_clock.at(received_at);
     let was = Timestamp::ZERO + Span::from_secs(95);
     if told == was { Ok(()) } else { Err(format!("it was received at {was:?}, not {told:?}")) }
+}
+
+/// A grace period ends, of which nothing is written, and somebody is told so. Then another leads, for whom no time has
+/// passed since the last record.
+pub fn a_grace_period_that_was_told_as_over() -> Result<(), String> {
+    let stage = Stage::new();
+    let (first, second, slow) = stage.pair();
+    let wanted =
+        Acquire { ttl: Some(Span::from_secs(5)), grace: Span::from_secs(5), ..acquire("db", "a") };
+    let granted = wait_for(first.handle.ask_unchecked(Take(wanted)));
+    drop(granted.expect("an answer").expect("a grant").deliver());
+    // That the lease is over is written, and so is what time it is a moment before the grace period is over.
+    for span in [5_000, 4_900, 200] {
+        first.clock.advance(Span::from_millis(span));
+        assert_eq!(first.is_held("db"), Ok(false));
+    }
+    let lapse = wait_for(first.look("db")).expect("an answer").expect("a lock").lapse;
+    let grace_until = lapse.expect("it ran out").grace_until;
+    assert!(grace_until <= first.handle.now(), "{grace_until:?} is over");
+    stage.hands_over(&slow, &second);
+    let given = second.gives("db", "b");
+    slow.is_slow.store(false, SeqCst);
+    given.map_err(|why| format!("its grace period was over, and now {why}"))
+}
+
+/// Somebody waits at a server that loses the seat, and does not come back. Nothing is granted to it by the next one.
+pub fn a_waiter_of_an_earlier_epoch() -> Result<(), String> {
+    let stage = Stage::new();
+    let (first, second, slow) = stage.pair();
+    let ttl = Span::from_secs(5);
+    let granted = wait_for(first.take("db", ttl)).expect("an answer").expect("a grant");
+    drop(granted.deliver());
+    let wait = Span::from_secs(600);
+    let waits = first.handle.ask_unchecked(WaitFor { acquire: acquire("db", "b"), wait });
+    wait_until(|| {
+        wait_for(first.look("db")).is_ok_and(|found| found.expect("a lock").n_waiting == 1)
+    });
+    stage.hands_over(&slow, &second);
+    second.clock.advance(ttl);
+    let given = second.gives("db", "c");
+    slow.is_slow.store(false, SeqCst);
+    drop(waits);
+    given.map_err(|why| format!("nobody is there who waits, and {why}"))
+}
+
+/// A leader has taken a snapshot, and is held up before it deletes those that do not count any more. Meanwhile another
+/// leads, and takes one that does.
+pub fn a_snapshot_while_another_cleans_up() -> Result<(), String> {
+    let mut stage = Stage::new();
+    stage.snapshots = OFTEN;
+    let is_list = |request: &Request| match request {
+        Request::Range(range) => range.keys_only && range.key.ends_with(b"/snap/"),
+        _ => false,
+    };
+    let gate = Gate::new(&stage.local, is_list);
+    let mut first = stage.player_over(Arc::new(Client(gate.clone())), Folder::new(), "n1");
+    let mut second = stage.player("n2");
+    let mut zombie = first.lead();
+    stage.takes_snapshot(&mut *zombie);
+    wait_until(|| gate.has_come.load(SeqCst));
+    drop(second.seat.follow(Duration::ZERO).expect("records"));
+    stage.revoke();
+    let mut leader = second.lead();
+    stage.takes_snapshot(&mut *leader);
+    gate.is_open.store(true, SeqCst);
+    // Its threads end with it.
+    drop(zombie);
+    let checked = etcd::check(&*stage.cluster(), PREFIX, &FakeClock::default());
+    checked.map(drop).map_err(|error| format!("what counts was deleted: {error}"))
+}
+
+/// A snapshot has everything up to the last record, and whoever took it is gone. Another takes over that has read less.
+pub fn a_takeover_by_one_that_is_behind() -> Result<(), String> {
+    let mut stage = Stage::new();
+    stage.snapshots = OFTEN;
+    let (mut first, mut second) = (stage.player("n1"), stage.player("n2"));
+    let mut store = first.lead();
+    stage.takes_snapshot(&mut *store);
+    // Its threads end with it.
+    drop(store);
+    stage.revoke();
+    let taken = second.seat.take();
+    if stage.value("rewound").is_some() {
+        return Err("it takes the store for put back".into());
+    }
+    match taken {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err("it does not lead, and says nothing".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A backup is to be restored over a store that somebody leads.
+pub fn a_restore_under_a_leader() -> Result<(), String> {
+    let stage = Stage::new();
+    let mut node = stage.player("n1");
+    let mut store = node.lead();
+    append(&mut *store).expect("it leads");
+    let cluster = stage.cluster();
+    let backup = etcd::check(&*cluster, PREFIX, &FakeClock::default()).expect("a whole store");
+    append(&mut *store).expect("it leads");
+    match etcd::restore(&*cluster, PREFIX, backup.whole) {
+        Err(Error::Refused(why)) if why.contains("n1 leads") => {}
+        other => return Err(format!("n1 leads, and a restore came to {other:?}")),
+    }
+    append(&mut *store).map_err(|error| format!("the leader cannot go on: {error}"))
 }

@@ -58,3 +58,28 @@ fn a_request_is_answered_by_the_clock_of_whoever_answers() {
 fn a_server_that_hangs_loses_the_seat() {
     check(sim::cluster::hang);
 }
+
+#[test]
+fn a_grace_period_that_was_told_as_over_is_over_for_the_next_leader() {
+    check(sim::scene::a_grace_period_that_was_told_as_over);
+}
+
+#[test]
+fn whoever_waited_at_an_earlier_leader_is_granted_nothing() {
+    check(sim::scene::a_waiter_of_an_earlier_epoch);
+}
+
+#[test]
+fn what_counts_is_not_deleted_by_whoever_led_once() {
+    check(sim::scene::a_snapshot_while_another_cleans_up);
+}
+
+#[test]
+fn the_last_record_stays_though_a_snapshot_has_it() {
+    check(sim::scene::a_takeover_by_one_that_is_behind);
+}
+
+#[test]
+fn nothing_is_restored_where_somebody_leads() {
+    check(sim::scene::a_restore_under_a_leader);
+}

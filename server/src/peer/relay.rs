@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use leasehold_api::Code;
-use leasehold_core::LeaseNumber;
+use leasehold_core::{LeaseNumber, mutant};
 use tokio::time::{Instant, sleep};
 
 use super::again::Source;
@@ -158,6 +158,7 @@ impl Relay {
         };
         match sent {
             Sent::Unsent => None,
+            Sent::Lost if mutant!(LostIsRepeated) => None,
             Sent::Lost => Some(lost(passed.head.method.is_safe()).into()),
             Sent::Answered(response) if response.headers().contains_key(NOT_LEADING) => {
                 if response.status() == StatusCode::FORBIDDEN {
@@ -206,7 +207,8 @@ impl Relay {
         let number = |name: &HeaderName, headers: &mut HeaderMap| -> Option<u64> {
             headers.remove(name)?.to_str().ok()?.parse().ok()
         };
-        let held_ms = number(&HELD_MS, request.headers_mut()).unwrap_or(0);
+        let held_ms = number(&HELD_MS, request.headers_mut());
+        let held_ms = held_ms.filter(|_| !mutant!(HeldTimeIgnored)).unwrap_or(0);
         let id = number(&ID, request.headers_mut());
         let (Some(hop), Some(id)) = (Hop::decode(hop.as_bytes()), id) else {
             let why = "the other server speaks another version";

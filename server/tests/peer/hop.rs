@@ -15,6 +15,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::world::{Node, World};
+use crate::{Outcome, holds};
 
 /// A server played by the test.
 struct Peer {
@@ -126,22 +127,27 @@ async fn only_servers_are_believed_what_servers_say() {
     assert_eq!(leader.client.release(&held, json!({})).await.status, 200);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_was_held_waits_so_much_less_and_came_so_much_earlier() {
+/// A server passes a request on that it has held for a while.
+pub(crate) async fn held_for_a_while() -> Outcome {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
     let mut peer = Peer::of(&world).await;
+    // Counted from when the client sent it, the lease lasts longer by what it was held.
+    let (_, taken) = peer.pass("/v1/locks/other/acquire", "500", acquire("b", 0)).await;
+    let (left, after) = (taken["expires_in_ms"].as_u64(), taken["expires_after_send_ms"].as_u64());
+    let held = after.zip(left).map(|(after, left)| after - left);
+    holds(held.is_some_and(|held| (400..=1_500).contains(&held)), &taken)?;
     assert_eq!(leader.client.acquire("db", "a", 60_000, json!({})).await.status, 200);
     let began = Instant::now();
     let (head, said) = peer.pass("/v1/locks/db/acquire", "9500", acquire("b", 10_000)).await;
     assert_eq!((head.status().as_u16(), &said["reason"]), (409, &json!("WAIT_TIMEOUT")), "{said}");
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(400) && took < Duration::from_secs(8), "{took:?}");
-    // Counted from when the client sent it, the lease lasts longer by what it was held.
-    let (_, taken) = peer.pass("/v1/locks/other/acquire", "500", acquire("b", 0)).await;
-    let (left, after) = (taken["expires_in_ms"].as_u64(), taken["expires_after_send_ms"].as_u64());
-    let held = after.zip(left).map(|(after, left)| after - left);
-    assert!(held.is_some_and(|held| (400..=1_500).contains(&held)), "{taken}");
+    holds(took >= Duration::from_millis(400) && took < Duration::from_secs(8), &took)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_was_held_waits_so_much_less_and_came_so_much_earlier() {
+    held_for_a_while().await.expect("it counts");
 }
 
 /// Somebody who takes requests and hangs up.
@@ -175,8 +181,8 @@ async fn silent_leader(world: &World) -> (SocketAddr, tokio::task::JoinHandle<us
     (address, taking)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_is_lost_is_told_as_unknown_and_nothing_is_sent_twice() {
+/// The answer of the one that leads is lost.
+pub(crate) async fn lost_on_the_way() -> Outcome {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
     leader.server.stop().await.expect("a good end");
@@ -184,11 +190,17 @@ async fn an_answer_that_is_lost_is_told_as_unknown_and_nothing_is_sent_twice() {
     let (_, taking) = silent_leader(&world).await;
     follower.until("/leaderz", 503).await;
     let lost = follower.client.acquire("db", "never-2", 60_000, json!({})).await;
-    assert_eq!((lost.status, lost.text_of("code")), (503, "UNKNOWN".into()), "{lost:?}");
-    assert_eq!(lost.get("may_have_taken_effect"), &json!(true));
+    holds((lost.status, lost.text_of("code")) == (503, "UNKNOWN".into()), &lost)?;
+    holds(lost.get("may_have_taken_effect") == &json!(true), &lost)?;
     let looked = follower.client.get("/v1/locks/db").await;
-    assert_eq!((looked.status, looked.text_of("code")), (503, "BUSY".into()), "{looked:?}");
-    assert_eq!(taking.await.expect("no panic"), 1);
+    holds((looked.status, looked.text_of("code")) == (503, "BUSY".into()), &looked)?;
+    let n_requests = taking.await.expect("no panic");
+    holds(n_requests == 1, &n_requests)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_lost_is_told_as_unknown_and_nothing_is_sent_twice() {
+    lost_on_the_way().await.expect("it is told so");
 }
 
 /// A policy by which only `key:ci` may do something, and a key of it.

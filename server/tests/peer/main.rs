@@ -4,6 +4,8 @@
 
 mod content;
 mod hop;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod page;
 mod past;
 mod redis;
@@ -18,6 +20,14 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use world::World;
+
+/// What went wrong, if anything did.
+type Outcome = Result<(), String>;
+
+/// If it is not so, what was there instead.
+fn holds(is_so: bool, was: &dyn std::fmt::Debug) -> Outcome {
+    if is_so { Ok(()) } else { Err(format!("{was:?}")) }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_asks_a_follower_is_answered_by_the_leader() {

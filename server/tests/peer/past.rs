@@ -1,5 +1,6 @@
 //! What happened is told by every server, without a gap when another leads.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use leasehold_testkit::json;
@@ -7,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::world::{Node, World};
+use crate::{Outcome, holds};
 
 /// A stream of events.
 struct Stream {
@@ -16,7 +18,11 @@ struct Stream {
 
 impl Stream {
     async fn of(node: &Node, query: &str) -> Self {
-        let mut stream = TcpStream::connect(node.address).await.expect("a connection");
+        Self::at(node.address, query).await
+    }
+
+    async fn at(address: SocketAddr, query: &str) -> Self {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
         let request = format!("GET /v1/events{query} HTTP/1.1\r\nhost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("written");
         let mut events = Self { stream, text: String::new() };
@@ -103,6 +109,40 @@ async fn a_cursor_that_is_ahead_of_a_follower_is_waited_for() {
         assert!(!here.text.contains("event: gap"), "{n}: {}", here.text);
         assert_eq!(here.granted(), [next]);
     }
+}
+
+/// Whoever comes from a server that has read more is told what comes after that.
+pub(crate) async fn ahead_of_a_follower() -> Outcome {
+    let world = World::new().await;
+    let (leader, follower) = world.pair().await;
+    let mut there = Stream::of(&leader, "").await;
+    assert_eq!(leader.client.acquire("a", "x", 60_000, json!({})).await.status, 200);
+    there.until("\"lock_name\":\"a\"").await;
+    let id = there.last_id();
+    let parts: Vec<_> = id.split('-').collect();
+    let seq: u64 = parts[1].parse().expect("a number");
+    // What nobody has written yet the follower cannot have read.
+    let since = format!("?since={}-{}-0", parts[0], seq + 5);
+    let asking = {
+        let address = follower.address;
+        tokio::spawn(async move { Stream::at(address, &since).await })
+    };
+    for n in 0..100 {
+        let taken = leader.client.acquire(&format!("l{n}"), "x", 60_000, json!({})).await;
+        assert_eq!(taken.status, 200);
+        if asking.is_finished() {
+            break;
+        }
+    }
+    let mut here = asking.await.expect("no panic");
+    assert_eq!(leader.client.acquire("last", "x", 60_000, json!({})).await.status, 200);
+    here.until("\"lock_name\":\"last\"").await;
+    holds(!here.text.contains("event: gap"), &here.text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cursor_of_what_no_follower_has_read_is_waited_for() {
+    ahead_of_a_follower().await.expect("it is waited for");
 }
 
 /// Each has it on disk, whoever leads, and tells of everything that has happened when it is asked.

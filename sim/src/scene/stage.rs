@@ -11,7 +11,7 @@ use leasehold_etcd::Kind as Trouble;
 use leasehold_server::clock::{FakeClock, Moment};
 use leasehold_server::engine::{self, Call, Engine, EngineHandle, Options, ReadLock, Take};
 use leasehold_server::metrics::Metrics;
-use leasehold_server::store::etcd::{self, Cluster, EtcdSeat};
+use leasehold_server::store::etcd::{self, Cluster, EtcdSeat, Snapshots};
 use leasehold_server::store::{Draft, Error, Kind, NodeFolder, Seat, Store};
 
 use crate::etcd::{Answered, Client, Local, Request, Wire};
@@ -21,9 +21,15 @@ pub(super) const PREFIX: &str = "/scene/";
 /// Nothing in a scene takes longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A snapshot is due after three records.
+pub(super) const OFTEN: Snapshots =
+    Snapshots { bytes_min: u64::MAX, records_max: 3, bytes_per_second: u64::MAX };
+
 /// A store in etcd, with nobody in it yet.
 pub(super) struct Stage {
     pub(super) local: Local,
+    /// When those who lead take snapshots.
+    pub(super) snapshots: Snapshots,
 }
 
 /// A node that takes part by hand.
@@ -35,17 +41,13 @@ pub(super) struct Player {
 
 impl Stage {
     pub(super) fn new() -> Self {
-        let stage = Self { local: Local::default() };
+        let stage = Self { local: Local::default(), snapshots: Snapshots::default() };
         etcd::init(&*stage.cluster(), PREFIX).expect("a new store");
         stage
     }
 
     pub(super) fn cluster(&self) -> Arc<dyn Cluster> {
         Arc::new(Client(self.local.clone()))
-    }
-
-    pub(super) fn seat(&self, name: &str, folder: &Folder, clock: Arc<FakeClock>) -> EtcdSeat {
-        self.seat_over(self.cluster(), name, folder, clock)
     }
 
     pub(super) fn seat_over(
@@ -55,7 +57,8 @@ impl Stage {
         folder: &Folder,
         clock: Arc<FakeClock>,
     ) -> EtcdSeat {
-        let options = etcd::Options::new(name, "http://localhost", Limits::default());
+        let usual = etcd::Options::new(name, "http://localhost", Limits::default());
+        let options = etcd::Options { snapshots: self.snapshots, ..usual };
         let folder = NodeFolder::take(folder.path()).expect("a folder");
         EtcdSeat::new(cluster, PREFIX, options, folder, clock).expect("a seat")
     }
@@ -66,8 +69,17 @@ impl Stage {
     }
 
     pub(super) fn player_in(&self, folder: Folder, name: &str) -> Player {
+        self.player_over(self.cluster(), folder, name)
+    }
+
+    pub(super) fn player_over(
+        &self,
+        cluster: Arc<dyn Cluster>,
+        folder: Folder,
+        name: &str,
+    ) -> Player {
         let clock = Arc::<FakeClock>::default();
-        let mut seat = self.seat(name, &folder, clock.clone());
+        let mut seat = self.seat_over(cluster, name, &folder, clock.clone());
         drop(seat.follow(Duration::ZERO).expect("a state"));
         Player { seat, clock, folder }
     }
@@ -84,6 +96,44 @@ impl Stage {
         let started = Engine::take_part(Options::default(), seat, clock.clone(), metrics);
         let (engine, handle) = started.expect("a start");
         Actor { engine: Some(engine), handle, clock, folder }
+    }
+
+    /// One that leads, over a wire that can be slow, and one that follows and may lead.
+    pub(super) fn pair(&self) -> (Actor, Actor, Slow) {
+        let slow = Slow::new(&self.local);
+        let first = self.actor_over(Arc::new(Client(slow.clone())), "n1");
+        first.leads();
+        let second = self.actor("n2");
+        // Who has seen another lead may lead. What it has seen it writes down once a second.
+        for n in 0..100 {
+            if second.folder.remembers() >= Some(2) {
+                break;
+            }
+            let other = wait_for(first.take(&format!("other-{n}"), Span::from_secs(3600)));
+            drop(other.expect("an answer").expect("a grant").deliver());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        (first, second, slow)
+    }
+
+    /// The first of a pair is told nothing more by etcd, and loses the seat to the second.
+    pub(super) fn hands_over(&self, slow: &Slow, second: &Actor) {
+        slow.is_slow.store(true, SeqCst);
+        self.revoke();
+        second.leads();
+    }
+
+    /// As much is written as makes a snapshot due ([`OFTEN`]), and it is taken.
+    pub(super) fn takes_snapshot(&self, store: &mut dyn Store) {
+        let before = self.value("manifest");
+        (0..OFTEN.records_max).for_each(|_| append(store).expect("it leads"));
+        wait_until(|| self.value("manifest") != before);
+    }
+
+    /// What stands under a key.
+    pub(super) fn value(&self, key: &str) -> Option<Vec<u8>> {
+        let local = self.local.lock();
+        local.0.get(format!("{PREFIX}{key}").as_bytes()).map(|found| found.value.clone())
     }
 
     /// etcd ends every lease.
@@ -116,11 +166,19 @@ impl Actor {
     }
 
     pub(super) fn take(&self, lock: &str, ttl: Span) -> Call<Take> {
-        let owner = Owner::new("anonymous", "a");
-        let ttl = Some(ttl);
-        let acquire =
-            Acquire { ttl, ..Acquire::new(key(lock), owner, Dialect(0), Secret([1; 16])) };
-        self.handle.ask_unchecked(Take(acquire))
+        self.handle.ask_unchecked(Take(Acquire { ttl: Some(ttl), ..acquire(lock, "a") }))
+    }
+
+    /// Gives somebody else a lock, if it is free.
+    pub(super) fn gives(&self, lock: &str, owner: &str) -> Result<(), String> {
+        match wait_for(self.handle.ask_unchecked(Take(acquire(lock, owner)))) {
+            Ok(Ok(granted)) => {
+                drop(granted.deliver());
+                Ok(())
+            }
+            Ok(Err(why)) => Err(format!("{owner} is refused: {why:?}")),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     pub(super) fn look(&self, lock: &str) -> Call<ReadLock> {
@@ -144,6 +202,11 @@ impl Drop for Actor {
             let _ = engine.join();
         }
     }
+}
+
+/// A lock as somebody wants it.
+pub(super) fn acquire(lock: &str, owner: &str) -> Acquire {
+    Acquire::new(key(lock), Owner::new("anonymous", owner), Dialect(0), Secret([1; 16]))
 }
 
 pub(super) fn key(lock: &str) -> LockKey {
@@ -237,6 +300,41 @@ pub(super) struct Passing {
 impl Wire for Passing {
     fn ask(&self, request: Request) -> Answered {
         self.clock.advance(Span::from_secs(5));
+        self.local.ask(request)
+    }
+
+    fn n_members(&self) -> usize {
+        self.local.n_members()
+    }
+
+    fn wait(&self, patience: Duration) {
+        self.local.wait(patience);
+    }
+}
+
+/// A wire on which some requests are held back before they reach etcd.
+#[derive(Clone)]
+pub(super) struct Gate {
+    local: Local,
+    is_held: fn(&Request) -> bool,
+    /// One is held back.
+    pub(super) has_come: Arc<AtomicBool>,
+    pub(super) is_open: Arc<AtomicBool>,
+}
+
+impl Gate {
+    pub(super) fn new(local: &Local, is_held: fn(&Request) -> bool) -> Self {
+        let (has_come, is_open) = Default::default();
+        Self { local: local.clone(), is_held, has_come, is_open }
+    }
+}
+
+impl Wire for Gate {
+    fn ask(&self, request: Request) -> Answered {
+        if (self.is_held)(&request) {
+            self.has_come.store(true, SeqCst);
+            wait_until(|| self.is_open.load(SeqCst));
+        }
         self.local.ask(request)
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Tenure {
 impl Tenure {
     /// A transaction that does something only while the seat is ours.
     pub(super) fn txn(&self, keys: &Keys) -> Txn {
-        if mutant!(SeatNotCompared) {
+        if mutant!(SeatNotCompared) || mutant!(RestoreWithoutSeat) {
             return Txn::default();
         }
         Txn::default()

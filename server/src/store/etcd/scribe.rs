@@ -161,6 +161,10 @@ impl Desk {
         let read = manifest.read(&**cluster, keys)?;
         drop(image::decode(&read, limits.clone(), 0)?);
         let at = self.commit(&manifest, before_at)?;
+        if mutant!(TrimOfHead) {
+            let (first, end) = (keys.slot(0), keys.slot(manifest.through.seq + 1));
+            let _ = cluster.txn(self.tenure.txn(keys).then(Op::DeleteRange(first, end)).request());
+        }
         snapshot::clean_up(&**cluster, keys, &self.tenure, &manifest, at);
         Ok(manifest)
     }
