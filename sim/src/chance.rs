@@ -23,6 +23,13 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
+    /// Fills these with bytes.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        for part in bytes.chunks_mut(8) {
+            part.copy_from_slice(&self.draw().to_le_bytes()[..part.len()]);
+        }
+    }
+
     /// A number below `n`, which is not zero.
     pub fn below(&mut self, n: u64) -> u64 {
         self.draw() % n

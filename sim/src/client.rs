@@ -1,11 +1,11 @@
 //! A client: what it knows, and what it does next. Some are careful, some slow, some confused, some just go.
 
-use leasehold_core::{Mode, SessionDigest, Token};
+use leasehold_core::{Mode, Token};
 
 use crate::chance::Chance;
 use crate::front::N_TOGETHER;
 use crate::history::OperationId;
-use crate::message::{Acquire, Answer, Claim, Lock, Request};
+use crate::message::{Acquire, Answer, Claim, Lock, Request, SessionId};
 use crate::plan::Plan;
 use crate::time::{MS, Rate, SECOND, Time};
 
@@ -62,7 +62,7 @@ struct Held {
 
 #[derive(Clone, Copy, Debug)]
 struct Session {
-    id: SessionDigest,
+    id: SessionId,
     keep_at: Time,
     ttl_ms: u64,
 }

@@ -22,7 +22,7 @@ use leasehold_server::engine::{
 use crate::chance::Chance;
 use crate::history::OperationId;
 use crate::http;
-use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
+use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen, SessionId};
 
 /// The native one, as at the door.
 const DIALECT: Dialect = Dialect(0);
@@ -122,11 +122,11 @@ impl Front {
             }
             Request::OpenSession(ttl_ms) => {
                 let mut digest = [0; 32];
-                digest[..8].copy_from_slice(&self.secrets.draw().to_le_bytes());
-                let session = SessionDigest(digest);
+                self.secrets.fill(&mut digest);
+                let session = SessionId(digest);
                 let (owner, ttl) = (owner(client), Span::from_millis(*ttl_ms));
                 let ask = OpenSession {
-                    digest: session,
+                    digest: SessionDigest(digest),
                     owner,
                     dialect,
                     ttl,
@@ -139,13 +139,15 @@ impl Front {
                 })
             }
             Request::KeepSession(session) => {
-                let ask = KeepSession { session: *session, principal: None, dialect };
+                let ask =
+                    KeepSession { session: SessionDigest(session.0), principal: None, dialect };
                 self.call(ask, move |deadline| Answer::SessionKept {
                     expiry: handle.expiry(deadline, now),
                 })
             }
             Request::CloseSession(session) => {
-                let ask = CloseSession { session: *session, principal: None, dialect };
+                let ask =
+                    CloseSession { session: SessionDigest(session.0), principal: None, dialect };
                 self.call(ask, |()| Answer::SessionClosed)
             }
         }
@@ -238,7 +240,7 @@ impl Front {
             mode: asked.mode,
             ttl: asked.ttl_ms.map(Span::from_millis),
             grace: Span::from_millis(asked.grace_ms),
-            session: asked.session,
+            session: asked.session.map(|session| SessionDigest(session.0)),
             request_id,
             ..leasehold_core::Acquire::new(key(asked.lock), owner(client), DIALECT, secret)
         }

@@ -14,23 +14,22 @@ use leasehold_server::engine::Expiry;
 use serde_json::{Value, json};
 
 use crate::front::{name, namespace};
-use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen};
+use crate::message::{Acquire, Answer, Claim, Lock, Request, Seen, SessionId};
 
 /// What the state of the server may be answered with.
 const MAY_BE_REFUSED: [StatusCode; 2] = [StatusCode::CONFLICT, StatusCode::TOO_MANY_REQUESTS];
 
-/// Can it be said here? Sessions are asked for without the door: the names the server gives them are random. So are
-/// several leases together of one lock or of several namespaces: a refusal names the lock, and nothing else.
+/// Can it be said here? Leases of several namespaces together cannot: the path has one. Nor can one lease that is named
+/// twice, once with a wrong token: a refusal names the lease, and nobody could tell which of the two is meant.
 pub fn can_ask(request: &Request) -> bool {
     match request {
-        Request::Acquire(acquire) => acquire.session.is_none(),
         Request::Renew { claims, .. } | Request::Release { claims, .. } => {
-            let locks: BTreeSet<_> = claims.iter().map(|claim| claim.lock).collect();
-            let namespaces: BTreeSet<_> = locks.iter().map(|lock| namespace(*lock)).collect();
-            locks.len() == claims.len() && namespaces.len() == 1
+            let namespaces: BTreeSet<_> =
+                claims.iter().map(|claim| namespace(claim.lock)).collect();
+            let numbers: BTreeSet<_> = claims.iter().map(|claim| claim.id.number.0).collect();
+            namespaces.len() == 1 && numbers.len() == claims.len()
         }
-        Request::Look(_) | Request::Revoke(_) => true,
-        Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => false,
+        _ => true,
     }
 }
 
@@ -64,53 +63,60 @@ async fn step() {
 fn to_http(client: usize, request: &Request) -> HttpRequest<Body> {
     let owner_id = client.to_string();
     let request_id = request.request_id().map(|id| format!("r{id}"));
-    let (method, lock, path, mut body) = match request {
+    let (method, path, mut body) = match request {
         Request::Acquire(acquire) if acquire.others.is_empty() => {
-            ("POST", acquire.lock, Path::Lock("/acquire"), wanted(&owner_id, acquire))
+            ("POST", Path::Lock(acquire.lock, "/acquire"), wanted(&owner_id, acquire))
         }
         Request::Acquire(acquire) => {
-            ("POST", acquire.lock, Path::Several("/acquire"), wanted_together(&owner_id, acquire))
+            ("POST", Path::Several(acquire.lock, "/acquire"), wanted_together(&owner_id, acquire))
         }
         Request::Renew { claims, extend_ms, .. } => {
             let (path, mut body) = proven(&owner_id, claims, "/renew");
             body["extend_by_ms"] = (*extend_ms).into();
-            ("POST", claims[0].lock, path, body)
+            ("POST", path, body)
         }
         Request::Release { claims, .. } => {
             let (path, body) = proven(&owner_id, claims, "/release");
-            ("POST", claims[0].lock, path, body)
+            ("POST", path, body)
         }
         Request::Revoke(lock) => {
-            ("POST", *lock, Path::Lock("/revoke"), json!({"reason": "simulated"}))
+            ("POST", Path::Lock(*lock, "/revoke"), json!({"reason": "simulated"}))
         }
-        Request::Look(lock) => ("GET", *lock, Path::Lock(""), Value::Null),
-        Request::OpenSession(_) | Request::KeepSession(_) | Request::CloseSession(_) => {
-            unreachable!("asked without the door")
+        Request::Look(lock) => ("GET", Path::Lock(*lock, ""), Value::Null),
+        Request::OpenSession(ttl_ms) => {
+            ("POST", Path::Sessions, json!({"owner_id": owner_id, "ttl_ms": ttl_ms}))
         }
+        Request::KeepSession(id) => ("POST", Path::Session(*id, "/keepalive"), Value::Null),
+        Request::CloseSession(id) => ("DELETE", Path::Session(*id, ""), Value::Null),
     };
     // There is none for what is about several leases: it can be repeated as it is.
     if let Some(request_id) = request_id
         && !matches!(
             (request, &path),
-            (Request::Renew { .. } | Request::Release { .. }, Path::Several(_))
+            (Request::Renew { .. } | Request::Release { .. }, Path::Several(..))
         )
     {
         body["request_id"] = request_id.into();
     }
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-    let namespace = namespace(lock);
     let uri = match path {
-        Path::Lock(verb) => format!("/v1/namespaces/{namespace}/locks/{}{verb}", name(lock)),
-        Path::Several(verb) => format!("/v1/namespaces/{namespace}{verb}"),
+        Path::Lock(lock, verb) => {
+            format!("/v1/namespaces/{}/locks/{}{verb}", namespace(lock), name(lock))
+        }
+        Path::Several(lock, verb) => format!("/v1/namespaces/{}{verb}", namespace(lock)),
+        Path::Sessions => "/v1/sessions".into(),
+        Path::Session(id, verb) => format!("/v1/sessions/{}{verb}", hex(&id.0)),
     };
     let request = HttpRequest::builder().method(method).uri(uri).header("host", "localhost");
     request.body(body).expect("a request")
 }
 
-/// What is asked about one lock, or about several.
+/// What is asked about one lock, about several in the namespace of one, or about sessions.
 enum Path {
-    Lock(&'static str),
-    Several(&'static str),
+    Lock(Lock, &'static str),
+    Several(Lock, &'static str),
+    Sessions,
+    Session(SessionId, &'static str),
 }
 
 /// Leases, with what proves them ours.
@@ -122,7 +128,7 @@ fn proven(owner_id: &str, claims: &[Claim], verb: &'static str) -> (Path, Value)
     if let [claim] = claims {
         let mut body = of(claim);
         body["owner_id"] = owner_id.into();
-        return (Path::Lock(verb), body);
+        return (Path::Lock(claim.lock, verb), body);
     }
     let each = claims.iter().map(|claim| {
         let mut lease = of(claim);
@@ -130,7 +136,7 @@ fn proven(owner_id: &str, claims: &[Claim], verb: &'static str) -> (Path, Value)
         lease
     });
     let leases: Vec<_> = each.collect();
-    (Path::Several(verb), json!({"owner_id": owner_id, "leases": leases}))
+    (Path::Several(claims[0].lock, verb), json!({"owner_id": owner_id, "leases": leases}))
 }
 
 fn wanted_together(owner_id: &str, acquire: &Acquire) -> Value {
@@ -140,7 +146,8 @@ fn wanted_together(owner_id: &str, acquire: &Acquire) -> Value {
         body
     });
     let locks: Vec<_> = each.collect();
-    let mut body = json!({"owner_id": owner_id, "ttl_ms": acquire.ttl_ms, "wait_ms": acquire.wait_ms, "locks": locks});
+    let mut body = lasting(owner_id, acquire);
+    body["locks"] = locks.into();
     if acquire.each().all(|(_, mode)| mode == Mode::Exclusive) {
         body["grace_ms"] = acquire.grace_ms.into();
     }
@@ -156,8 +163,7 @@ fn say_mode(body: &mut Value, mode: Mode) {
 }
 
 fn wanted(owner_id: &str, acquire: &Acquire) -> Value {
-    let mut body =
-        json!({"owner_id": owner_id, "ttl_ms": acquire.ttl_ms, "wait_ms": acquire.wait_ms});
+    let mut body = lasting(owner_id, acquire);
     say_mode(&mut body, acquire.mode);
     // For the others there is no such thing, and to ask for it is a mistake.
     if acquire.mode == Mode::Exclusive {
@@ -166,22 +172,36 @@ fn wanted(owner_id: &str, acquire: &Acquire) -> Value {
     body
 }
 
+/// Who asks, for how long, and how long to wait.
+fn lasting(owner_id: &str, acquire: &Acquire) -> Value {
+    let mut body = json!({"owner_id": owner_id, "wait_ms": acquire.wait_ms});
+    if let Some(ttl_ms) = acquire.ttl_ms {
+        body["ttl_ms"] = ttl_ms.into();
+    }
+    if let Some(session) = acquire.session {
+        body["session_id"] = hex(&session.0).into();
+    }
+    body
+}
+
 fn from_http(request: &Request, status: StatusCode, body: &Value) -> Answer {
-    let locks: Vec<Lock> = match request {
-        Request::Acquire(acquire) => acquire.each().map(|(lock, _)| lock).collect(),
-        Request::Renew { claims, .. } => claims.iter().map(|claim| claim.lock).collect(),
-        Request::Release { claims, .. } if claims.len() > 1 => return released_each(status, body),
-        _ => Vec::new(),
-    };
     let answer = about_one(request, status, body);
     let is_of_member =
         matches!(answer, Answer::Held(_) | Answer::InGrace(_) | Answer::NotYours | Answer::Over);
-    if locks.len() < 2 || !is_of_member {
-        return answer;
-    }
-    let named = |lock: &Lock| body["lock_name"] == name(*lock).as_str();
-    let n = locks.iter().position(named).expect("a refusal names its lock");
-    Answer::Member { n, why: Box::new(answer) }
+    let n = match request {
+        Request::Release { claims, .. } if claims.len() > 1 => return released_each(status, body),
+        _ if !is_of_member => return answer,
+        Request::Acquire(acquire) if !acquire.others.is_empty() => {
+            let named = |(lock, _)| body["lock_name"] == name(lock).as_str();
+            acquire.each().position(named)
+        }
+        Request::Renew { claims, .. } if claims.len() > 1 => {
+            let named = |claim: &Claim| body["lease_id"] == render(claim.id).as_str();
+            claims.iter().position(named)
+        }
+        _ => return answer,
+    };
+    Answer::Member { n: n.expect("a refusal names what is in the way"), why: Box::new(answer) }
 }
 
 fn released_each(status: StatusCode, body: &Value) -> Answer {
@@ -208,6 +228,15 @@ fn about_one(request: &Request, status: StatusCode, body: &Value) -> Answer {
         (Request::Release { .. }, StatusCode::OK, _) => Answer::Released,
         (Request::Revoke(_), StatusCode::OK, _) => Answer::Revoked,
         (Request::Look(_), StatusCode::OK, _) => seen(body),
+        (Request::OpenSession(_), StatusCode::CREATED, _) => Answer::SessionOpened {
+            session: body["session_id"].as_str().and_then(session).expect("its name"),
+            expiry: expiry(body).expect("it ends"),
+        },
+        (Request::KeepSession(_), StatusCode::OK, _) => {
+            Answer::SessionKept { expiry: expiry(body).expect("it ends") }
+        }
+        (Request::CloseSession(_), StatusCode::NO_CONTENT, _) => Answer::SessionClosed,
+        (_, _, "NO_SUCH_SESSION") => Answer::NoSession,
         (_, _, "HELD") => Answer::Held(owner(&body["current_owner_id"])),
         (_, _, "GRACE") => match owner(&body["current_owner_id"]) {
             Some(owner) => Answer::InGrace(owner),
@@ -257,8 +286,19 @@ fn owner(owner_id: &Value) -> Option<usize> {
 
 /// As it is on the wire: the lease's number and its secret.
 fn render(id: LeaseId) -> String {
-    let secret: String = id.secret.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}.{secret}", id.number.0)
+    format!("{}.{}", id.number.0, hex(&id.secret.0))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn session(name: &str) -> Option<SessionId> {
+    let mut bytes = [0; 32];
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(name.get(2 * n..2 * n + 2)?, 16).ok()?;
+    }
+    Some(SessionId(bytes))
 }
 
 fn parse(text: &str) -> Option<LeaseId> {

@@ -3,6 +3,10 @@
 //!
 //! The same seed gives the same run, byte for byte. Start reading at `world.rs`, then `checker/mod.rs`.
 
+use leasehold_server::random;
+
+use crate::chance::Chance;
+
 pub mod chance;
 pub mod checker;
 pub mod client;
@@ -47,7 +51,7 @@ pub struct Report {
 
 /// Runs one seed and checks it.
 pub fn run(seed: u64) -> Report {
-    let (history, trace) = world::World::new(seed).run();
+    let (history, trace) = drawn(seed, || world::World::new(seed).run());
     let verdict = checker::check(&history);
     Report {
         violations: verdict.violations,
@@ -59,6 +63,12 @@ pub fn run(seed: u64) -> Report {
         n_compared: 0,
         trace,
     }
+}
+
+/// Has what a server draws by itself be of the seed, too: the secrets of leases, the names of sessions.
+fn drawn<T>(seed: u64, work: impl FnOnce() -> T) -> T {
+    let mut chance = Chance::new(!seed);
+    random::drawn_from(move |bytes| chance.fill(bytes), work)
 }
 
 /// Runs one seed twice: the same things must happen in both.

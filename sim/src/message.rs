@@ -1,6 +1,6 @@
 //! What clients and the server say to each other. As on the wire of the native dialect, but not as text.
 
-use leasehold_core::{LeaseId, Mode, SessionDigest, Token};
+use leasehold_core::{LeaseId, Mode, Token};
 use leasehold_server::engine::Expiry;
 
 /// Which lock, by its place in the plan.
@@ -34,9 +34,9 @@ pub enum Request {
     /// Begin a session that lasts this many milliseconds without a word.
     OpenSession(u64),
     /// A word.
-    KeepSession(SessionDigest),
+    KeepSession(SessionId),
     /// End it.
-    CloseSession(SessionDigest),
+    CloseSession(SessionId),
 }
 
 /// Take a lock.
@@ -55,10 +55,14 @@ pub struct Acquire {
     /// How long to wait for it.
     pub wait_ms: u64,
     /// With which session it ends.
-    pub session: Option<SessionDigest>,
+    pub session: Option<SessionId>,
     /// To be repeated by.
     pub request_id: Option<u64>,
 }
+
+/// A session: its name at the door, its digest past the door. Each client stays on its side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionId(pub [u8; 32]);
 
 /// What a client keeps of a lease it was granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +108,7 @@ pub enum Answer {
     Seen(Seen),
     Revoked,
     SessionOpened {
-        session: SessionDigest,
+        session: SessionId,
         expiry: Expiry,
     },
     SessionKept {

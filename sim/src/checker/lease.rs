@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_core::{LeaseNumber, SessionDigest, Token};
+use leasehold_core::{LeaseNumber, Token};
 use leasehold_server::engine::Expiry;
 
 use crate::history::{History, Operation};
-use crate::message::{Acquire, Answer, Claim, Lock, Request};
+use crate::message::{Acquire, Answer, Claim, Lock, Request, SessionId};
 use crate::plan::{DELAY_MAX, Plan};
 use crate::time::{MS, Time};
 
@@ -192,7 +192,7 @@ impl Leases {
         self.by_number.get_mut(&claim.id.number).filter(|lease| lease.claim == *claim)
     }
 
-    fn in_session(&mut self, session: &SessionDigest) -> impl Iterator<Item = &mut Lease> {
+    fn in_session(&mut self, session: &SessionId) -> impl Iterator<Item = &mut Lease> {
         let session = *session;
         self.by_number.values_mut().filter(move |lease| lease.acquire.session == Some(session))
     }

@@ -48,9 +48,12 @@ const NEVER: Time = Time::MAX / 4;
 
 /// Runs one seed and checks it.
 pub fn run(seed: u64) -> Report {
-    let mut world = World::new(seed, false);
-    world.run();
-    world.finish();
+    let mut world = crate::drawn(seed, || {
+        let mut world = World::new(seed, false);
+        world.run();
+        world.finish();
+        world
+    });
     let (n_compared, differing) = world.journal.compared();
     let (n_starts, n_epochs) = (world.n_starts, world.journal.n_epochs);
     // Every thread has ended when the history is judged.
