@@ -11,9 +11,17 @@ const SEEDS_MAX: u64 = 2000;
 /// The same with several servers, where a run takes longer.
 const CLUSTER_SEEDS_MAX: u64 = 400;
 
-/// Seeds that found what others hardly do. They are tried first, and if they do not find it any more, because the
-/// simulation draws other things by now, it is searched for among all, which takes longer: then put down what was found.
-const KNOWN: &[(Mutant, u64)] = &[];
+/// Seeds that found, with one server, what others hardly do. They are tried first. Once they do not find it any more,
+/// because the simulation draws other things by then, it is searched for among all: then put down here what was found.
+const KNOWN: &[(Mutant, u64)] = &[
+    (Mutant::GrantWithoutRecheck, 165),
+    (Mutant::ExpireBySweepOnly, 419),
+    (Mutant::UnknownAsBusy, 42),
+    (Mutant::GoOnAfterUnknown, 62),
+    (Mutant::GiveBackWhatIsKnownElsewhere, 226),
+    (Mutant::ForgetWithoutRaising, 226),
+    (Mutant::DueWithoutWaking, 1531),
+];
 
 /// Those in what several servers share: the checker finds them in runs of several.
 const OF_CLUSTER: &[Mutant] = &[

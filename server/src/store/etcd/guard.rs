@@ -19,7 +19,11 @@ pub(super) struct Tenure {
 impl Tenure {
     /// A transaction that does something only while the seat is ours.
     pub(super) fn txn(&self, keys: &Keys) -> Txn {
-        if mutant!(SeatNotCompared) || mutant!(RestoreWithoutSeat) {
+        if mutant!(SeatNotCompared) {
+            return Txn::default();
+        }
+        // There is none to compare.
+        if mutant!(RestoreWithoutSeat) {
             return Txn::default();
         }
         Txn::default()
