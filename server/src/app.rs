@@ -292,7 +292,8 @@ async fn ready_among_others(app: &App, relay: &Relay) -> Response {
     if app.engine.behind_for().is_none_or(|behind| behind > BEHIND_MAX) {
         return verdict(false, "this server follows, and has not read everything for 5 s");
     }
-    verdict(relay.is_led(&app.engine).await, "this server follows, and cannot reach one that leads")
+    let why = "this server follows, and cannot reach one that leads (see its log if one does)";
+    verdict(relay.is_led(&app.engine).await, why)
 }
 
 fn verdict(is_well: bool, why_not: &str) -> Response {

@@ -62,7 +62,7 @@ impl Relay {
 
     /// The same for another thread.
     pub(crate) fn another(&self) -> Self {
-        Self::new(self.peers.clone())
+        Self { under_way: self.under_way.clone(), ..Self::new(self.peers.clone()) }
     }
 
     pub(super) fn peers(&self) -> &Peers {
@@ -162,7 +162,7 @@ impl Relay {
             Sent::Lost => Some(lost(passed.head.method.is_safe()).into()),
             Sent::Answered(response) if response.headers().contains_key(NOT_LEADING) => {
                 if response.status() == StatusCode::FORBIDDEN {
-                    tracing::warn!(there = %there.address, "has another peer secret (peer-secret-file)");
+                    self.uplink.is_stranger(there);
                 }
                 None
             }
@@ -230,6 +230,7 @@ impl Relay {
             answer.undelivered.as_ref().and_then(Undelivered::grant)
             && let Ok(grant) = HeaderValue::from_str(&format!("{epoch}-{lease}"))
         {
+            under_way.grants((epoch, LeaseNumber(lease)));
             answer.response.headers_mut().insert(GRANT, grant);
         }
         answer
@@ -246,7 +247,9 @@ impl Relay {
             }
             (&Method::GET, ["leads"]) => return not_leading(),
             (&Method::POST, ["gone", id]) => {
-                number(id).into_iter().for_each(|id| self.under_way.give_up(id));
+                if let Some((epoch, lease)) = number(id).and_then(|id| self.under_way.give_up(id)) {
+                    engine.give_back(lease, epoch);
+                }
             }
             (&Method::POST, ["leave", epoch, lease]) => {
                 if let Some((epoch, lease)) = number(epoch).zip(number(lease)) {

@@ -16,10 +16,11 @@ use leasehold_core::LeaseNumber;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRANT, ID, KEY, Peers, SEQ};
 use crate::store::Peering;
+use crate::sync::lock;
 
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
@@ -31,10 +32,14 @@ pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);
 const STREAM_WINDOW: u32 = 64 * 1024;
 /// Of all of them: as many as HTTP/2 allows.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// What is to be told is tried so often, with a connection that may be new.
-const TELL_TRIES: usize = 3;
+/// What is wrong all the time is said so often.
+const SAID_EVERY: Duration = Duration::from_secs(60);
 /// How long telling something may take.
 const TELL_MAX: Duration = Duration::from_secs(5);
+/// For so long it is tried again, with connections that may be new: the link may have to come back first.
+const TELL_AGAIN_MAX: Duration = Duration::from_secs(60);
+/// What is between two tries, at most.
+const TELL_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The connection, or none yet. Cheap to clone.
 #[derive(Clone)]
@@ -44,6 +49,7 @@ struct Inner {
     peers: Arc<Peers>,
     state: Mutex<State>,
     next_id: AtomicU64,
+    said_stranger: std::sync::Mutex<Option<std::time::Instant>>,
 }
 
 #[derive(Default)]
@@ -69,7 +75,8 @@ pub(super) enum Sent {
 impl Uplink {
     pub(super) fn new(peers: Arc<Peers>) -> Self {
         let next_id = AtomicU64::new(u64::from_le_bytes(crate::random::bytes()));
-        Self(Arc::new(Inner { peers, state: Mutex::default(), next_id }))
+        let said_stranger = std::sync::Mutex::default();
+        Self(Arc::new(Inner { peers, state: Mutex::default(), next_id, said_stranger }))
     }
 
     /// Sends a request there. Dropping the answer to come has it given up there at once.
@@ -91,6 +98,9 @@ impl Uplink {
                     return Sent::Unsent;
                 }
                 tracing::debug!(error = %error.into_error(), "an answer of the leader was lost");
+                // It may have been granted something.
+                let (uplink, there) = (self.clone(), there.clone());
+                spawn(async move { uplink.tell(&there, &gone(id)).await });
                 Sent::Lost
             }
         }
@@ -99,8 +109,24 @@ impl Uplink {
     /// The last record of the one there, if it leads.
     pub(super) async fn last_of(&self, there: &Peering) -> Option<u64> {
         let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await.ok()??;
+        if asked.status() == StatusCode::FORBIDDEN {
+            self.is_stranger(there);
+        }
         let seq = asked.headers().get(SEQ).filter(|_| asked.status() == StatusCode::NO_CONTENT);
         seq?.to_str().ok()?.parse().ok()
+    }
+
+    /// The one there does not take us for a server. Every request finds that out again, and says so only now and then.
+    pub(super) fn is_stranger(&self, there: &Peering) {
+        let now = std::time::Instant::now();
+        let mut said = lock(&self.0.said_stranger);
+        if said.is_none_or(|at| now.duration_since(at) >= SAID_EVERY) {
+            *said = Some(now);
+            tracing::warn!(
+                there = %there.address,
+                "the leader has another peer secret (peer-secret-file): nothing can be passed on to it"
+            );
+        }
     }
 
     /// Nobody was told of what was granted there.
@@ -110,11 +136,14 @@ impl Uplink {
     }
 
     async fn tell(&self, there: &Peering, path: &str) {
-        for _ in 0..TELL_TRIES {
+        let (until, mut pause) = (Instant::now() + TELL_AGAIN_MAX, FAILED_PAUSE);
+        while Instant::now() < until {
             let told = timeout(TELL_MAX, self.ask(there, Method::POST, path)).await;
             if matches!(told, Ok(Some(_))) {
                 return;
             }
+            sleep(pause).await;
+            pause = TELL_PAUSE_MAX.min(pause * 2);
         }
         tracing::debug!("the leader could not be told that a client is gone");
     }
@@ -180,6 +209,11 @@ async fn begin(address: &str) -> io::Result<SendRequest<Body>> {
     Ok(sender)
 }
 
+/// Nobody waits for the answer of this request any more.
+fn gone(id: u64) -> String {
+    format!("/gone/{id}")
+}
+
 /// What an answer grants, as it says to the server it goes through.
 pub(super) fn grant_of<B>(response: &Response<B>) -> Option<(u64, LeaseNumber)> {
     let text = response.headers().get(GRANT)?.to_str().ok()?;
@@ -202,7 +236,7 @@ impl Drop for Asked {
         let Some(sending) = self.sending.take() else { return };
         let (uplink, there, id) = (self.uplink.clone(), self.there.clone(), self.id);
         spawn(async move {
-            let gone = format!("/gone/{id}");
+            let gone = gone(id);
             let telling = uplink.tell(&there, &gone);
             let (answer, ()) = tokio::join!(sending, telling);
             if let Some(grant) = answer.ok().as_ref().and_then(grant_of) {

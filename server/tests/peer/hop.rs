@@ -98,6 +98,35 @@ async fn what_a_server_could_not_deliver_is_given_back_in_the_epoch_that_granted
     assert_eq!(peer.tell("/nothing").await, 404);
 }
 
+/// The link broke under an answer: whoever passed the request on tells so later, by another connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_answer_granted_that_was_lost_between_servers_is_given_back() {
+    let world = World::new().await;
+    let (leader, _follower) = world.pair().await;
+    let mut peer = Peer::of(&world).await;
+    peer.n_sent = 1000;
+    let (_, taken) = peer.pass("/v1/locks/db/acquire", "0", acquire("a", 0)).await;
+    assert_eq!(taken["acquired"], json!(true));
+    drop(peer);
+    let mut again = Peer::of(&world).await;
+    assert_eq!(again.tell("/gone/1000").await, 204, "of another request");
+    let held = leader.client.acquire("db", "b", 60_000, json!({})).await;
+    assert_eq!(held.status, 409, "{held:?}");
+    assert_eq!(again.tell("/gone/1001").await, 204);
+    let free = leader.client.acquire("db", "b", 60_000, json!({"wait_ms": 5_000})).await;
+    assert_eq!(free.status, 200, "{free:?}");
+
+    // Whoever was told by repeating the request has it.
+    let wish = json!({"owner_id": "a", "ttl_ms": 60_000, "request_id": "r"});
+    let (_, taken) = again.pass("/v1/locks/two/acquire", "0", wish.clone()).await;
+    let told = leader.client.post("/v1/locks/two/acquire", wish).await.expect("an answer");
+    assert_eq!(told.get("lease_id"), &taken["lease_id"], "{told:?}");
+    let passed = again.n_sent;
+    assert_eq!(again.tell(&format!("/gone/{passed}")).await, 204);
+    let held = leader.client.acquire("two", "b", 60_000, json!({"wait_ms": 300})).await;
+    assert_eq!(held.status, 409, "{held:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_servers_are_believed_what_servers_say() {
     let world = World::new().await;
