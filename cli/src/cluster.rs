@@ -79,13 +79,21 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
         ClusterCommand::Status(args) => told(args.output, status(args)),
         ClusterCommand::StepDown(args) => args.done(|operator| {
             let node = operator.step_down()?;
-            Ok((json!({"stepping_down": node}), format!("{node} gives up the lead within a second")))
+            let mut words = format!("{node} gives up the lead within a second");
+            if operator.status()?.paused {
+                words.push_str("; nobody takes it, because the servers are paused (leasehold cluster resume)");
+            }
+            Ok((json!({"stepping_down": node}), words))
         }),
         ClusterCommand::Drain(NodeArgs { node, store }) => store.done(|operator| {
             operator.drain(node)?;
-            let words = format!(
+            let mut words = format!(
                 "{node} leads no more and takes no new connections; leasehold cluster resume {node} undoes it"
             );
+            let status = operator.status()?;
+            if !status.nodes.iter().any(|node| status.drained(&node.node).is_none()) {
+                words.push_str(". No other server is there that could lead");
+            }
             Ok((json!({"drained": node}), words))
         }),
         ClusterCommand::Pause(args) => args.done(|operator| {
@@ -95,13 +103,18 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
         }),
         ClusterCommand::Resume(ResumeArgs { node, store }) => store.done(|operator| {
             let was_there = operator.resume(node.as_deref())?;
-            let what = node.as_deref().unwrap_or("the servers");
-            let words = if was_there { "go on as before" } else { "were neither paused nor drained" };
-            Ok((json!({"resumed": was_there}), format!("{what}: {words}")))
+            let words = match (node, was_there) {
+                (Some(node), true) => format!("{node} may lead and takes connections again"),
+                (Some(node), false) => format!("{node} was not drained"),
+                (None, true) => "the servers go on as before".into(),
+                (None, false) => "the servers were not paused".into(),
+            };
+            Ok((json!({"resumed": was_there}), words))
         }),
         ClusterCommand::ForgetNode(NodeArgs { node, store }) => store.done(|operator| {
             operator.forget(node)?;
-            Ok((json!({"forgotten": node}), format!("{node} is forgotten")))
+            let words = format!("{node} is forgotten; if it still runs, it is back within seconds");
+            Ok((json!({"forgotten": node}), words))
         }),
     }
 }

@@ -77,11 +77,12 @@ async fn an_operator_sees_and_steers_the_servers() {
     assert_eq!(world.status()["paused"], true);
     assert!(world.does(&["cluster", "status"]).contains("nobody takes the lead"));
     world.does(&["cluster", "resume"]);
-    assert!(world.does(&["cluster", "resume"]).contains("neither paused nor drained"));
+    assert!(world.does(&["cluster", "resume"]).contains("were not paused"));
+    assert!(world.does(&["cluster", "resume", "n1"]).contains("n1 was not drained"));
 
     let (worked, said) = world.ask(&["cluster", "drain", "n7"]);
     assert!(!worked && said.contains("there is no server \"n7\""), "{said}");
-    world.does(&["cluster", "drain", "n1"]);
+    assert!(world.does(&["cluster", "drain", "n1"]).contains("No other server is there"));
     assert_eq!(world.status()["drained"], json!([["n1", "drain"]]));
     let began = Instant::now();
     loop {

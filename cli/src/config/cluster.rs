@@ -82,7 +82,7 @@ pub(super) struct ClusterArgs {
     #[arg(long, env = "LEASEHOLD_ETCD_COMPACT", value_enum, default_value_t = Compact::Own)]
     etcd_compact: Compact,
     /// How many bytes each member of etcd may use, as its --quota-backend-bytes says. Members from 3.6 on tell so
-    /// themselves. Nothing more is granted while 80 % of it is in use.
+    /// themselves. Nothing more is granted while 80 % of it is in use, or the file has 90 %.
     #[arg(long, env = "LEASEHOLD_ETCD_QUOTA", default_value_t = 2 << 30,
           value_parser = clap::value_parser!(u64).range(1..))]
     etcd_quota: u64,

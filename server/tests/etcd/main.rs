@@ -24,6 +24,13 @@ fn a_store_is_made_once_and_never_by_itself() {
     let world = World::new();
     let again = etcd::init(&world.remote(), PREFIX).expect_err("it is there");
     assert!(again.to_string().contains("2 keys"), "{again}");
+    // What is among the keys of another store would be deleted as some of them.
+    for within in ["test/j", "test/a/b"] {
+        let among = etcd::init(&world.remote(), within).expect_err("it is not apart");
+        assert!(among.to_string().contains("the store under /test/"), "{among}");
+    }
+    etcd::init(&world.remote(), "test2/a").expect("apart");
+    assert!(etcd::init(&world.remote(), "test2").is_err(), "there is a store in it");
     world.etcd.ctl(&["del", "/test/id"]);
     let Err(store::Error::Refused(why)) = Node::start(&world, "n1", folder(), true) else {
         panic!("there is nothing to start from");

@@ -40,6 +40,7 @@ pub fn init(cluster: &dyn Cluster, prefix: &str) -> Result<(), Error> {
     if n_keys > 0 {
         return Err(taken(&keys, n_keys));
     }
+    check_apart(cluster, &keys)?;
     let id = value::encode(&Id::new(crate::random::bytes(), 0, 0));
     let head = value::encode(&HeadValue::of(Place::default()));
     let txn = Txn::default()
@@ -57,6 +58,25 @@ pub(super) fn taken(keys: &Keys, n_keys: i64) -> Error {
     Error::Refused(format!(
         "there is something under {prefix} in etcd already ({n_keys} keys): a store is made where nothing is"
     ))
+}
+
+/// Fails if a store would be among the keys of another one, which may delete what it finds there.
+pub(super) fn check_apart(cluster: &dyn Cluster, keys: &Keys) -> Result<(), Error> {
+    let around = keys.around();
+    let ids = around.iter().fold(Txn::default(), |txn, keys| txn.then(Op::Get(keys.id())));
+    let unreachable = |error: leasehold_etcd::Error| Error::Refused(error.to_string());
+    let answer = cluster.txn(ids.request()).map_err(unreachable)?;
+    let is_store = |n: &usize| {
+        let found = answer.found(*n);
+        found.is_some_and(|found| value::decode::<Id>(&found.key, &found.value).is_ok())
+    };
+    let Some(n) = (0..around.len()).find(is_store) else { return Ok(()) };
+    Err(Error::Refused(format!(
+        "{} is among the keys of the store under {}: a store needs a prefix of its own, such as {}",
+        keys.prefix(),
+        around[n].prefix(),
+        keys.beside()
+    )))
 }
 
 /// Which store is there, and the bytes that say so; `None`: there is none. The error says in words why it cannot be

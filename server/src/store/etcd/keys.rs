@@ -21,6 +21,18 @@ impl Keys {
         &self.prefix
     }
 
+    /// Those of every prefix that this one is under.
+    pub(super) fn around(&self) -> Vec<Self> {
+        let ends = self.prefix.match_indices('/').map(|(at, _)| at);
+        let outer = ends.filter(|at| at + 1 < self.prefix.len());
+        outer.map(|at| Self::new(&self.prefix[..at])).collect()
+    }
+
+    /// A prefix like this one that is under none.
+    pub(super) fn beside(&self) -> String {
+        format!("/{}", self.prefix.trim_matches('/').replace('/', "-"))
+    }
+
     /// Which store it is.
     pub(super) fn id(&self) -> Vec<u8> {
         self.of("id")
@@ -145,6 +157,17 @@ mod tests {
         {
             assert_eq!(Keys::new(given).prefix(), prefix, "{given}");
         }
+    }
+
+    #[test]
+    fn a_prefix_is_under_others() {
+        let around = |prefix: &str| -> Vec<_> {
+            Keys::new(prefix).around().iter().map(|keys| keys.prefix().to_owned()).collect()
+        };
+        assert_eq!(around("/"), Vec::<String>::new());
+        assert_eq!(around("a"), ["/"]);
+        assert_eq!(around("a/b/c"), ["/", "/a/", "/a/b/"]);
+        assert_eq!(Keys::new("a/b").beside(), "/a-b");
     }
 
     #[test]

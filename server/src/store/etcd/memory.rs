@@ -14,7 +14,7 @@ use crate::pace;
 use crate::store::{Error, Hash, Place};
 
 /// The file.
-const FILE: &str = "node.json";
+const FILE: &str = crate::store::folder::MEMORY;
 /// The file that tells two nodes of one name apart.
 const INSTANCE: &str = "instance";
 /// It is not written more often.

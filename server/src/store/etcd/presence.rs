@@ -215,15 +215,20 @@ fn keep(
         let behind = health.pulse().whole_age().filter(|age| *age >= BEHIND_AFTER);
         let behind_s = behind.map_or(0, |age| age.as_secs());
         match card.keep(cluster, progress.0.load(Relaxed), behind_s) {
-            Ok(()) => {}
+            Ok(()) => {
+                if shared.state().lost.take().is_some() {
+                    tracing::info!("the name of this server is its own again: it goes on");
+                }
+            }
             Err(Claim::Unknown(why)) => {
                 // What was put may or may not be there: it is compared with what is, the next time.
                 tracing::debug!(%why, "the key of this node could not be kept");
             }
             Err(Claim::Taken(why)) => {
-                tracing::error!(%why, "this server neither follows nor leads any more");
+                if shared.state().lost.is_none() {
+                    tracing::error!(%why, "this server neither follows nor leads until that one is gone");
+                }
                 shared.state().lost = Some(why);
-                return;
             }
         }
     }

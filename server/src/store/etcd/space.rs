@@ -10,8 +10,12 @@ use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use crate::store::{Error, Health, Room};
 
-/// Of its quota etcd may use so many parts of a hundred before nothing more is granted.
+/// Of its quota etcd may use so many parts of a hundred before nothing more is granted. There is room again by itself
+/// once etcd has compacted.
 const FULL_PERCENT: u64 = 80;
+/// The same of its file, by whose size etcd itself refuses. It never shrinks by itself, and what is empty in it is used
+/// again before it grows: so it may come nearer.
+const FILE_FULL_PERCENT: u64 = 90;
 /// What etcd calls the alarm.
 const NO_SPACE: &str = "NOSPACE";
 
@@ -81,14 +85,21 @@ fn worst<'a>(members: impl Iterator<Item = &'a StatusResponse>, quota: u64) -> O
             is_short: false,
         });
     }
-    worst.map(|room| Room {
-        is_short: room.is_out || is_full(room.n_bytes_in_use, room.quota),
-        ..room
-    })
+    worst.map(|room| Room { is_short: room.is_out || is_used(&room) || is_grown(&room), ..room })
 }
 
-fn is_full(n_bytes: u64, quota: u64) -> bool {
-    n_bytes.saturating_mul(100) >= quota.saturating_mul(FULL_PERCENT)
+/// Is little left of what may be used?
+fn is_used(room: &Room) -> bool {
+    reaches(room.n_bytes_in_use, room.quota, FULL_PERCENT)
+}
+
+/// Is the file nearly as large as it may be?
+fn is_grown(room: &Room) -> bool {
+    reaches(room.n_bytes, room.quota, FILE_FULL_PERCENT)
+}
+
+fn reaches(n_bytes: u64, quota: u64, percent: u64) -> bool {
+    n_bytes.saturating_mul(100) >= quota.saturating_mul(percent)
 }
 
 /// Says what has changed.
@@ -103,22 +114,46 @@ fn say(before: &Room, room: &Room) {
              defragment etcd, or raise its quota, then: etcdctl alarm disarm"
         );
     } else if room.is_short && !before.is_short {
+        let Fullness { what, remedy } = fullness(room);
         tracing::error!(
+            n_bytes,
             n_bytes_in_use,
             quota,
-            "etcd uses more than {FULL_PERCENT} % of its quota: nothing more is granted, renewals and releases go on. \
-             Compact etcd, or raise its quota (etcd-quota)"
+            "{what}: nothing more is granted, renewals and releases go on. {remedy}, or raise the quota (etcd-quota)"
         );
     } else if before.is_short && !room.is_short {
-        tracing::info!(n_bytes_in_use, quota, "etcd has room again");
+        tracing::info!(n_bytes, n_bytes_in_use, quota, "etcd has room again");
     }
-    if is_full(n_bytes, quota) && !is_full(before.n_bytes, quota) && !room.is_short {
+    let is_large = |room: &Room| reaches(room.n_bytes, room.quota, FULL_PERCENT);
+    if is_large(room) && !is_large(before) && !room.is_short {
         tracing::warn!(
             n_bytes,
             n_bytes_in_use,
             quota,
-            "the file of etcd is nearly as large as its quota, and most of it is empty: etcdctl defrag"
+            "the file of etcd has {FULL_PERCENT} % of its quota, and part of it is empty: defragment it (etcdctl \
+             defrag) before it has {FILE_FULL_PERCENT} %"
         );
+    }
+}
+
+/// Of which kind too little room is.
+struct Fullness {
+    what: String,
+    remedy: &'static str,
+}
+
+fn fullness(room: &Room) -> Fullness {
+    match is_used(room) {
+        true => Fullness {
+            what: format!("etcd uses {FULL_PERCENT} % of its quota or more"),
+            remedy: "Compact and defragment etcd",
+        },
+        false => Fullness {
+            what: format!(
+                "the file of etcd has {FILE_FULL_PERCENT} % of its quota or more, and part of it is empty"
+            ),
+            remedy: "Defragment etcd (etcdctl defrag)",
+        },
     }
 }
 
@@ -141,9 +176,14 @@ mod tests {
         let look = |members: &[StatusResponse]| worst(members.iter(), 1000);
         assert_eq!(look(&[]), None);
         let short = |members: &[StatusResponse]| look(members).map(|room| room.is_short);
-        assert_eq!(short(&[member(900, 799, 0, &[])]), Some(false), "an empty file is no use");
-        assert_eq!(short(&[member(900, 100, 0, &[]), member(900, 800, 0, &[])]), Some(true));
+        assert_eq!(short(&[member(899, 799, 0, &[])]), Some(false), "what is empty is used again");
+        assert_eq!(short(&[member(800, 100, 0, &[]), member(800, 800, 0, &[])]), Some(true));
         assert_eq!(short(&[member(900, 800, 2000, &[])]), Some(false), "it says itself");
+        let grown = look(&[member(900, 100, 0, &[])]).expect("a member");
+        assert!(grown.is_short && !grown.is_out, "etcd refuses by the size of its file");
+        assert!(fullness(&grown).remedy.contains("etcdctl defrag"));
+        let used = look(&[member(900, 800, 0, &[])]).expect("a member");
+        assert!(fullness(&used).remedy.contains("Compact"));
         let out = look(&[member(9, 9, 0, &["memberID:1 alarm:NOSPACE "])]).expect("a member");
         assert!(out.is_out && out.is_short);
         let corrupt = look(&[member(9, 9, 0, &["alarm:CORRUPT"])]).expect("a member");

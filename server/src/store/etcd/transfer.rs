@@ -64,6 +64,8 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
             )));
         }
         n_restores = id.n_restores;
+    } else {
+        init::check_apart(cluster, &keys)?;
     }
     let chair = Chair::take(cluster, &keys, "restore", &[])?;
     whole.restore(n_restores);
@@ -109,6 +111,7 @@ impl<'a> Site<'a> {
         if n_keys > 0 {
             return Err(init::taken(keys, n_keys));
         }
+        init::check_apart(*cluster, keys)?;
         let chair = Chair::take(*cluster, keys, "migrate", &[keys.id(), keys.head()])?;
         let (first, end) = keys.snapshots();
         let emptied = chair.txn().then(Op::DeleteRange(first, end)).request();

@@ -6,6 +6,22 @@ use std::path::{Path, PathBuf};
 use super::{LockFile, is_store_file, make_private, refused, trouble};
 use crate::store::Error;
 
+/// What a server remembers of a store elsewhere.
+pub(crate) const MEMORY: &str = "node.json";
+
+/// Fails if a folder is that of a server whose store is elsewhere. A store of its own would begin anew there, with
+/// tokens that were granted long ago, only because somebody forgot to say where the store is.
+pub(crate) fn check_own(path: &Path) -> Result<(), Error> {
+    if !path.join(MEMORY).exists() {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{} belongs to a server that shares its store ({MEMORY}): say where that is (--store etcd://...), or use \
+         another folder",
+        path.display()
+    )))
+}
+
 /// A folder that this process, and no other, uses as long as this lives.
 pub struct NodeFolder {
     path: PathBuf,

@@ -92,6 +92,7 @@ impl SqliteStore {
         let lock_file = LockFile::take(data)?;
         folder::admit(data)?;
         if !is_there(data)? {
+            folder::check_own(data)?;
             make(data)?;
         }
         let dir_lock = lock_file.lock(&journal_path(data))?;
