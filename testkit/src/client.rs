@@ -58,6 +58,13 @@ impl Client {
         Self { http, address }
     }
 
+    /// The same, that asks many things at once by one connection.
+    pub fn over_http2(address: SocketAddr) -> Self {
+        let mut builder = HyperClient::builder(TokioExecutor::new());
+        let http = builder.http2_only(true).build(HttpConnector::new());
+        Self { http, address }
+    }
+
     /// Sends anything and waits for the whole answer.
     pub async fn send(
         &self,

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,21 +13,31 @@ use crate::hosts::Host;
 
 /// How long a cluster may take to be there before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// More than any quota that a test gives it.
+const FILLS_MAX: usize = 1024;
 /// Somebody else may take a port that was free a moment ago.
 const STARTS_MAX: usize = 5;
 
 /// A cluster. Its members are killed and its data is deleted when it is dropped.
 pub struct Etcd {
     members: Vec<Member>,
+    /// All of them, as each is told of them.
+    all: String,
     _folder: TempDir,
 }
 
 struct Member {
+    name: String,
     child: Child,
     command: Command,
     address: SocketAddr,
+    peer: String,
     health: SocketAddr,
+    data: PathBuf,
 }
+
+/// Disks that take longer, until this is dropped.
+pub struct SlowDisks(Vec<Child>);
 
 /// How its members are run.
 #[derive(Default)]
@@ -71,15 +81,16 @@ impl Etcd {
             .enumerate()
             .map(|(n, peer)| format!("{}=http://{peer}", name(n)))
             .collect();
+        let all = all.join(",");
         let members = peers.iter().enumerate().map(|(n, peer)| {
             let (address, health) = (address(n, 2379), address(n, 2381));
             let program = options.program.unwrap_or("etcd");
             let host = options.hosts.get(n);
             let mut command =
                 host.map_or_else(|| Command::new(program), |host| host.command(program));
-            command.arg("--name").arg(name(n));
-            command.arg("--data-dir").arg(folder.path().join(name(n)));
-            command.args(["--initial-cluster", &all.join(",")]);
+            let data = folder.path().join(name(n));
+            command.arg("--name").arg(name(n)).arg("--data-dir").arg(&data);
+            command.args(["--initial-cluster", &all]);
             let peer = format!("http://{peer}");
             command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
             let scheme = if options.tls.is_some() { "https" } else { "http" };
@@ -94,9 +105,11 @@ impl Etcd {
                 command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(ca);
             }
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            Member { child: command.spawn().expect("etcd"), command, address, health }
+            let child = command.spawn().expect("etcd");
+            Member { name: name(n), child, command, address, peer, health, data }
         });
-        let mut cluster = Self { members: members.collect(), _folder: folder };
+        let members = members.collect();
+        let mut cluster = Self { members, all, _folder: folder };
         cluster.is_up().then_some(cluster)
     }
 
@@ -136,6 +149,57 @@ impl Etcd {
     pub fn restart(&mut self, n: usize) {
         let member = &mut self.members[n];
         member.child = member.command.spawn().expect("etcd");
+    }
+
+    /// Has all members begin again with what one of them had when it was saved by `etcdctl snapshot save`.
+    pub fn put_back(&mut self, saved: &Path) {
+        for n in 0..self.members.len() {
+            self.kill(n);
+        }
+        for member in &self.members {
+            std::fs::remove_dir_all(&member.data).expect("its data");
+            let mut command = Command::new("etcdctl");
+            command.env("ETCDCTL_API", "3").args(["snapshot", "restore"]).arg(saved);
+            command.args(["--name", &member.name, "--initial-cluster", &self.all]);
+            command.args(["--initial-advertise-peer-urls", &member.peer]);
+            let done = command.arg("--data-dir").arg(&member.data).output().expect("etcdctl");
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        }
+        (0..self.members.len()).for_each(|n| self.restart(n));
+        assert!(self.is_up(), "a member has ended");
+    }
+
+    /// Has every sync of all members take so much longer.
+    pub fn slow_disks(&self, by: Duration) -> SlowDisks {
+        let inject = format!("inject=fdatasync,fsync:delay_exit={}", by.as_micros());
+        let slow = |member: &Member| {
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e"]);
+            strace.args([&inject, "-p", &member.child.id().to_string()]);
+            strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            strace.spawn().expect("strace")
+        };
+        SlowDisks(self.members.iter().map(slow).collect())
+    }
+
+    /// Somebody else puts as much as there is room for.
+    pub fn fill_up(&self) {
+        let value = vec![b'x'; 1 << 20];
+        for n in 0..FILLS_MAX {
+            let mut command = self.members[0].ctl_command();
+            command.args(["put", &format!("/fill/{n}")]).stdin(Stdio::piped());
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            let mut putting = command.spawn().expect("etcdctl");
+            // It may end before it has read all of it.
+            let _ = putting.stdin.take().expect("a pipe").write_all(&value);
+            let mut said = String::new();
+            let _ = putting.stderr.take().expect("a pipe").read_to_string(&mut said);
+            if !putting.wait().expect("a child").success() {
+                assert!(said.contains("database space exceeded"), "{said}");
+                return;
+            }
+        }
+        panic!("etcd is not full after {FILLS_MAX} MiB");
     }
 
     /// Sends a member a signal.
@@ -185,13 +249,28 @@ impl Etcd {
 }
 
 impl Member {
-    fn ctl(&self, arguments: &[&str]) -> Result<String, String> {
+    fn ctl_command(&self) -> Command {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3");
         command.arg("--endpoints").arg(format!("http://{}", self.address));
+        command
+    }
+
+    fn ctl(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = self.ctl_command();
         let output = command.args(arguments).output().expect("etcdctl");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+}
+
+impl Drop for SlowDisks {
+    fn drop(&mut self) {
+        for strace in &mut self.0 {
+            // So asked, it lets go of what it traces and ends.
+            let _ = kill_process(Pid::from_child(strace), Signal::TERM);
+            let _ = strace.wait();
+        }
     }
 }
 

@@ -18,7 +18,7 @@ pub use bare::Bare;
 pub use certificates::{Ca, Issued};
 pub use client::{Broken, Client, Response};
 pub use damage::{Damages, copy_store};
-pub use etcd::{Etcd, EtcdOptions};
+pub use etcd::{Etcd, EtcdOptions, SlowDisks};
 pub use faulty::{Faults, FaultyStore};
 pub use guarded::Guarded;
 pub use hosts::{Host, among_hosts};

@@ -5,16 +5,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Etcd, EtcdOptions, Host, Method, Process, TempDir, folder, wrapped};
+use leasehold_testkit::{Etcd, EtcdOptions, Host, Method, Process, TempDir, folder, json, wrapped};
 
 use super::fault::Fault;
 use super::{BINARY, N_CLIENTS, Random, World, judge, seed, work};
 
-const N_SERVERS: usize = 3;
+pub(super) const N_SERVERS: usize = 3;
+/// Bytes each member of etcd may have, of which those of [`Fault::NoSpace`] fill up what is left.
+const QUOTA: u64 = 128 << 20;
+/// `UPGRADE_FROM=leasehold-0.1` begins with that program; whatever is started again is the one that is tested.
+const UPGRADE_FROM: &str = "UPGRADE_FROM";
 /// `CLUSTER_ROUNDS=100` tries it for longer, with three members of etcd instead of one.
 const N_ROUNDS: u64 = 5;
+/// How long a lease lasts that is renewed after each fault.
+const KEPT_MS: u64 = 600_000;
 /// Most of it is what etcd waits for one who is gone.
 const FAIL_OVER_MAX: Duration = Duration::from_secs(20);
+
+/// The program that is tested; `LEASEHOLD_BIN` names another one, such as one that was built to be fast.
+pub(super) fn binary() -> String {
+    std::env::var("LEASEHOLD_BIN").unwrap_or_else(|_| BINARY.into())
+}
+
+/// A number that the environment has under this name.
+pub(super) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|number| number.parse().ok())
+}
 
 pub(super) struct Cluster {
     pub(super) etcd: Etcd,
@@ -23,20 +39,43 @@ pub(super) struct Cluster {
     pub(super) hosts: Vec<Host>,
     /// What each server is run by, if not by the system itself.
     within: [Option<String>; N_SERVERS],
+    /// The program that is run.
+    pub(super) binary: String,
+    /// More flags for each server.
+    flags: Vec<String>,
     folder: TempDir,
 }
 
 impl Cluster {
     pub(super) fn start(n_members: usize, hosts: Vec<Host>) -> Self {
-        let options = EtcdOptions { hosts: &hosts, ..EtcdOptions::default() };
+        Self::start_with(n_members, hosts, QUOTA, &[])
+    }
+
+    /// With another quota and more flags for each server.
+    pub(super) fn start_with(
+        n_members: usize,
+        hosts: Vec<Host>,
+        quota: u64,
+        flags: &[&str],
+    ) -> Self {
+        let own_quota = format!("--etcd-quota={quota}");
+        let quota = format!("--quota-backend-bytes={quota}");
+        let options = EtcdOptions { hosts: &hosts, flags: &[&quota], ..EtcdOptions::default() };
         let etcd = Etcd::cluster(n_members, &options);
-        let init = Command::new(BINARY).arg("init").arg("--store").arg(etcd.url("test")).output();
-        let init = init.expect("the binary");
-        assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));
         let folder = folder();
         std::fs::write(folder.path().join("secret"), "a-secret-that-only-servers-know").unwrap();
-        let within = Default::default();
-        let mut cluster = Self { etcd, servers: Vec::new(), hosts, within, folder };
+        let mut flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        flags.push(own_quota);
+        let mut cluster = Self {
+            etcd,
+            servers: Vec::new(),
+            hosts,
+            within: Default::default(),
+            binary: std::env::var(UPGRADE_FROM).unwrap_or_else(|_| binary()),
+            flags,
+            folder,
+        };
+        cluster.operate(&["init"]);
         for n in 0..N_SERVERS {
             let server = cluster.serve(n);
             cluster.servers.push(Some(server));
@@ -44,7 +83,18 @@ impl Cluster {
         cluster
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// Runs a command of an operator on the store; what it says.
+    pub(super) fn operate(&self, words: &[&str]) -> String {
+        let mut command = Command::new(&self.binary);
+        let output = command.args(words).arg("--store").arg(self.etcd.url("test")).output();
+        let output = output.expect("the binary");
+        let [said, why] =
+            [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        assert!(output.status.success(), "{words:?}: {why}");
+        said
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -60,13 +110,14 @@ impl Cluster {
     }
 
     pub(super) fn serve(&self, n: usize) -> Process {
-        let mut flags =
-            vec![format!("--store={}", self.etcd.url("test")), format!("--node-name=n{n}")];
+        let mut flags = self.flags.clone();
+        flags.extend([format!("--store={}", self.etcd.url("test")), format!("--node-name=n{n}")]);
         let data = self.path(&format!("n{n}"));
         let wrapper = data.with_extension("on");
         let Some(host) = self.host_of(n) else {
-            let within = self.within[n].as_ref().map(|words| wrapped(&wrapper, words, BINARY));
-            return start(within.as_deref().unwrap_or(BINARY), &data, &flags);
+            let binary = &*self.binary;
+            let within = self.within[n].as_ref().map(|words| wrapped(&wrapper, words, binary));
+            return start(within.as_deref().unwrap_or(binary), &data, &flags);
         };
         let at = host.address;
         flags.extend([
@@ -76,7 +127,7 @@ impl Cluster {
             format!("--peer-secret-file={}", self.path("secret").display()),
             "--insecure-no-auth".into(),
         ]);
-        start(&wrapped(&wrapper, &host.words(), BINARY), &data, &flags)
+        start(&wrapped(&wrapper, &host.words(), &self.binary), &data, &flags)
     }
 
     pub(super) fn clients(&self) -> Vec<leasehold_testkit::Client> {
@@ -85,19 +136,25 @@ impl Cluster {
 
     /// The one that leads, unless it is this one, and how long it took to find one.
     pub(super) async fn leader(&self, but: Option<usize>) -> (usize, Duration) {
+        let others: Vec<_> = (0..self.servers.len()).filter(|n| Some(*n) != but).collect();
+        self.which_is("/leaderz", &others).await
+    }
+
+    /// The first of these that says yes, and how long it took to find it.
+    pub(super) async fn which_is(&self, path: &str, of: &[usize]) -> (usize, Duration) {
         let began = Instant::now();
         while began.elapsed() < FAIL_OVER_MAX {
-            for (n, server) in self.servers.iter().enumerate().filter(|(n, _)| Some(*n) != but) {
-                let Some(server) = server else { continue };
-                let asked = server.client.send(Method::GET, "/leaderz", None, "");
+            for n in of {
+                let Some(server) = &self.servers[*n] else { continue };
+                let asked = server.client.send(Method::GET, path, None, "");
                 let asked = tokio::time::timeout(Duration::from_secs(1), asked).await;
                 if asked.is_ok_and(|asked| asked.is_ok_and(|leader| leader.status == 200)) {
-                    return (n, began.elapsed());
+                    return (*n, began.elapsed());
                 }
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("nobody leads within {FAIL_OVER_MAX:?}");
+        panic!("none of {of:?} says yes to {path} within {FAIL_OVER_MAX:?}");
     }
 }
 
@@ -113,6 +170,7 @@ pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fa
     let mut fail_overs = Vec::new();
     cluster.leader(None).await;
     let world = World::new(cluster.clients());
+    let kept = world.server().acquire("kept", "keeper", KEPT_MS, json!({})).await;
     let tasks: Vec<_> =
         (0..N_CLIENTS).map(|n| tokio::spawn(work(world.clone(), n, seed))).collect();
     for fault in faults {
@@ -126,6 +184,13 @@ pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fa
             "{fault:?}: {} answers, then n{leader} led after {took:?}",
             world.n_recorded() - before
         );
+        // Whatever happened, who holds something goes on doing so.
+        let proof = json!({
+            "owner_id": "keeper", "lease_id": kept.get("lease_id"), "extend_by_ms": KEPT_MS,
+            "fencing_token": kept.get("fencing_token"),
+        });
+        let renewed = world.ask("/v1/locks/kept/renew", &proof).await.expect("an answer");
+        assert_eq!(renewed.status, 200, "after {fault:?}: {renewed:?}");
     }
     fail_overs.sort_unstable();
     if let Some(worst) = fail_overs.last() {
@@ -140,9 +205,13 @@ pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fa
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_clients_see_while_leaders_are_killed_and_stopped_is_linearizable() {
-    let n_rounds = std::env::var("CLUSTER_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let n_rounds = number("CLUSTER_ROUNDS");
     let cluster = Cluster::start(if n_rounds.is_some() { 3 } else { 1 }, Vec::new());
-    let faults = [Fault::LeaderKilled, Fault::LeaderStopped].into_iter().cycle();
+    let faults = match std::env::var("CLUSTER_KILLS_ONLY").is_ok() {
+        true => [Fault::LeaderKilled; 2],
+        false => [Fault::LeaderKilled, Fault::LeaderStopped],
+    };
+    let faults = faults.into_iter().cycle();
     endure(cluster, faults.take(n_rounds.unwrap_or(N_ROUNDS) as usize)).await;
 }
 
@@ -169,6 +238,15 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
         panic!("it has a store");
     };
     assert!(why.contains("has a store of its own"), "{why}");
+    // And the other way round, if somebody forgets to say where the store is.
+    let node = folder.path().join("node");
+    std::fs::create_dir(&node).unwrap();
+    std::fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::write(node.join("node.json"), "{}").unwrap();
+    let Err(why) = Process::try_start(BINARY, &node, &[]) else {
+        panic!("tokens would begin anew");
+    };
+    assert!(why.contains("belongs to a server that shares its store"), "{why}");
     for (flags, words) in [
         (["serve", &flag, "--ephemeral"], "--ephemeral"),
         (["serve", &flag, "--backup-dir=b"], "--backup-dir"),

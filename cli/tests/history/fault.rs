@@ -1,11 +1,18 @@
 //! What happens to a cluster, and how it is over again.
 
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use leasehold_testkit::{Host, Signal};
 
 use super::World;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, binary, number};
+
+const MANUAL: &str = include_str!("../../../docs/cluster.md");
+/// So many times another leads, and the first again.
+const N_THERE_AND_BACK: usize = 4;
+/// So much longer a sync takes on a slow disk.
+const SYNC_TAKES: Duration = Duration::from_millis(150);
 
 /// Longer than etcd keeps the seat of one who is gone.
 const A_WHILE: Duration = Duration::from_millis(3500);
@@ -32,11 +39,18 @@ pub(super) enum Fault {
     RollingRestart,
     /// A server is stopped while etcd forgets what it did not read yet.
     FollowerLeftBehind,
+    /// Every sync of etcd takes long.
+    SlowDisk,
+    /// Somebody else fills etcd up; an operator makes room.
+    NoSpace,
+    /// Another one leads, and then the first again, before the lease of the first seat would have ended. Whoever leads
+    /// is cut off from etcd, and has its seat taken away.
+    ThereAndBack,
 }
 
 impl Fault {
     /// Those that take no host of one's own.
-    pub(super) const ANYWHERE: [Self; 8] = [
+    pub(super) const ANYWHERE: [Self; 10] = [
         Self::LeaderKilled,
         Self::EtcdLeaderKilled,
         Self::LeaderStopped,
@@ -45,13 +59,16 @@ impl Fault {
         Self::EtcdLeaderMoved,
         Self::FollowerLeftBehind,
         Self::QuorumLost,
+        Self::SlowDisk,
+        Self::NoSpace,
     ];
     /// Those of the network.
-    pub(super) const CUTS: [Self; 4] = [
+    pub(super) const CUTS: [Self; 5] = [
         Self::LeaderCutFromEtcd,
         Self::LeaderNotHeardByEtcd,
         Self::LeaderCutFromPeers,
         Self::EtcdNotHeardByLeader,
+        Self::ThereAndBack,
     ];
 
     /// Happens, lasts, and is over. If the one who led was killed: how long it took until another did.
@@ -81,6 +98,16 @@ impl Fault {
             Self::LeaderNotHeardByEtcd => cut(cluster, leader, Direction::From, Whom::Etcd).await,
             Self::EtcdNotHeardByLeader => cut(cluster, leader, Direction::To, Whom::Etcd).await,
             Self::LeaderCutFromPeers => cut(cluster, leader, Direction::Both, Whom::Servers).await,
+            Self::ThereAndBack => there_and_back(cluster, leader).await,
+            Self::SlowDisk => {
+                let _slow = cluster.etcd.slow_disks(SYNC_TAKES);
+                tokio::time::sleep(A_WHILE).await;
+            }
+            Self::NoSpace => {
+                cluster.etcd.fill_up();
+                tokio::time::sleep(A_WHILE).await;
+                make_room(cluster);
+            }
             Self::EtcdLeaderKilled => {
                 let leader = cluster.etcd.leader();
                 cluster.etcd.kill(leader);
@@ -101,6 +128,7 @@ impl Fault {
                 gone.iter().for_each(|n| cluster.etcd.restart(*n));
             }
             Self::RollingRestart => {
+                cluster.binary = binary();
                 for n in 0..cluster.servers.len() {
                     assert!(cluster.servers[n].take().expect("a server").terminate().success());
                     *world.servers.write().unwrap() = cluster.clients();
@@ -108,6 +136,7 @@ impl Fault {
                     *world.servers.write().unwrap() = cluster.clients();
                     cluster.leader(None).await;
                 }
+                cluster.operate(&["upgrade", "--finish"]);
             }
         }
         None
@@ -116,8 +145,7 @@ impl Fault {
 
 /// `QUORUM_LOST_S=30` loses it for longer than all that anybody waits for.
 fn quorum_lost_for() -> Duration {
-    let seconds = std::env::var("QUORUM_LOST_S").ok().and_then(|seconds| seconds.parse().ok());
-    seconds.map_or(A_WHILE, Duration::from_secs)
+    number("QUORUM_LOST_S").map_or(A_WHILE, Duration::from_secs)
 }
 
 /// A server is stopped for a while; meanwhile something else happens.
@@ -144,6 +172,12 @@ enum Whom {
 
 /// What the host of a server sends, or is sent, is lost for a while.
 async fn cut(cluster: &Cluster, n: usize, direction: Direction, whom: Whom) {
+    on_links(cluster, n, direction, whom, Host::loses);
+    tokio::time::sleep(A_WHILE).await;
+    on_links(cluster, n, direction, whom, Host::reaches);
+}
+
+fn on_links(cluster: &Cluster, n: usize, direction: Direction, whom: Whom, act: fn(&Host, &Host)) {
     let host = cluster.host_of(n).expect("hosts of their own");
     let n_members = cluster.hosts.len() - cluster.servers.len();
     let others: Vec<&Host> = match whom {
@@ -153,17 +187,44 @@ async fn cut(cluster: &Cluster, n: usize, direction: Direction, whom: Whom) {
             .filter(|other| other.address != host.address)
             .collect(),
     };
-    let each = |act: fn(&Host, &Host)| {
-        for other in &others {
-            if direction != Direction::To {
-                act(host, other);
-            }
-            if direction != Direction::From {
-                act(other, host);
-            }
+    for other in others {
+        if direction != Direction::To {
+            act(host, other);
         }
-    };
-    each(Host::loses);
-    tokio::time::sleep(A_WHILE).await;
-    each(Host::reaches);
+        if direction != Direction::From {
+            act(other, host);
+        }
+    }
+}
+
+async fn there_and_back(cluster: &Cluster, first: usize) {
+    let n_servers = cluster.servers.len();
+    let [second, third] = [1, 2].map(|n| (first + n) % n_servers);
+    let bystander = cluster.servers[third].as_ref().expect("a server");
+    bystander.signal(Signal::STOP);
+    let began = Instant::now();
+    for (from, to) in [(first, second), (second, first)].repeat(N_THERE_AND_BACK) {
+        on_links(cluster, from, Direction::Both, Whom::Etcd, Host::loses);
+        cluster.etcd.ctl(&["del", "/test/leader"]);
+        cluster.which_is("/leaderz", &[to]).await;
+        on_links(cluster, from, Direction::Both, Whom::Etcd, Host::reaches);
+        // It has heard of the other, and could lead again.
+        cluster.which_is("/readyz", &[from]).await;
+    }
+    println!("there and back {N_THERE_AND_BACK} times within {:?}", began.elapsed());
+    bystander.signal(Signal::CONT);
+}
+
+/// As the manual says.
+fn make_room(cluster: &Cluster) {
+    cluster.etcd.ctl(&["del", "--prefix", "/fill/"]);
+    let commands: Vec<_> = MANUAL.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let commands: Vec<_> =
+        commands.into_iter().filter(|command| command.contains("etcdctl")).collect();
+    assert!(commands.iter().any(|command| command.contains("alarm disarm")), "{commands:?}");
+    let mut shell = Command::new("bash");
+    shell.args(["-euo", "pipefail", "-c", &commands.join("\n")]);
+    shell.env("ETCDCTL_API", "3").env("ETCDCTL_ENDPOINTS", cluster.etcd.addresses().join(","));
+    let done = shell.output().expect("bash");
+    assert!(done.status.success(), "{commands:?}: {}", String::from_utf8_lossy(&done.stderr));
 }

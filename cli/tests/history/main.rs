@@ -13,7 +13,13 @@ mod cluster;
 mod fault;
 mod linear;
 #[cfg(feature = "etcd")]
+mod link;
+#[cfg(feature = "etcd")]
+mod mass;
+#[cfg(feature = "etcd")]
 mod partition;
+#[cfg(feature = "etcd")]
+mod put_back;
 #[cfg(feature = "etcd")]
 mod takeover;
 

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use leasehold_testkit::{Host, among_hosts};
 
-use super::cluster::{Cluster, endure};
+use super::cluster::{Cluster, N_SERVERS, endure, number};
 use super::fault::Fault;
 
 const N_MEMBERS: usize = 3;
-const N_SERVERS: usize = 3;
 /// `CLUSTER_ROUNDS=10` has everything happen so many times; otherwise only what the network does, once.
 const ROUNDS: &str = "CLUSTER_ROUNDS";
 const NAME: &str = "partition::what_clients_see_while_the_network_loses_things_is_linearizable";
@@ -28,7 +27,7 @@ fn what_clients_see_while_the_network_loses_things_is_linearizable() {
 
 #[tokio::main(worker_threads = 2)]
 async fn inside(hosts: Vec<Host>) {
-    let n_rounds: Option<usize> = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok());
+    let n_rounds = number(ROUNDS).map(|n| n as usize);
     let mut faults: Vec<_> = Fault::CUTS.into();
     if n_rounds.is_some() {
         faults.extend(Fault::ANYWHERE);

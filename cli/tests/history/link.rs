@@ -1,0 +1,141 @@
+//! What becomes of those who wait through a server that follows, when the link between it and the one that leads is
+//! silently cut, and when they are gone themselves.
+
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::{Client, Host, Response, among_hosts, json};
+use tokio::task::JoinHandle;
+
+use super::cluster::{Cluster, N_SERVERS};
+
+const N_MEMBERS: usize = 1;
+const NAME: &str = "link::a_link_that_is_silently_cut_loses_no_lock";
+/// Longer than anything here takes: what is lost would be held until then.
+const TTL_MS: u64 = 600_000;
+/// A link that is cut is noticed within 10 seconds; the rest is for a busy machine.
+const NOTICED_MAX: Duration = Duration::from_secs(16);
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs itself again where there are hosts.
+#[test]
+fn a_link_that_is_silently_cut_loses_no_lock() {
+    let hosts = Host::all();
+    if !hosts.is_empty() {
+        return inside(hosts);
+    }
+    let program = std::env::current_exe().unwrap();
+    let arguments = ["--exact", NAME, "--nocapture"];
+    let status = among_hosts(N_MEMBERS + N_SERVERS, &program, &arguments).status();
+    assert!(status.expect("unshare").success());
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn inside(hosts: Vec<Host>) {
+    let story = async {
+        let cluster = Cluster::start(N_MEMBERS, hosts);
+        let (leader, _) = cluster.leader(None).await;
+        let [deaf, cut] = [1, 2].map(|n| (leader + n) % N_SERVERS);
+        for follower in [deaf, cut] {
+            cluster.which_is("/readyz", &[follower]).await;
+        }
+        // They take as long as each other.
+        tokio::join!(
+            a_waiter_whose_server_is_cut_off(&cluster, leader, cut),
+            a_grant_that_is_lost_on_its_way(&cluster, leader, deaf),
+        );
+        a_client_that_is_gone(&cluster, leader, cut).await;
+    };
+    tokio::time::timeout(LIMIT, story).await.expect("it comes to an end");
+}
+
+/// Nothing goes between the two servers any more. The client is told so, and is waited for no more.
+async fn a_waiter_whose_server_is_cut_off(cluster: &Cluster, leader: usize, follower: usize) {
+    let leads = client(cluster, leader);
+    let held = leads.acquire("cut", "holder", TTL_MS, json!({})).await;
+    let waiting = wait(client(cluster, follower), "cut");
+    is_waiting(&leads, "cut", 1).await;
+    let hosts = [leader, follower].map(|n| cluster.host_of(n).expect("a host"));
+    hosts[0].loses(hosts[1]);
+    hosts[1].loses(hosts[0]);
+    told_unknown("cut off", waiting).await;
+    is_waiting(&leads, "cut", 0).await;
+    assert_eq!(leads.release(&held, json!({})).await.status, 200);
+    let next = leads.acquire("cut", "next", TTL_MS, json!({})).await;
+    assert_eq!(next.status, 200, "nobody waits any more: {next:?}");
+    hosts[0].reaches(hosts[1]);
+    hosts[1].reaches(hosts[0]);
+    assert_eq!(leads.release(&next, json!({})).await.status, 200);
+}
+
+/// The one that leads grants the lock and says so, and nobody hears it. It is given back once that can be said.
+async fn a_grant_that_is_lost_on_its_way(cluster: &Cluster, leader: usize, follower: usize) {
+    let leads = client(cluster, leader);
+    let held = leads.acquire("lost", "holder", TTL_MS, json!({})).await;
+    let waiting = wait(client(cluster, follower), "lost");
+    is_waiting(&leads, "lost", 1).await;
+    let [host, other] = [leader, follower].map(|n| cluster.host_of(n).expect("a host"));
+    host.loses(other);
+    assert_eq!(leads.release(&held, json!({})).await.status, 200);
+    let next = leads.acquire("lost", "next", TTL_MS, json!({})).await;
+    assert_eq!(next.status, 409, "it was granted: {next:?}");
+    told_unknown("not heard", waiting).await;
+    host.reaches(other);
+    let began = Instant::now();
+    let wish = json!({"wait_ms": NOTICED_MAX.as_millis() as u64});
+    let next = leads.acquire("lost", "next", TTL_MS, wish).await;
+    assert_eq!(next.status, 200, "what was lost is held: {next:?}");
+    println!("what was lost was given back {:?} after the link was there again", began.elapsed());
+}
+
+/// Clients that hang up: one while it waits, and one whose server could not say so at once.
+async fn a_client_that_is_gone(cluster: &Cluster, leader: usize, follower: usize) {
+    let leads = client(cluster, leader);
+    cluster.which_is("/readyz", &[follower]).await;
+    let held = leads.acquire("gone", "holder", TTL_MS, json!({})).await;
+    let waiting = wait(client(cluster, follower), "gone");
+    is_waiting(&leads, "gone", 1).await;
+    waiting.abort();
+    is_waiting(&leads, "gone", 0).await;
+
+    let waiting = wait(client(cluster, follower), "gone");
+    is_waiting(&leads, "gone", 1).await;
+    let hosts = [leader, follower].map(|n| cluster.host_of(n).expect("a host"));
+    hosts[1].loses(hosts[0]);
+    waiting.abort();
+    assert_eq!(leads.release(&held, json!({})).await.status, 200);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    hosts[1].reaches(hosts[0]);
+    let wish = json!({"wait_ms": NOTICED_MAX.as_millis() as u64});
+    let next = leads.acquire("gone", "next", TTL_MS, wish).await;
+    assert_eq!(next.status, 200, "nobody has it: {next:?}");
+}
+
+fn client(cluster: &Cluster, n: usize) -> Client {
+    Client::new(cluster.servers[n].as_ref().expect("a server").address)
+}
+
+fn wait(client: Client, lock: &'static str) -> JoinHandle<Response> {
+    tokio::spawn(
+        async move { client.acquire(lock, "waiter", TTL_MS, json!({"wait_ms": 60_000})).await },
+    )
+}
+
+async fn is_waiting(client: &Client, lock: &str, n: u64) {
+    let began = Instant::now();
+    loop {
+        let seen = client.get(&format!("/v1/locks/{lock}")).await;
+        if seen.get("n_waiting").as_u64().unwrap_or(0) == n {
+            return;
+        }
+        assert!(began.elapsed() < NOTICED_MAX, "not {n}: {seen:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn told_unknown(what: &str, waiting: JoinHandle<Response>) {
+    let began = Instant::now();
+    let told =
+        tokio::time::timeout(NOTICED_MAX, waiting).await.expect("in time").expect("no panic");
+    println!("{what}: the client was told after {:?}", began.elapsed());
+    assert_eq!((told.status, told.text_of("code")), (503, "UNKNOWN".into()), "{told:?}");
+}
