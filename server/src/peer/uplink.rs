@@ -1,5 +1,6 @@
 //! The connection to the one that leads, one for each thread that serves clients.
 
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,8 +39,8 @@ const SAID_EVERY: Duration = Duration::from_secs(60);
 const TELL_MAX: Duration = Duration::from_secs(5);
 /// For so long it is tried again, with connections that may be new: the link may have to come back first.
 const TELL_AGAIN_MAX: Duration = Duration::from_secs(60);
-/// What is between two tries, at most.
-const TELL_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// What is between two tries.
+const TELL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The connection, or none yet. Cheap to clone.
 #[derive(Clone)]
@@ -50,6 +51,8 @@ struct Inner {
     state: Mutex<State>,
     next_id: AtomicU64,
     said_stranger: std::sync::Mutex<Option<std::time::Instant>>,
+    /// Of those who try again to tell something, by where.
+    turns: std::sync::Mutex<HashMap<Box<str>, Arc<Mutex<()>>>>,
 }
 
 #[derive(Default)]
@@ -75,8 +78,13 @@ pub(super) enum Sent {
 impl Uplink {
     pub(super) fn new(peers: Arc<Peers>) -> Self {
         let next_id = AtomicU64::new(u64::from_le_bytes(crate::random::bytes()));
-        let said_stranger = std::sync::Mutex::default();
-        Self(Arc::new(Inner { peers, state: Mutex::default(), next_id, said_stranger }))
+        Self(Arc::new(Inner {
+            peers,
+            state: Mutex::default(),
+            next_id,
+            said_stranger: Default::default(),
+            turns: Default::default(),
+        }))
     }
 
     /// Sends a request there. Dropping the answer to come has it given up there at once.
@@ -135,17 +143,29 @@ impl Uplink {
         spawn(async move { uplink.tell(&there, &format!("/leave/{epoch}/{lease}")).await });
     }
 
+    /// Tells it until it is heard. Only one at a time tries again: when a leader is gone, thousands have to tell it that.
     async fn tell(&self, there: &Peering, path: &str) {
-        let (until, mut pause) = (Instant::now() + TELL_AGAIN_MAX, FAILED_PAUSE);
-        while Instant::now() < until {
-            let told = timeout(TELL_MAX, self.ask(there, Method::POST, path)).await;
-            if matches!(told, Ok(Some(_))) {
+        if self.is_told(there, path).await {
+            return;
+        }
+        let until = Instant::now() + TELL_AGAIN_MAX;
+        let turns = lock(&self.0.turns).entry(there.address.clone()).or_default().clone();
+        loop {
+            let _turn = turns.lock().await;
+            if Instant::now() >= until {
+                tracing::debug!("the leader could not be told that a client is gone");
                 return;
             }
-            sleep(pause).await;
-            pause = TELL_PAUSE_MAX.min(pause * 2);
+            if self.is_told(there, path).await {
+                return;
+            }
+            sleep(TELL_PAUSE).await;
         }
-        tracing::debug!("the leader could not be told that a client is gone");
+    }
+
+    async fn is_told(&self, there: &Peering, path: &str) -> bool {
+        let told = timeout(TELL_MAX, self.ask(there, Method::POST, path)).await;
+        matches!(told, Ok(Some(_)))
     }
 
     async fn ask(&self, there: &Peering, method: Method, path: &str) -> Option<Response<Incoming>> {
