@@ -143,7 +143,7 @@ impl Uplink {
         spawn(async move { uplink.tell(&there, &format!("/leave/{epoch}/{lease}")).await });
     }
 
-    /// Tells it until it is heard. Only one at a time tries again: when a leader is gone, thousands have to tell it that.
+    /// Tells it until it is heard. Only one at a time tries again: when a leader is gone, thousands have to.
     async fn tell(&self, there: &Peering, path: &str) {
         if self.is_told(there, path).await {
             return;
