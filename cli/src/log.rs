@@ -69,6 +69,9 @@ pub(crate) fn init(filter: &str, format: Format) -> Result<Filter, String> {
     // Whoever read them may be gone. Saying so where nobody reads would end the server.
     let builder = builder.with_writer(std::io::stderr).log_internal_errors(false);
     if !format.is_json() {
+        // A file has no colours.
+        let is_seen = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let builder = builder.with_ansi(is_seen && std::env::var_os("NO_COLOR").is_none());
         let builder = builder.with_target(false).with_filter_reloading();
         let filter = handle(builder.reload_handle());
         builder.try_init().map(|()| filter).map_err(|error| error.to_string())

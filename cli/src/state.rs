@@ -103,18 +103,14 @@ pub(crate) fn state(args: &StateArgs) -> Result<(), Failure> {
     }
 }
 
-/// Whoever has the lock is in the way: the server says so as it says it to Terraform.
+/// Whoever has the lock is in the way.
 fn locked(error: Error) -> Failure {
-    let Error::Foreign { status: 409 | 423, body } = &error else { return error.into() };
-    let holder = serde_json::from_str::<serde_json::Value>(body);
-    match holder.ok().and_then(|holder| holder["ID"].as_str().map(plain_owned)) {
-        Some(id) => Failure::new(CONFLICT, format!("the state is locked: {id}")),
-        None => error.into(),
+    match &error {
+        Error::Failed { status: 409 | 423, failure } => {
+            Failure::new(CONFLICT, plain(&failure.error))
+        }
+        _ => error.into(),
     }
-}
-
-fn plain_owned(text: &str) -> String {
-    plain(text).into_owned()
 }
 
 fn age(modified_ms: i64) -> String {

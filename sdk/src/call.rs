@@ -8,10 +8,10 @@ use std::time::Duration;
 use hyper::{Method, StatusCode};
 use leasehold_api::{
     AcquireAllRequest, AcquireRequest, Acquired, AcquiredAll, AuthState, BackupTaken,
-    CancelRequest, Cancelled, FenceCheck, FenceVerdict, History, KeptAlive, LockList, LockState,
-    NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest, Released, ReleasedAll,
-    RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest, Revoked, RevokedAll,
-    SessionOpened, StateVersions, StateWritten, TerraformStates,
+    CancelRequest, Cancelled, Code, Failure, FenceCheck, FenceVerdict, History, KeptAlive,
+    LockList, LockState, NotRenewedAll, OpenSessionRequest, ReleaseAllRequest, ReleaseRequest,
+    Released, ReleasedAll, RenewAllRequest, RenewRequest, Renewed, RevokeAllRequest, RevokeRequest,
+    Revoked, RevokedAll, SessionOpened, StateVersions, StateWritten, TerraformStates,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -251,7 +251,11 @@ impl Client {
     ) -> Result<StateWritten, Error> {
         let path = format!("{}/versions/{version}/restore", state_path(state)?);
         let call = self.inner.transport.call(Method::POST, &path, None::<&()>, STATE_MAX);
-        read(call.await?)
+        let (status, body) = call.await?;
+        match holder(status, &body) {
+            Some(failure) => Err(Error::Failed { status: status.as_u16(), failure }),
+            None => read((status, body)),
+        }
     }
 
     /// Whether the server could make something durable right now.
@@ -290,6 +294,20 @@ impl Client {
         }
         Ok(format!("{}/locks/{}{what}", self.namespace_path(), escape(lock)))
     }
+}
+
+/// Somebody has the lock of a state: said as Terraform reads it, whose name for who has it is `ID`.
+fn holder(status: StatusCode, body: &[u8]) -> Option<Failure> {
+    #[derive(serde::Deserialize)]
+    struct LockInfo {
+        #[serde(rename = "ID")]
+        id: String,
+    }
+    if !matches!(status, StatusCode::CONFLICT | StatusCode::LOCKED) {
+        return None;
+    }
+    let LockInfo { id } = serde_json::from_slice(body).ok()?;
+    Some(Failure::new(Code::Other, format!("the state is locked: {id}")))
 }
 
 fn state_path(state: &str) -> Result<String, Error> {

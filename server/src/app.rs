@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
@@ -21,8 +21,7 @@ use crate::cluster::roster::Roster;
 use crate::console::{self, Samples};
 use crate::content;
 use crate::contract::{self, Health};
-use crate::dialect::files;
-use crate::dialect::{self, Dialect};
+use crate::dialect::{self, Dialect, dav, files};
 use crate::door;
 use crate::engine::{CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
 use crate::http;
@@ -192,11 +191,12 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
     let dialects: BTreeSet<_> = dialects.iter().copied().collect();
     router = router.merge(contract::routes(&app, &dialects)).merge(console::routes());
     let rest = dialects.contains(&Dialect::Files).then(|| files::rest(&app)).flatten();
+    let is_dav = dialects.contains(&Dialect::Dav) && app.content.is_some();
     for dialect in dialects {
         router = router.merge(dialect.routes(&app));
     }
     let rest = rest.unwrap_or_else(|| any(nothing_at).with_state(app.clone()));
-    let router = router.route("/", front(app.clone(), rest.clone())).fallback_service(rest);
+    let router = router.route("/", front(app.clone(), rest.clone(), is_dav)).fallback_service(rest);
     router
         .method_not_allowed_fallback(async || {
             failure(StatusCode::METHOD_NOT_ALLOWED, Code::MethodNotAllowed, door::NOT_ALLOWED)
@@ -205,9 +205,12 @@ pub(crate) fn router(app: App, dialects: &[Dialect]) -> Router {
 }
 
 /// What is at `/`: the console for browsers, and whatever else is there for everybody else.
-fn front(app: App, rest: MethodRouter) -> MethodRouter<App> {
+fn front(app: App, rest: MethodRouter, is_dav: bool) -> MethodRouter<App> {
     any(async move |request: Request| {
         let (method, headers) = (request.method(), request.headers());
+        if is_dav && method == Method::OPTIONS {
+            return dav::options();
+        }
         if console::is_visit(method, request.uri().path(), headers) {
             return console::front(app.clone(), request).await;
         }

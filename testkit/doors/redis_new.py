@@ -33,6 +33,16 @@ def redis_py() -> None:
     # Its holder does not extend it: somebody else gets it, who waits.
     assert client.lock("short", timeout=0.2).acquire()
     assert client.lock("short", timeout=5).acquire(blocking_timeout=3)
+    # A transaction takes nothing.
+    with client.pipeline() as pipeline:
+        pipeline.set("t1", "me", nx=True)
+        pipeline.set("t2", "me", nx=True, px=60_000)
+        try:
+            pipeline.execute()
+            raise AssertionError("a transaction was executed")
+        except redis.ResponseError as error:
+            assert "MULTI is not supported" in str(error), error
+    assert client.exists("t1", "t2") == 0
     with client.pipeline(transaction=False) as pipeline:
         for n in range(16):
             pipeline.set(f"k{n}", "me", nx=True, px=60_000)

@@ -1,9 +1,14 @@
 //! Settings of Git LFS.
 
+use std::time::Duration;
+
 use clap::Args as ClapArgs;
 use leasehold_server::dialect::lfs;
 
 use crate::duration::DurationArg;
+
+/// What has less than 5 s left is over for git-lfs, and a batch of many takes a moment.
+const TRANSFER_TTL_MIN: Duration = Duration::from_secs(10);
 
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Git LFS")]
@@ -15,7 +20,7 @@ pub(super) struct LfsArgs {
     #[arg(long, env = "LEASEHOLD_LFS_OBJECT_BYTES_MAX", default_value_t = 16 << 30,
           value_parser = clap::value_parser!(u64).range(1..))]
     lfs_object_bytes_max: u64,
-    /// For how long after a batch its transfers may begin.
+    /// For how long after a batch its transfers may begin, at least 10s.
     #[arg(long, env = "LEASEHOLD_LFS_TRANSFER_TTL", default_value = "1h")]
     lfs_transfer_ttl: DurationArg,
 }
@@ -23,10 +28,12 @@ pub(super) struct LfsArgs {
 impl LfsArgs {
     /// Says what would not work.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.lfs_transfer_ttl.0.as_secs() {
-            0 => Err("--lfs-transfer-ttl: must be at least 1s".into()),
-            _ => Ok(()),
+        if self.lfs_transfer_ttl.0 < TRANSFER_TTL_MIN {
+            return Err("--lfs-transfer-ttl: must be at least 10s: git-lfs begins no transfer that has less than 5s \
+                        left"
+                .into());
         }
+        Ok(())
     }
 
     pub(super) fn options(&self) -> lfs::Options {

@@ -1,8 +1,8 @@
 //! Which locks make up a lock on a path.
 //!
 //! A file or folder has one lock, its node, named like its path. A folder has two more for all that is in it: its tree,
-//! `PATH/`, and its readers, `PATH/.`. No file can have either name. A lock on a path is several of these, taken
-//! together or not at all:
+//! `PATH/`, and its readers, `PATH/.`; those of the root, `/`, are `//` and `//.`. No file can have either name. A lock
+//! on a path is several of these, taken together or not at all:
 //!
 //! | | on the path itself | on each folder around it |
 //! | --- | --- | --- |
@@ -24,8 +24,8 @@ use sha2::{Digest, Sha256};
 use super::path::FilePath;
 use crate::app::App;
 
-/// Not a path: what a node of the root is called, because the root's own path is its tree's.
-const ROOT_NODE: &str = "//";
+/// The path of the topmost folder, which is its node like any other path.
+const ROOT: &str = "/";
 /// What comes after a path in the name of its tree, and of its readers.
 const TREE: &str = "/";
 const READERS: &str = "/.";
@@ -122,17 +122,17 @@ impl Extent {
         };
         self.add_at(path, &node(path), "", own);
         for folder in path.ancestors() {
-            self.add_at(&folder, &stem(&folder), around, Mode::Shared);
+            self.add_at(&folder, &node(&folder), around, Mode::Shared);
         }
         match (reach, scope) {
             (Reach::Itself, _) => {}
             (Reach::Tree, Scope::Exclusive) => {
-                self.add_at(path, &stem(path), TREE, Mode::Exclusive);
-                self.add_at(path, &stem(path), READERS, Mode::Exclusive);
+                self.add_at(path, &node(path), TREE, Mode::Exclusive);
+                self.add_at(path, &node(path), READERS, Mode::Exclusive);
             }
             (Reach::Tree, Scope::Shared) => {
                 let counted = Mode::Counted(self.n_holders_max);
-                self.add_at(path, &stem(path), TREE, counted);
+                self.add_at(path, &node(path), TREE, counted);
             }
         }
     }
@@ -154,6 +154,12 @@ impl Extent {
     }
 }
 
+/// How many names a path can have whose file or folder can be made and removed: its lock takes one for each folder
+/// around it, beside its own and the right to add it to its folder.
+pub(crate) fn depth_max(app: &App) -> usize {
+    app.limits.group_max.saturating_sub(2)
+}
+
 /// The lock of the file or folder at a path.
 pub(super) fn node_key(app: &App, path: &FilePath) -> LockKey {
     let name = fitted(&node(path), "", app.limits.name_bytes_max);
@@ -162,29 +168,25 @@ pub(super) fn node_key(app: &App, path: &FilePath) -> LockKey {
 
 /// The lock of all that is in the folder at a path.
 pub(crate) fn tree_key(app: &App, folder: &FilePath) -> LockKey {
-    let name = fitted(&stem(folder), TREE, app.limits.name_bytes_max);
+    let name = fitted(&node(folder), TREE, app.limits.name_bytes_max);
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
 /// The lock of those who share something in the folder at a path.
 pub(crate) fn readers_key(app: &App, folder: &FilePath) -> LockKey {
-    let name = fitted(&stem(folder), READERS, app.limits.name_bytes_max);
+    let name = fitted(&node(folder), READERS, app.limits.name_bytes_max);
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
 /// Is this the name of a tree or of its readers, and so of no file or folder?
 pub(crate) fn is_tree(name: &str) -> bool {
-    name != ROOT_NODE && (name.ends_with(TREE) || name.ends_with(READERS))
+    name != ROOT && (name.ends_with(TREE) || name.ends_with(READERS))
 }
 
-/// A path without the slash at its end.
-fn stem(path: &FilePath) -> String {
-    path.as_str().trim_end_matches('/').into()
-}
-
+/// A path without the slash at its end; the root is nothing else.
 fn node(path: &FilePath) -> String {
-    let stem = stem(path);
-    if stem.is_empty() { ROOT_NODE.into() } else { stem }
+    let stem = path.as_str().trim_end_matches('/');
+    if stem.is_empty() { ROOT.into() } else { stem.into() }
 }
 
 /// A text too long for a lock's name goes by its beginning and a hash.
@@ -228,28 +230,29 @@ mod tests {
         let of = |names: &[(&str, Mode)]| -> Vec<(String, Mode)> {
             names.iter().map(|(name, mode)| (String::from(*name), *mode)).collect()
         };
-        let file = of(&[("/a/b", Exclusive), ("/", Shared), ("/a/", Shared)]);
+        let file = of(&[("/a/b", Exclusive), ("//", Shared), ("/a/", Shared)]);
         assert_eq!(parts("/a/b", Scope::Exclusive, Reach::Itself), file);
         assert_eq!(parts("/a/b/", Scope::Exclusive, Reach::Itself), file);
-        let shared = of(&[("/a/b", Shared), ("/.", Shared), ("/a/.", Shared)]);
+        let shared = of(&[("/a/b", Shared), ("//.", Shared), ("/a/.", Shared)]);
         assert_eq!(parts("/a/b", Scope::Shared, Reach::Itself), shared);
-        let deep = of(&[("/a", Exclusive), ("/", Shared), ("/a/", Exclusive), ("/a/.", Exclusive)]);
+        let deep =
+            of(&[("/a", Exclusive), ("//", Shared), ("/a/", Exclusive), ("/a/.", Exclusive)]);
         assert_eq!(parts("/a", Scope::Exclusive, Reach::Tree), deep);
-        let both = of(&[("/a", Shared), ("/.", Shared), ("/a/", Mode::Counted(9))]);
+        let both = of(&[("/a", Shared), ("//.", Shared), ("/a/", Mode::Counted(9))]);
         assert_eq!(parts("/a", Scope::Shared, Reach::Tree), both);
-        let root = of(&[("//", Exclusive), ("/", Exclusive), ("/.", Exclusive)]);
+        let root = of(&[("/", Exclusive), ("//", Exclusive), ("//.", Exclusive)]);
         assert_eq!(parts("/", Scope::Exclusive, Reach::Tree), root);
     }
 
     #[test]
     fn no_file_has_the_name_of_a_tree() {
         for (name, expected) in [
-            ("/", true),
+            ("/", false),
+            ("//", true),
+            ("//.", true),
             ("/a/", true),
-            ("/.", true),
             ("/a/.", true),
             ("/a.", false),
-            ("//", false),
         ] {
             assert_eq!(is_tree(name), expected, "{name}");
         }

@@ -19,7 +19,8 @@ use tempfile::TempDir;
 use super::path::{FilePath, OWN_FOLDER};
 use super::permit::{ToRead, ToWrite};
 use super::room::{Room, Space, Taken};
-use super::{Content, Draft, Entry, Error, Facts, Found, Listing, Quota, property, tree, walk};
+use super::{Bounds, Content, Draft, Entry, Error, Facts, Found, Listing, Quota};
+use super::{property, tree, walk};
 use crate::auth::Permitted;
 
 /// How often publishing begins anew if somebody removes the folders it just made.
@@ -164,17 +165,23 @@ impl Content for Local {
         tree::remove(&self.place, path)
     }
 
-    fn rename(&self, from: &Permitted<ToWrite>, to: &Permitted<ToWrite>) -> Result<bool, Error> {
-        tree::rename(&self.place, from, to)
+    fn rename(
+        &self,
+        from: &Permitted<ToWrite>,
+        to: &Permitted<ToWrite>,
+        bounds: Bounds,
+    ) -> Result<bool, Error> {
+        tree::rename(&self.place, from, to, bounds)
     }
 
     fn copy(
         &self,
         from: &Permitted<ToRead>,
+        to: &FilePath,
         is_deep: bool,
-        n_max: usize,
+        bounds: Bounds,
     ) -> Result<Box<dyn Draft>, Error> {
-        tree::copy(&self.place, from, is_deep, n_max)
+        tree::copy(&self.place, from, to, is_deep, bounds)
     }
 
     fn properties(&self, path: &Permitted<ToRead>) -> Result<Vec<u8>, Error> {
@@ -275,7 +282,11 @@ impl LocalDraft {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => {
                 return Err(Error::IsFolder);
             }
-            Ok(stat) => Some(stat.st_size as u64),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
+                Some(stat.st_size as u64)
+            }
+            // Whoever put it there had a reason.
+            Ok(_) => return Err(Error::Special),
             Err(Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
         };

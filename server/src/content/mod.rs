@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
-pub(crate) use extent::{Extent, Part, Reach, Scope, is_tree, readers_key, tree_key};
+pub(crate) use extent::{Extent, Part, Reach, Scope, depth_max, is_tree, readers_key, tree_key};
 pub(crate) use folders::Folders;
 pub(crate) use local::Local;
 pub(crate) use path::{FilePath, NoPath};
@@ -100,15 +100,21 @@ pub(crate) trait Content: Send + Sync {
     fn remove_tree(&self, path: &Permitted<ToWrite>) -> Result<(), Error>;
 
     /// Moves a file or folder in place of what is there, durably. Was nothing there?
-    fn rename(&self, from: &Permitted<ToWrite>, to: &Permitted<ToWrite>) -> Result<bool, Error>;
+    fn rename(
+        &self,
+        from: &Permitted<ToWrite>,
+        to: &Permitted<ToWrite>,
+        bounds: Bounds,
+    ) -> Result<bool, Error>;
 
-    /// A copy of a file or folder that is none yet, durable: with everything in the folder, or without. At most
-    /// `n_max` files and folders.
+    /// A copy of a file or folder that is none yet and is to go to a path, durable: with everything in the folder, or
+    /// without.
     fn copy(
         &self,
         from: &Permitted<ToRead>,
+        to: &FilePath,
         is_deep: bool,
-        n_max: usize,
+        bounds: Bounds,
     ) -> Result<Box<dyn Draft>, Error>;
 
     /// What clients keep with a file or folder beside its content; empty if nothing.
@@ -125,6 +131,15 @@ pub(crate) trait Content: Send + Sync {
 
     /// Bytes of all files together.
     fn n_bytes(&self) -> u64;
+}
+
+/// What a tree of folders may be where it is to go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Most files and folders that are looked at.
+    pub(crate) n_max: usize,
+    /// Most names of a path.
+    pub(crate) depth_max: usize,
 }
 
 /// Bytes on their way to becoming a file. Dropped, it leaves nothing behind.
@@ -199,8 +214,15 @@ pub(crate) enum Error {
     NotFolder,
     /// The folder has something in it.
     NotEmpty,
+    /// There is something that is neither a file nor a folder, and so not for us to touch.
+    Special,
     /// There are more files and folders than may be copied at once.
     TooMany,
+    /// Something would be so deep in folders, or have so long a path, that nobody could ask for it.
+    TooDeep {
+        /// How many names a path may have.
+        allowed: usize,
+    },
     /// There is no room.
     Full,
     /// All files together would take up more than they may.
@@ -230,14 +252,23 @@ impl fmt::Display for Error {
             Error::IsFolder => f.write_str("there is a folder of this name"),
             Error::NotFolder => f.write_str("a part of the path is not a folder"),
             Error::NotEmpty => f.write_str("the folder is not empty"),
+            Error::Special => f.write_str(
+                "there is something of this name that is neither a file nor a folder (perhaps a symbolic link); it is \
+                 left as it is",
+            ),
+            Error::TooDeep { allowed } => write!(
+                f,
+                "something in it would be more than {allowed} names deep (group-max), or have a path longer than 4096 \
+                 bytes; nothing was changed"
+            ),
             Error::TooMany => {
                 f.write_str("there are too many files and folders; nothing was changed")
             }
             Error::Full => f.write_str("the disk is full; nothing was changed"),
             Error::OverQuota { used, allowed } => write!(
                 f,
-                "all files together may take {allowed} bytes (files-quota) and take {used}; nothing was changed. \
-                 Delete some, or raise the setting"
+                "all files together may take {allowed} bytes (files-quota) and take {used}, and what is replaced \
+                 counts until the new content is there; nothing was changed. Delete some, or raise the setting"
             ),
             Error::DiskLow { free, min } => write!(
                 f,

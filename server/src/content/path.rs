@@ -131,6 +131,12 @@ impl FilePath {
         other.text.strip_prefix(stem).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
     }
 
+    /// Can something in it, on this way, be asked for by a path that is short enough?
+    pub(super) fn fits(&self, way: &[String], name: &str) -> bool {
+        let inner: usize = way.iter().map(|name| name.len() + 1).sum();
+        self.text.trim_end_matches('/').len() + inner + 1 + name.len() <= PATH_BYTES_MAX
+    }
+
     /// Percent-encoded, as part of an address.
     pub(crate) fn encoded(&self) -> String {
         self.text.bytes().fold(String::new(), |mut text, byte| {

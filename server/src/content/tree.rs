@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::local::{Place, copied, new_draft};
 use super::path::FilePath;
 use super::room::{Room, Taken};
-use super::{Draft, Error, Facts, ToWrite, property, walk};
+use super::{Bounds, Draft, Error, Facts, ToWrite, property, walk};
 use crate::auth::Permitted;
 
 /// Removes everything in a folder of ours, however deep: folders in folders are moved up to it first, so that there is
@@ -66,8 +66,14 @@ pub(super) fn remove(place: &Arc<Place>, path: &FilePath) -> Result<(), Error> {
 }
 
 /// Moves a file or folder, over what is there. Was nothing there?
-pub(super) fn rename(place: &Arc<Place>, from: &FilePath, to: &FilePath) -> Result<bool, Error> {
+pub(super) fn rename(
+    place: &Arc<Place>,
+    from: &FilePath,
+    to: &FilePath,
+    bounds: Bounds,
+) -> Result<bool, Error> {
     place.room.wait();
+    check_moved(place, from, to, bounds)?;
     let (from_folder, from_name) = walk::to_parent(&place.root, from)?;
     let (to_folder, to_name) = walk::to_parent(&place.root, to)?;
     let moved = walk::look(&from_folder, from_name)?;
@@ -97,6 +103,71 @@ pub(super) fn rename(place: &Arc<Place>, from: &FilePath, to: &FilePath) -> Resu
     Ok(is_new)
 }
 
+/// Can everything in what is moved be asked for where it is to go? Whatever could be before still can if its path does
+/// not grow.
+fn check_moved(
+    place: &Arc<Place>,
+    from: &FilePath,
+    to: &FilePath,
+    bounds: Bounds,
+) -> Result<(), Error> {
+    let grows =
+        to.segments().count() > from.segments().count() || to.as_str().len() > from.as_str().len();
+    let (folder, name) = walk::to_parent(&place.root, from)?;
+    let is_folder = FileType::from_raw_mode(walk::look(&folder, name)?.st_mode).is_dir();
+    if !grows || !is_folder {
+        return Ok(());
+    }
+    let source = walk::enter(&folder, name)?;
+    let mut frame = Frame { to, n_left: bounds.n_max, depth_max: bounds.depth_max };
+    let mut folders = vec![Vec::<String>::new()];
+    while let Some(way) = folders.pop() {
+        for (name, kind) in askable(&enter_all(&source, &way)?)? {
+            frame.admit(&way, &name)?;
+            if kind.is_dir() {
+                folders.push([&*way, &[name]].concat());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a tree of folders is to go, and how much of it is left to look at.
+struct Frame<'a> {
+    to: &'a FilePath,
+    n_left: usize,
+    depth_max: usize,
+}
+
+impl Frame<'_> {
+    /// One more file or folder, on this way in the tree.
+    fn admit(&mut self, way: &[String], name: &str) -> Result<(), Error> {
+        self.n_left = self.n_left.checked_sub(1).ok_or(Error::TooMany)?;
+        let depth = self.to.segments().count() + way.len() + 1;
+        if depth > self.depth_max || !self.to.fits(way, name) {
+            return Err(Error::TooDeep { allowed: self.depth_max });
+        }
+        Ok(())
+    }
+}
+
+/// The files and folders in a folder that a request can ask for.
+fn askable(folder: &OwnedFd) -> Result<Vec<(String, FileType)>, Error> {
+    let mut all = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name == "." || name == ".." || name.chars().any(char::is_control) {
+            continue;
+        }
+        let kind = FileType::from_raw_mode(walk::look(folder, name)?.st_mode);
+        if kind.is_dir() || kind.is_file() {
+            all.push((name.to_owned(), kind));
+        }
+    }
+    Ok(all)
+}
+
 /// Something that was moved out of everybody's sight, to be removed.
 struct Aside {
     name: String,
@@ -110,7 +181,7 @@ impl Aside {
             FileType::from_raw_mode(stat.st_mode),
             FileType::Directory | FileType::RegularFile
         ) {
-            return Err(Error::Missing);
+            return Err(Error::Special);
         }
         let aside = place.new_name();
         fs::renameat(folder, name, &place.incoming, &aside)?;
@@ -131,12 +202,13 @@ impl Aside {
     }
 }
 
-/// Copies a file, or a folder with everything in it or without, to where drafts are: at most `n_max` of them.
+/// Copies a file, or a folder with everything in it or without, to where drafts are.
 pub(super) fn copy(
     place: &Arc<Place>,
     from: &FilePath,
+    to: &FilePath,
     is_deep: bool,
-    n_max: usize,
+    bounds: Bounds,
 ) -> Result<Box<dyn Draft>, Error> {
     place.room.check(0)?;
     let (folder, name) = walk::to_parent(&place.root, from)?;
@@ -150,7 +222,8 @@ pub(super) fn copy(
     let taken = Taken::none(place.room.clone());
     // Dropped on the way, it leaves nothing behind.
     let mut draft = FolderDraft { place: place.clone(), name: Some(place.new_name()), taken };
-    draft.fill(&source, is_deep, n_max)?;
+    let frame = Frame { to, n_left: bounds.n_max, depth_max: bounds.depth_max };
+    draft.fill(&source, is_deep, frame)?;
     Ok(Box::new(draft))
 }
 
@@ -162,11 +235,10 @@ struct FolderDraft {
 }
 
 impl FolderDraft {
-    fn fill(&mut self, source: &OwnedFd, is_deep: bool, n_max: usize) -> Result<(), Error> {
+    fn fill(&mut self, source: &OwnedFd, is_deep: bool, mut frame: Frame<'_>) -> Result<(), Error> {
         let name = self.name.as_deref().ok_or(Error::Missing)?;
         fs::mkdirat(&self.place.incoming, name, Mode::from_raw_mode(0o777))?;
         let target = walk::enter(&self.place.incoming, name)?;
-        let mut n_left = n_max;
         // By their names: there may be more of them than a process may have open.
         let mut folders = vec![Vec::<String>::new()];
         while let Some(way) = folders.pop() {
@@ -175,7 +247,7 @@ impl FolderDraft {
                 property::write(&to, &properties)?;
             }
             if is_deep {
-                let inner = members(&from, &to, &mut self.taken, &mut n_left)?;
+                let inner = members((&from, &to), &mut self.taken, &way, &mut frame)?;
                 folders.extend(inner.into_iter().map(|name| [&*way, &[name]].concat()));
             }
             fs::fsync(&to)?;
@@ -192,31 +264,22 @@ fn enter_all(folder: &OwnedFd, way: &[String]) -> Result<OwnedFd, Error> {
     Ok(folder)
 }
 
-/// Copies the files of a folder and makes its folders, whose names are returned.
+/// Copies the files of a folder and makes its folders, whose names are returned. What cannot be asked for is not
+/// copied.
 fn members(
-    source: &OwnedFd,
-    target: &OwnedFd,
+    (source, target): (&OwnedFd, &OwnedFd),
     taken: &mut Taken,
-    n_left: &mut usize,
+    way: &[String],
+    frame: &mut Frame<'_>,
 ) -> Result<Vec<String>, Error> {
     let mut folders = Vec::new();
-    for entry in Dir::read_from(source)? {
-        let entry = entry?;
-        // What cannot be asked for is not copied either.
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        if name == "." || name == ".." || name.chars().any(char::is_control) {
-            continue;
-        }
-        let kind = FileType::from_raw_mode(walk::look(source, name)?.st_mode);
-        if !kind.is_dir() && !kind.is_file() {
-            continue;
-        }
-        *n_left = n_left.checked_sub(1).ok_or(Error::TooMany)?;
+    for (name, kind) in askable(source)? {
+        frame.admit(way, &name)?;
         if kind.is_dir() {
-            fs::mkdirat(target, name, Mode::from_raw_mode(0o777))?;
-            folders.push(name.to_owned());
+            fs::mkdirat(target, &name, Mode::from_raw_mode(0o777))?;
+            folders.push(name);
         } else {
-            copied(&mut File::from(property::open(source, name)?), target, name, taken)?;
+            copied(&mut File::from(property::open(source, &name)?), target, &name, taken)?;
         }
     }
     Ok(folders)

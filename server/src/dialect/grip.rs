@@ -70,7 +70,11 @@ impl Obstacle {
             Obstacle::Held(_) => "a lock is held by another owner".into(),
             Obstacle::Grace { .. } => "the lock is reserved for its last owner".into(),
             Obstacle::Full { folder, allowed } => {
-                let folder = folder.trim_end_matches('.');
+                let folder = match folder.trim_end_matches('.') {
+                    // What is in the topmost folder.
+                    "//" => "/",
+                    folder => folder,
+                };
                 format!(
                     "too many locks are held in the folder {folder:?} and below it: {allowed} allowed at once \
                      (holders-max); ask again when others have ended, or have the setting raised"
@@ -243,6 +247,19 @@ pub(super) fn leave_out(app: &App, namespace: &str) -> Option<LeaveOut> {
     is_of_paths.then_some(LeaveOut { is_name: is_tree, dialects: OF_PATHS })
 }
 
+/// Can this lock be taken away by its name? What locks inside a folder share is nobody's lock, and no list shows it.
+pub(super) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
+    let Some(LeaveOut { is_name, .. }) = leave_out(app, &lock.namespace) else { return Ok(()) };
+    if !is_name(&lock.name) {
+        return Ok(());
+    }
+    Err(format!(
+        "{:?} is the lock of no file or folder: all locks inside the folder have a share of it. Name the file or \
+         folder itself, without a slash at the end; nothing was revoked",
+        lock.name
+    ))
+}
+
 /// A lock, for somebody who may see these.
 pub(super) async fn look(
     app: &App,
@@ -276,7 +293,7 @@ async fn obstacle(
             }
             let name = match name_of(app, caller, &holding).await {
                 Some(name) => name,
-                None => part.key.name.clone(),
+                None => part.at.as_str().into(),
             };
             Obstacle::Held(Box::new(InTheWay { name, holding: *holding }))
         }

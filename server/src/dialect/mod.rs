@@ -1,5 +1,6 @@
 //! The protocols. Each is one folder that translates: parse, one engine call, render. Rules live in the core.
 
+mod basic;
 pub(crate) mod calendar;
 pub mod claims;
 mod counted;

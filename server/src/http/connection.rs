@@ -238,9 +238,11 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
             Doing::Idle(since) => since + idle_timeout,
             Doing::Busy | Doing::Sending(..) => Instant::now() + header_timeout.min(idle_timeout),
         };
-        if next_look <= Instant::now() {
+        let now = Instant::now();
+        if next_look <= now {
             return;
         }
-        tokio::time::sleep_until(next_look).await;
+        // Meanwhile it may begin to be idle, for which it may have less time.
+        tokio::time::sleep_until(next_look.min(now + idle_timeout)).await;
     }
 }

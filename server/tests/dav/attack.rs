@@ -102,9 +102,10 @@ async fn deep_trees_are_handled_or_refused() {
     assert_eq!(made, 62);
     // Whatever came by other ways is removed as well, however deep.
     std::fs::create_dir_all(scene.on_disk(&("d/".to_owned() + &"x/".repeat(400)))).unwrap();
-    is(&scene.ask("COPY /d", &[("destination", "/dav/c")], "").await, 201);
+    // But it goes nowhere where nobody could change or remove it.
+    says(&scene.ask("COPY /d", &[("destination", "/dav/c")], "").await, 400, &["group-max"]);
+    is(&scene.plain("GET /c").await, 404);
     is(&scene.plain("DELETE /d").await, 204);
-    is(&scene.plain("DELETE /c").await, 204);
     let left = std::fs::read_dir(scene.on_disk(".leasehold/incoming")).unwrap().count();
     assert_eq!(left, 0, "nothing is left behind");
 }
@@ -156,4 +157,88 @@ async fn locks_over_locks_are_refused_in_every_order() {
     is(&scene.ask("MOVE /a/b", &[("destination", "/dav/z"), ("if", &with)], "").await, 201);
     is(&scene.ask("PUT /z/f", &[], "free").await, 204);
     is(&scene.ask("PUT /a/b/f", &[("if", &with)], "x").await, 409);
+}
+
+#[tokio::test]
+async fn what_goes_deeper_can_still_be_changed() {
+    let scene = Scene::new().await;
+    std::fs::create_dir_all(scene.on_disk(&"d/".repeat(60))).unwrap();
+    std::fs::write(scene.on_disk(&("d/".repeat(60) + "f")), "1").unwrap();
+    is(&scene.plain("MKCOL /e").await, 201);
+    is(&scene.plain("MKCOL /e/e").await, 201);
+    for method in ["COPY", "MOVE"] {
+        let refused =
+            scene.ask(&format!("{method} /d"), &[("destination", "/dav/e/e/c")], "").await;
+        says(&refused, 400, &["more than 62 names deep", "nothing was changed"]);
+        is(&scene.plain("GET /e/e/c").await, 404);
+        is(&scene.plain("GET /d").await, 200);
+    }
+    let deepest = "/d".repeat(59) + "/f";
+    is(&scene.ask("COPY /d", &[("destination", "/dav/e/c")], "").await, 201);
+    is(&scene.put(&format!("/e/c{deepest}"), "2").await, 204);
+    is(&scene.plain(&format!("DELETE /e/c{deepest}")).await, 204);
+    is(&scene.ask("MOVE /d", &[("destination", "/dav/e/m")], "").await, 201);
+    is(&scene.put(&format!("/e/m{deepest}"), "2").await, 204);
+    let left = std::fs::read_dir(scene.on_disk(".leasehold/incoming")).unwrap().count();
+    assert_eq!(left, 0, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn an_operators_link_stays_where_it_is() {
+    let scene = Scene::new().await;
+    let link = scene.on_disk("link");
+    std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+    is(&scene.put("/f", "x").await, 201);
+    is(&scene.plain("MKCOL /d").await, 201);
+    says(&scene.put("/link", "x").await, 409, &["symbolic link"]);
+    says(&scene.ask("LOCK /link", &[ZERO], EXCLUSIVE).await, 409, &["symbolic link"]);
+    for line in ["COPY /f", "MOVE /f", "COPY /d", "MOVE /d"] {
+        let refused = scene.ask(line, &[("destination", "/dav/link")], "").await;
+        says(&refused, 409, &["symbolic link"]);
+    }
+    is(&scene.plain("DELETE /link").await, 404);
+    assert_eq!(std::fs::read_link(link).unwrap().to_str(), Some("/etc/hostname"));
+    assert_eq!(scene.content("/f").await.as_deref(), Some("x"));
+    // Nothing was locked by the way.
+    is(&scene.plain("GET /link").await, 404);
+    let none = leasehold_testkit::json!([]);
+    let is_free = async |_: &leasehold_testkit::Client| {
+        *scene.plain("GET =/admin/locks").await.get("locks") == none
+    };
+    scene.local.until("nothing is locked", is_free).await;
+}
+
+#[tokio::test]
+async fn whoever_names_a_folder_means_no_file() {
+    let scene = Scene::new().await;
+    is(&scene.put("/f", "1").await, 201);
+    is(&scene.plain("MKCOL /d/").await, 201);
+    is(&scene.put("/d/g", "1").await, 201);
+    says(&scene.put("/new/", "1").await, 409, &["MKCOL"]);
+    says(&scene.ask("LOCK /new/", &[ZERO], EXCLUSIVE).await, 409, &["MKCOL"]);
+    for line in ["PUT /f/", "MOVE /f/", "COPY /f/", "DELETE /f/", "LOCK /f/"] {
+        let body = if line.starts_with("LOCK") { EXCLUSIVE } else { "" };
+        let refused = scene.ask(line, &[("destination", "/dav/x"), DEEP], body).await;
+        assert!([404, 409].contains(&refused.status), "{line}: {refused:?}");
+    }
+    says(&scene.ask("MOVE /f", &[("destination", "/dav/x/")], "").await, 409, &["Destination"]);
+    for line in ["DELETE /d?x", "PUT /f?x=1", "MKCOL /n?x", "MOVE /f?x", "COPY /f?x", "LOCK /f?x"] {
+        let refused = scene.ask(line, &[("destination", "/dav/x")], "").await;
+        says(&refused, 400, &["takes none"]);
+    }
+    for missing in ["/new", "/x", "/n"] {
+        is(&scene.plain(&format!("GET {missing}")).await, 404);
+    }
+    assert_eq!(scene.content("/f").await.as_deref(), Some("1"));
+    is(&scene.ask("MOVE /d/", &[("destination", "/dav/e/")], "").await, 201);
+    is(&scene.plain("DELETE /e/").await, 204);
+}
+
+#[tokio::test]
+async fn what_is_compressed_on_the_way_is_refused() {
+    let scene = Scene::new().await;
+    let gzip = [("content-encoding", "gzip")];
+    says(&scene.ask("PUT /f", &gzip, "x").await, 415, &["Content-Encoding"]);
+    is(&scene.plain("GET /f").await, 404);
+    is(&scene.ask("PUT /f", &[("content-encoding", "identity")], "x").await, 201);
 }

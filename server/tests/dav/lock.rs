@@ -78,6 +78,8 @@ async fn a_lock_lasts_as_long_as_was_granted_and_is_refreshed() {
         ("Infinite", "Second-86400"),
         ("Infinite, Second-4100000000", "Second-86400"),
         ("Second-99999999999999", "Second-86400"),
+        ("Second-99999999999999999999", "Second-86400"),
+        ("Second-", "Second-1800"),
         ("Extended, Second-120", "Second-120"),
         ("nonsense", "Second-1800"),
         ("", "Second-1800"),
@@ -98,6 +100,7 @@ async fn a_lock_lasts_as_long_as_was_granted_and_is_refreshed() {
     is(&scene.put("/a", "x").await, 423);
     scene.local.advance_ms(2 * MINUTE_MS);
     is(&scene.ask("LOCK /a", &[("if", &with)], "").await, 412);
+    says(&scene.ask("PUT /a", &[("if", &with)], "x").await, 412, &["it expired, was revoked"]);
     is(&scene.put("/a", "x").await, 204);
     is(&scene.ask("LOCK /a", &[], "").await, 400);
     is(&scene.ask("LOCK /a", &[("if", &format!("{with} {with}"))], "").await, 400);

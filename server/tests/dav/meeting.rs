@@ -103,3 +103,49 @@ async fn a_native_lock_keeps_webdav_out() {
     says(&scene.ask("LOCK /f", &[ZERO], EXCLUSIVE).await, 423, &["no-conflicting-lock", "ci-7"]);
     is(&scene.plain("DELETE /f").await, 423);
 }
+
+#[tokio::test]
+async fn the_topmost_folder_has_a_lock_like_any_other() {
+    let scene = Scene::new().await;
+    let body = json!({"reason": "test"});
+    let revoke = async |name: &str| {
+        let path = format!("/v1/namespaces/files/locks/{name}/revoke");
+        scene.local.client.post(&path, body.clone()).await.unwrap()
+    };
+    scene.lock("/", &[DEEP]).await;
+    let refused = scene.put("/x", "1").await;
+    says(&refused, 423, &["<D:href>/dav/</D:href>", ">/ is locked by alice"]);
+    let listed = scene.plain("GET =/admin/locks").await;
+    assert_eq!(listed.get("locks")[0]["path"], "/", "{listed:?}");
+    assert_eq!(listed.get("locks").as_array().unwrap().len(), 1, "{listed:?}");
+    is(&scene.plain("DELETE =/admin/locks/").await, 200);
+    is(&scene.put("/x", "1").await, 201);
+    // What is named is what ends, and what is not listed is not ended by its name.
+    let root = scene.lock("/", &[ZERO]).await;
+    let file = scene.lock("/x", &[ZERO]).await;
+    for (name, told) in
+        [("%2F%2F", "\\\"//\\\""), ("%2Ft%2F", "\\\"/t/\\\""), ("%2F%2F.", "\\\"//.\\\"")]
+    {
+        says(&revoke(name).await, 400, &["lock of no file or folder", told]);
+    }
+    let ended = revoke("%2F").await;
+    is(&ended, 200);
+    assert_eq!(ended.get("revoked").as_array().unwrap().len(), 1, "{ended:?}");
+    is(&scene.ask("UNLOCK /", &[("lock-token", &format!("<{root}>"))], "").await, 409);
+    is(&scene.put("/x", "2").await, 423);
+    is(&scene.ask("PUT /x", &[("if", &shown(&file))], "2").await, 204);
+}
+
+#[tokio::test]
+async fn some_programs_ask_at_the_root_of_the_server_first() {
+    let scene = Scene::new().await;
+    let asked = scene.plain("OPTIONS =/").await;
+    is(&asked, 200);
+    assert_eq!(asked.headers["dav"], "1, 2");
+    assert_eq!(asked.headers["ms-author-via"], "DAV");
+    let off = Scene::with(|settings| {
+        settings.dialects = vec![leasehold_server::dialect::Dialect::Files];
+    })
+    .await;
+    is(&off.plain("OPTIONS =/").await, 405);
+}

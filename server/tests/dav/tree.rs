@@ -80,6 +80,8 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
             ("/d/f", &[("destination", "/dav/no/such")], 409),
             ("/d/f", &[("destination", "/elsewhere")], 502),
             ("/d/f", &[("destination", "http://other.example/dav/x")], 502),
+            ("/d/f", &[("destination", "http://127.0.0.1:1/dav/x")], 502),
+            ("/d/f", &[("destination", "ftp://127.0.0.1/dav/x")], 502),
             ("/d/f", &[("destination", "/dav/%2e%2e/x")], 400),
             ("/d/f", &[("destination", "/dav/e/h"), ("overwrite", "F")], 412),
             ("/d/f", &[("destination", "/dav/x"), ("overwrite", "maybe")], 201),

@@ -66,8 +66,8 @@ async fn a_symbolic_link_leads_nowhere() {
     }
     let made = home.send(Some(&editor), Method::POST, "/folder-link/new/", "").await;
     check_refused(&made, 409, "not a folder");
-    // A file may take a link's place, but not be written through it.
-    assert_eq!(home.put(&editor, "/file-link", "ours").await.status, 200);
+    // Whoever put it there had a reason: it is neither written through nor replaced.
+    check_refused(&home.put(&editor, "/file-link", "ours").await, 409, "symbolic link");
     let secret = std::fs::read_to_string(outside.path().join("secret")).expect("the file");
     assert_eq!(secret, "secret");
     assert_eq!(std::fs::read_dir(outside.path()).expect("the folder").count(), 1);
@@ -79,7 +79,8 @@ async fn a_symbolic_link_leads_nowhere() {
         .iter()
         .map(|entry| entry["path"].clone())
         .collect();
-    assert_eq!(paths, ["/file-link", "/inside/"]);
+    assert_eq!(paths, ["/inside/"]);
+    assert!(home.on_disk("file-link").is_symlink());
 }
 
 #[tokio::test]

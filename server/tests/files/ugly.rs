@@ -20,6 +20,10 @@ async fn a_method_a_file_does_not_know_is_405() {
     let home = Home::start().await;
     for method in [Method::OPTIONS, Method::PATCH, Method::TRACE] {
         for path in ["/f", "/", "/files/f", "/files/f?lock=acquire", "/f?limit=1&what=else"] {
+            // At the root WebDAV says that it is spoken here.
+            if method == Method::OPTIONS && path == "/" {
+                continue;
+            }
             let refused = home.send(None, method.clone(), path, "").await;
             check_refused(&refused, 405, "method");
             assert_eq!(refused.headers["allow"], "GET,HEAD,PUT,DELETE,POST");

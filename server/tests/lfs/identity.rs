@@ -73,6 +73,8 @@ async fn each_call_needs_its_right() {
     is(&refused, 401);
     // By this git-lfs knows that it is to send a name and a password.
     assert_eq!(refused.headers["lfs-authenticate"], "Basic realm=\"leasehold\"");
+    let told = "any name, and an API key as the password";
+    assert!(refused.text_of("message").contains(told), "{refused:?}");
     is(&guarded.send("stranger", "POST /lfs/team/app/locks", lock_request("x")).await, 401);
     is(&guarded.send("reader", "POST /lfs/team/app/locks", lock_request("x")).await, 403);
     is(&guarded.send("alice", "POST /lfs/team/other/locks", lock_request("x")).await, 403);
@@ -87,7 +89,12 @@ async fn each_call_needs_its_right() {
     let verified = guarded.send("alice", "POST /lfs/team/app/locks/verify", json!({})).await;
     assert_eq!(verified.get("ours")[0]["path"], "x", "{verified:?}");
     let unlock = format!("POST /lfs/team/app/locks/{}/unlock", id_of(&locked));
-    is(&guarded.send("bob", &unlock, json!({"force": false})).await, 403);
+    // Only whoever may is told to.
+    for (who, told) in [("bob", "--force takes it away"), ("reader", "only they, or whoever")] {
+        let refused = guarded.send(who, &unlock, json!({"force": false})).await;
+        is(&refused, 403);
+        assert!(refused.text_of("message").contains(told), "{who}: {refused:?}");
+    }
     is(&guarded.send("reader", &unlock, json!({"force": true})).await, 403);
     is(&guarded.send("bob", &unlock, json!({"force": true})).await, 200);
     for (who, operation, status) in [

@@ -19,7 +19,7 @@ async fn a_file_is_one_users_until_it_is_unlocked() {
     assert_eq!(refused.get("lock")["id"], lock["id"]);
     let again = scene.lock("alice", "sub dir/ü.bin").await;
     is(&again, 409);
-    assert!(again.text_of("message").contains("already locked by you, alice since"), "{again:?}");
+    assert!(again.text_of("message").contains("already locked by you (alice) since"), "{again:?}");
     let id = id_of(&locked);
     let refused = scene.unlock("bob", &id, false).await;
     is(&refused, 403);
@@ -158,4 +158,23 @@ async fn locks_last_for_good_and_survive_a_restart() {
     let scene = Scene::with(|given| *given = settings(Some(data.path()))).await;
     is(&scene.lock("bob", "x.bin").await, 409);
     is(&scene.unlock("alice", &id, false).await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_no_name_is_nobody_in_particular() {
+    let scene = Scene::new().await;
+    is(&scene.lock("", "x.bin").await, 201);
+    let again = scene.lock("", "x.bin").await;
+    is(&again, 409);
+    let message = again.text_of("message");
+    assert!(message.starts_with("x.bin is locked by anonymous since"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_long_is_named_as_git_lfs_knows_it() {
+    let scene = Scene::new().await;
+    let refused = scene.lock(&"u".repeat(300), "x.bin").await;
+    is(&refused, 400);
+    let message = refused.text_of("message");
+    assert!(message.starts_with("the user name: must have"), "{message}");
 }

@@ -161,7 +161,9 @@ async fn a_silent_client_may_stay_unless_a_setting_says_otherwise() {
             settings.dialect.redis.idle_timeout = idle_timeout;
             // What goes for HTTP does not go for it; but so soon at the latest somebody looks.
             settings.http.idle_timeout = idle;
-            settings.http.header_timeout = Duration::from_millis(500);
+            // Whoever has said something is idle from then on, not from when a first word would have been late.
+            let header_timeout = if stays { Duration::from_millis(500) } else { 2 * PATIENCE };
+            settings.http.header_timeout = header_timeout;
         })
         .await;
         let mut client = scene.connect().await;
@@ -240,5 +242,32 @@ async fn a_server_that_stops_hangs_up() {
     let mut client = scene.connect().await;
     client.check("PING => PONG").await;
     tokio::time::timeout(PATIENCE, scene.local.stop()).await.expect("a quick end");
+    assert_eq!(client.read().await, "end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_stands_in_a_transaction_is_not_done() {
+    let scene = Scene::new().await;
+    let mut client = scene.connect().await;
+    // As redis-py sends a pipeline unless told otherwise.
+    let all = ["MULTI", "SET mu1 v NX", "SET mu2 v NX PX 60000", "EXEC", "EXISTS mu1 mu2"];
+    client.send(&all.map(request).concat()).await;
+    let aborted = "-EXECABORT Transaction discarded";
+    for start in ["-ERR MULTI is not supported", "-ERR not done", "-ERR not done", aborted, "0"] {
+        let answer = client.read().await;
+        assert!(answer.starts_with(start), "{start}: {answer}");
+    }
+    client
+        .check(
+            "MULTI => -ERR MULTI is not supported: ...
+             SET a v NX => -ERR not done: it came after MULTI...
+             DISCARD => OK
+             SET a v NX => OK
+             EXEC => -ERR EXEC without MULTI
+             DISCARD => -ERR DISCARD without MULTI
+             MULTI => -ERR MULTI is not supported: ...
+             QUIT => OK",
+        )
+        .await;
     assert_eq!(client.read().await, "end");
 }

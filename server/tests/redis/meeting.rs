@@ -1,6 +1,6 @@
 //! The same locks by other dialects.
 
-use leasehold_testkit::json;
+use leasehold_testkit::{json, settings};
 
 use crate::{DELETE, EXPIRE, Scene};
 
@@ -68,4 +68,43 @@ async fn whoever_waits_by_another_dialect_is_next() {
         .await;
     client.check(&format!("EVALSHA {DELETE} 1 job me => 1\nSET job me NX PX 60000 => nil")).await;
     assert_eq!(waiting.await.unwrap().status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_locks_of_files_share_is_no_key() {
+    let scene = Scene::with(settings(None), |settings| {
+        settings.dialect.redis.namespace = "files".into();
+    })
+    .await;
+    let mut client = scene.connect().await;
+    client
+        .check(
+            "DEL /folder/ => -ERR \"/folder/\" is the lock of no file or folder...
+             DEL // => -ERR \"//\" is the lock of no file or folder...
+             DEL /folder => 0
+             DEL / => 0",
+        )
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_id_of_a_lock_of_terraform_is_not_told() {
+    let scene = Scene::with(settings(None), |settings| {
+        settings.dialect.redis.namespace = "terraform".into();
+    })
+    .await;
+    let mut client = scene.connect().await;
+    for (info, told) in [
+        (r#"{"ID":"0123456789abcdef","Who":"ann@laptop"}"#, "ann@laptop"),
+        (r#"{"ID":"0123456789abcdef"}"#, "01234567..."),
+        (r#"{"ID":"12345678"}"#, "1234..."),
+    ] {
+        let lock: leasehold_testkit::Method = "LOCK".parse().unwrap();
+        let sent = scene.local.client.send(lock, "/terraform/prod", None, info.to_owned());
+        assert_eq!(sent.await.unwrap().status, 200);
+        client.check(&format!("GET prod => \"held through terraform by {told}\"")).await;
+        let unlock: leasehold_testkit::Method = "UNLOCK".parse().unwrap();
+        let sent = scene.local.client.send(unlock, "/terraform/prod", None, String::new());
+        assert_eq!(sent.await.unwrap().status, 200);
+    }
 }

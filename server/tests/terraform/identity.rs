@@ -89,3 +89,18 @@ async fn each_call_needs_its_right() {
     let seen = guarded.send("reader", "GET /terraform", "").await;
     assert_eq!(seen.get("states")[0]["state"], "prod", "{seen:?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_says_another_name_is_shown_with_their_own() {
+    let guarded = Guarded::new().await;
+    let forged = info(A, "key:other");
+    assert_eq!(guarded.send("writer", "POST /terraform/prod", "{}").await.status, 200);
+    assert_eq!(guarded.send("writer", "LOCK /terraform/prod", forged).await.status, 200);
+    let refused = guarded.send("other", "LOCK /terraform/prod", info("b", "bob")).await;
+    assert_eq!(refused.status, 423, "{refused:?}");
+    let shown = "held by key:other (key:writer) since";
+    assert!(refused.text_of("ID").contains(shown), "{refused:?}");
+    assert_eq!(refused.text_of("Who"), "key:other (key:writer)");
+    let seen = guarded.send("reader", "GET /terraform", "").await;
+    assert_eq!(seen.get("states")[0]["locked_by"], "key:other (key:writer)", "{seen:?}");
+}

@@ -135,3 +135,39 @@ async fn locks_and_states_survive_a_restart() {
     scene.is(&scene.send(&format!("POST /terraform/prod?ID={A}"), "{\"serial\":2}").await, 200);
     scene.is(&scene.send("UNLOCK /terraform/prod", info(A, "ann@laptop")).await, 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_reaches_the_terminals_of_others() {
+    let scene = Scene::new().await;
+    for (id, who, field) in
+        [("a\u{1b}[2J", "ann", "ID"), (A, "ann\nroot", "Who"), (A, "\u{9b}2J", "Who")]
+    {
+        let refused = scene.send("LOCK /terraform/prod", info(id, who)).await;
+        scene.is(&refused, 400);
+        let why = format!("{field}: has a control character");
+        assert!(refused.text_of("error").contains(&why), "{refused:?}");
+    }
+    // Others call themselves what they like.
+    let path = "/v1/namespaces/terraform/locks/prod/acquire";
+    let held = json!({"owner_id": "ci\u{1b}[2J", "ttl_ms": 60_000});
+    scene.is(&scene.local.client.post(path, held).await.unwrap(), 200);
+    let refused = scene.send("LOCK /terraform/prod", info(A, "ann")).await;
+    scene.is(&refused, 423);
+    assert_eq!(refused.text_of("Who"), "ci\u{fffd}[2J");
+    assert!(!refused.text_of("ID").contains('\u{1b}'), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_long_is_named_as_terraform_knows_it() {
+    let scene = Scene::new().await;
+    let long = "x".repeat(600);
+    for (state, id, who, told) in [
+        ("prod", &*"i".repeat(300), "ann", "ID: must have"),
+        ("prod", A, &*"w".repeat(20_000), "LockInfo: must have at most"),
+        (&*long, A, "ann", "the name of the state: must have"),
+    ] {
+        let refused = scene.send(&format!("LOCK /terraform/{state}"), info(id, who)).await;
+        scene.is(&refused, 400);
+        assert!(refused.text_of("error").starts_with(told), "{refused:?}");
+    }
+}

@@ -108,3 +108,31 @@ async fn what_was_damaged_on_the_way_changes_nothing() {
         assert_eq!(answer.status, status, "{line} {md5}: {answer:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_was_lost_and_had_again_is_another() {
+    let scene = Scene::new().await;
+    scene.is(&scene.send("LOCK /terraform/prod", info(A, "ann@laptop")).await, 200);
+    let mut upload = TcpStream::connect(scene.local.address).await.unwrap();
+    let head = format!(
+        "POST /terraform/prod?ID={A} HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\
+         Connection: close\r\n\r\n"
+    );
+    upload.write_all(head.as_bytes()).await.unwrap();
+    // The body is asked for once the lock was looked at.
+    let mut go_on = [0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    upload.read_exact(&mut go_on).await.unwrap();
+    upload.write_all(b"12345").await.unwrap();
+    scene.is(&scene.send("UNLOCK /terraform/prod", "").await, 200);
+    scene.is(&scene.send("LOCK /terraform/prod", info(B, "bob@desk")).await, 200);
+    scene.is(&scene.send(&format!("POST /terraform/prod?ID={B}"), "bob's").await, 200);
+    scene.is(&scene.send("UNLOCK /terraform/prod", info(B, "bob@desk")).await, 200);
+    scene.is(&scene.send("LOCK /terraform/prod", info(A, "ann@laptop")).await, 200);
+    upload.write_all(b"67890").await.unwrap();
+    let mut answer = String::new();
+    upload.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 409 "), "{answer}");
+    assert_eq!(scene.get("/terraform/prod").await.text, "bob's");
+    // With the lock it has now it may write.
+    scene.is(&scene.send(&format!("POST /terraform/prod?ID={A}"), "ann's").await, 200);
+}

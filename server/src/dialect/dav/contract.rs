@@ -31,7 +31,7 @@ pub(in crate::dialect) fn chapter(_: &App) -> Chapter {
         .answer_header(206, "Content-Range")
         .answer_empty(304, "You have it already.");
     let write = conditional(on("put", "davWrite", "Write a file")).body_bytes();
-    let write = refuse(write, &[405, 408, 409, 412, 413, 417, 423, 507])
+    let write = refuse(write, &[405, 408, 409, 412, 413, 415, 417, 423, 507])
         .answer_empty(201, "It is there, durably.")
         .answer_empty(204, "It has another content now.");
     let write = [201, 204].into_iter().fold(write, |write, status| {

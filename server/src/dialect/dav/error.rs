@@ -4,11 +4,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_core::Rejection;
 
+use super::hold;
 use super::place::href;
 use super::xml::escape;
 use crate::app::App;
 use crate::auth::Denied;
 use crate::content::{self, FilePath, NoPath, Unreceived};
+use crate::dialect::basic;
 use crate::dialect::grip::{InTheWay, Obstacle};
 use crate::dialect::limit::{self, Met};
 use crate::dialect::owner;
@@ -64,18 +66,23 @@ impl Refusal {
 
     /// A lock that the request did not show the token of is in the way.
     pub(super) fn locked(app: &App, way: &InTheWay) -> Self {
-        let who = match &way.holding.owner {
-            Some(by) => match owner::vouched(by) {
-                Some(principal) => format!("{} ({principal})", by.instance),
-                None => by.instance.to_string(),
-            },
-            None => "the next in the queue".into(),
+        let holding = &way.holding;
+        let who = match (&holding.owner, holding.lease) {
+            (Some(by), Some((dialect, _))) => {
+                owner::named(by, &owner::called(dialect, by, holding.metadata.as_deref()))
+            }
+            (Some(by), None) => owner::named(by, &owner::plain(&by.instance)),
+            (None, _) => "the next in the queue".into(),
         };
-        let until = way.holding.deadline.map(|deadline| {
+        let is_request = holding.owner.as_ref().is_some_and(|by| hold::is_request(&by.instance));
+        let until = holding.deadline.filter(|_| !is_request).map(|deadline| {
             let at = crate::dialect::calendar::to_seconds(app.engine.wall_ms_of(deadline));
             format!(" until {at}")
         });
-        let why = format!("{} is locked by {who}{}", way.name, until.unwrap_or_default());
+        let why = match is_request {
+            true => format!("{} is being changed by a request ({who}); ask again", way.name),
+            false => format!("{} is locked by {who}{}", way.name, until.unwrap_or_default()),
+        };
         Self::by_lock(&way.name, why)
     }
 
@@ -152,7 +159,7 @@ impl From<NoPath> for Refusal {
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
-        Self::new(denied.status(), denied.to_string())
+        Self::new(denied.status(), basic::in_words(&denied))
     }
 }
 
@@ -173,9 +180,11 @@ impl From<content::Error> for Refusal {
         let why = error.to_string();
         match error {
             content::Error::Missing => Self::missing(),
-            content::Error::IsFolder | content::Error::NotFolder | content::Error::NotEmpty => {
-                Self::conflict(why)
-            }
+            content::Error::IsFolder
+            | content::Error::NotFolder
+            | content::Error::NotEmpty
+            | content::Error::Special => Self::conflict(why),
+            content::Error::TooDeep { .. } => Self::invalid(why),
             content::Error::Full
             | content::Error::TooMany
             | content::Error::OverQuota { .. }

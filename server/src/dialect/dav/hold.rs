@@ -7,7 +7,7 @@ use super::active::{Active, covering, governing, new_secret, on_node};
 use super::condition::{If, Wanted};
 use super::error::Refusal;
 use super::place;
-use super::{Asked, Dav};
+use super::{Asked, Dav, METHODS};
 use crate::auth::{Caller, Permitted};
 use crate::content::{self, Content, Extent, FilePath, Found, Reach, ToRead};
 use crate::dialect::files::condition;
@@ -161,9 +161,18 @@ impl Drop for Hold {
     }
 }
 
+/// What a request that holds locks for itself is called, before its method.
+const REQUEST: &str = "webdav ";
+
 /// Whoever writes without a lock of their own.
 fn writer(asked: &Asked) -> Owner {
-    owner::of(&asked.caller, &format!("webdav {}", asked.parts.method))
+    owner::of(&asked.caller, &format!("{REQUEST}{}", asked.parts.method))
+}
+
+/// Is it a request that holds a lock, and gives it back when it is answered?
+pub(super) fn is_request(instance: &str) -> bool {
+    let method = instance.strip_prefix(REQUEST);
+    method.is_some_and(|method| METHODS.split(',').any(|known| known == method))
 }
 
 /// What the request's header `If` says.
@@ -184,6 +193,7 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
     }
     // Many lists are about few things.
     let mut known: Vec<(FilePath, Vec<Active>)> = Vec::new();
+    let mut is_gone = false;
     for list in &conditions.lists {
         let about = match &list.about {
             Some(address) => match place::resource(address, &asked.parts.headers) {
@@ -207,6 +217,7 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
                 Wanted::Tag(tag) => tag_of(dav, &asked.caller, &about).await?.as_ref() == Some(tag),
             };
             if is_so == term.is_not {
+                is_gone |= matches!(&term.wanted, Wanted::Token(_)) && !term.is_not;
                 holds = false;
                 break;
             }
@@ -215,7 +226,14 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
             return Ok(());
         }
     }
-    Err(Refusal::precondition("no list of the header If holds; nothing was changed"))
+    let why = match is_gone {
+        true => {
+            "no lock on this has the token in the header If (any more): it expired, was revoked or unlocked, or is on \
+             something else; nothing was changed"
+        }
+        false => "no list of the header If holds; nothing was changed",
+    };
+    Err(Refusal::precondition(why))
 }
 
 async fn tag_of(dav: &Dav, caller: &Caller, path: &FilePath) -> Result<Option<String>, Refusal> {

@@ -13,7 +13,7 @@ use super::place::href;
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::auth::Permitted;
 use crate::content::{Extent, Found, Reach, Scope, ToWrite};
-use crate::dialect::files::condition::{Precondition, of_write};
+use crate::dialect::files::condition::{Precondition, UNMET, of_write};
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
 use crate::door;
@@ -51,9 +51,14 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
         Some(Found::File(facts, _)) => Some(facts),
         Some(Found::Folder) | None => None,
     };
+    found.as_ref().map_or(Ok(()), |found| asked.check_kind(found))?;
     let is_folder = matches!(found, Some(Found::Folder));
+    if found.is_none() && asked.says_folder {
+        let why = "there is no such folder, and a path that ends with / is no file's; MKCOL makes a folder";
+        return Err(Refusal::conflict(why));
+    }
     if !is_folder && of_write(&asked.parts.headers, facts) != Precondition::Holds {
-        return Err(Refusal::precondition("If-Match or If-None-Match does not hold"));
+        return Err(Refusal::precondition(UNMET));
     }
     let reach = if is_deep && is_folder { Reach::Tree } else { Reach::Itself };
     let is_new = found.is_none();
@@ -221,7 +226,10 @@ fn ttl(dav: &Dav, headers: &HeaderMap) -> Span {
             return Some(max);
         }
         let seconds = word.get(..7).filter(|unit| unit.eq_ignore_ascii_case("second-"));
-        let seconds: u64 = seconds.and_then(|_| word[7..].parse().ok())?;
+        let digits = seconds.map(|_| &word[7..])?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        // More than can be counted is more than is allowed.
+        let seconds: u64 = is_number.then(|| digits.parse().unwrap_or(u64::MAX))?;
         Some(Span::from_secs(seconds.min(max.as_millis() / 1000 + 1)))
     });
     let wanted = wanted.unwrap_or(dav.app.dialect.files.lock_ttl);

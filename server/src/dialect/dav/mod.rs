@@ -30,6 +30,7 @@ use leasehold_core::Span;
 use super::Listener;
 use super::counted::Counted;
 use super::files::read::{self, Unserved};
+use super::query;
 use crate::app::App;
 use crate::auth::{Caller, Denied, Permitted};
 use crate::content::{FilePath, Found, Store, ToRead};
@@ -118,6 +119,8 @@ impl Dav {
 struct Asked {
     /// What it is about, without a slash at its end.
     path: FilePath,
+    /// It said that it is about a folder.
+    says_folder: bool,
     caller: Caller,
     counted: Counted,
     parts: Parts,
@@ -128,7 +131,16 @@ impl Asked {
         let path = place::parse(parts.uri.path())?;
         let caller = Arrival::of(&parts).caller.clone().of_files();
         let counted = Counted::of(&dav.app, &parts);
-        Ok(Self { path, caller, counted, parts })
+        let says_folder = place::says_folder(parts.uri.path());
+        Ok(Self { path, says_folder, caller, counted, parts })
+    }
+
+    /// Whoever names a folder means no file.
+    fn check_kind(&self, found: &Found) -> Result<(), Refusal> {
+        match found {
+            Found::File(..) if self.says_folder => Err(Refusal::missing()),
+            Found::File(..) | Found::Folder => Ok(()),
+        }
     }
 }
 
@@ -164,6 +176,12 @@ async fn serve(State(dav): State<Dav>, request: Request) -> Response {
                 "Expect must be 100-continue",
             ));
         }
+        let is_read =
+            matches!(asked.parts.method.as_str(), "OPTIONS" | "GET" | "HEAD" | "PROPFIND");
+        // What was meant by it is not known, so nothing is changed.
+        if !is_read {
+            query::none(&asked.parts.uri).map_err(Refusal::invalid)?;
+        }
         match asked.parts.method.as_str() {
             "OPTIONS" => Ok(options()),
             "GET" | "HEAD" => get(&dav, asked).await,
@@ -187,7 +205,8 @@ fn not_allowed() -> Response {
     ([(header::ALLOW, METHODS)], refusal).into_response()
 }
 
-fn options() -> Response {
+/// What is spoken here. Some programs ask at the root of the server before they ask where they were told to.
+pub(crate) fn options() -> Response {
     let headers = [
         (HeaderName::from_static("dav"), "1, 2"),
         (HeaderName::from_static("ms-author-via"), "DAV"),

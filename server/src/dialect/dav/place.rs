@@ -1,6 +1,7 @@
 //! Where things are: paths below `/dav`, in requests and in answers.
 
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 
 use super::error::Refusal;
@@ -8,6 +9,11 @@ use crate::content::FilePath;
 
 /// Where all paths of this dialect begin.
 const PREFIX: &str = "/dav";
+
+/// Does a path of a request say of itself that it is a folder's?
+pub(super) fn says_folder(raw: &str) -> bool {
+    raw.ends_with('/')
+}
 
 /// The file or folder a path of a request names.
 pub(super) fn parse(raw: &str) -> Result<FilePath, Refusal> {
@@ -20,34 +26,41 @@ pub(super) fn parse(raw: &str) -> Result<FilePath, Refusal> {
 const OUTSIDE: &str = "the path is not below /dav of this server";
 
 /// Where something is to go: a path, or an address of this server.
-pub(super) fn destination(parts: &Parts) -> Result<FilePath, Refusal> {
+/// Does it say of itself that it is a folder's?
+pub(super) fn destination(parts: &Parts) -> Result<(FilePath, bool), Refusal> {
     let missing = || Refusal::invalid("the header Destination is missing");
     let text = parts.headers.get("destination").ok_or_else(missing)?;
     let text = text.to_str().map_err(|_| Refusal::invalid("Destination is not plain text"))?;
-    resource(text, &parts.headers)
+    Ok((resource(text, &parts.headers)?, says_folder(text)))
 }
 
 /// The file or folder that a path or an address names.
 pub(super) fn resource(text: &str, headers: &HeaderMap) -> Result<FilePath, Refusal> {
     let uri: Uri =
         text.parse().map_err(|_| Refusal::invalid("an address in a header is malformed"))?;
+    let elsewhere =
+        || Refusal::new(StatusCode::BAD_GATEWAY, "the address is that of another server");
+    let is_http =
+        |scheme: &str| ["http", "https"].iter().any(|http| scheme.eq_ignore_ascii_case(http));
+    if !uri.scheme_str().is_none_or(is_http) {
+        return Err(elsewhere());
+    }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     if let (Some(meant), Some(host)) = (uri.authority(), host)
-        && !meant.as_str().eq_ignore_ascii_case(host)
-        && !is_same(meant.host(), host)
+        && !is_same(meant, host)
     {
-        return Err(Refusal::new(StatusCode::BAD_GATEWAY, "the address is that of another server"));
+        return Err(elsewhere());
     }
     parse(uri.path())
 }
 
-/// A proxy in between may have another port.
-fn is_same(meant: &str, host: &str) -> bool {
-    let host = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    meant.eq_ignore_ascii_case(host)
+/// Is it the server that was asked? A proxy in between may have a port that is not said here, or not there; but two
+/// that are said must be one.
+fn is_same(meant: &Authority, host: &str) -> bool {
+    let Ok(asked) = host.parse::<Authority>() else { return false };
+    let ports = [meant.port_u16(), asked.port_u16()];
+    let is_port = matches!(ports, [None, _] | [_, None]) || ports[0] == ports[1];
+    is_port && meant.host().eq_ignore_ascii_case(asked.host())
 }
 
 /// Where it can be asked for, percent-encoded. A folder's ends with a slash.
@@ -98,6 +111,8 @@ mod tests {
             ("http://me:8080/dav/x", None),
             ("https://ME/dav/x", None),
             ("/dav/x", None),
+            ("http://me:1/dav/x", Some(502)),
+            ("ftp://me:8080/dav/x", Some(502)),
             ("http://other/dav/x", Some(502)),
             ("http://me:8080/files/x", Some(502)),
             ("http://me:8080/dav/../x", Some(400)),

@@ -7,7 +7,7 @@ use super::error::Refusal;
 use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, Depth, place, to_completion};
 use crate::auth::{Caller, Right};
-use crate::content::{self, FilePath, Found, Reach, ToRead, ToWrite};
+use crate::content::{self, Bounds, FilePath, Found, Reach, ToRead, ToWrite};
 use crate::dialect::files::condition::{self, Precondition};
 
 /// Most of a folder that is looked at in one go.
@@ -16,6 +16,7 @@ const PAGE: usize = 1000;
 pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
     let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
     let found = dav.find(&path.to_read()).await?.ok_or_else(Refusal::missing)?;
+    asked.check_kind(&found)?;
     check(&asked, &found)?;
     let is_folder = matches!(found, Found::Folder);
     if is_folder && !matches!(Depth::of(&asked.parts.headers)?, None | Some(Depth::Infinity)) {
@@ -48,12 +49,13 @@ struct Way {
 
 impl Way {
     async fn of(dav: &Dav, asked: &Asked) -> Result<Self, Refusal> {
-        let to = place::destination(&asked.parts)?;
+        let (to, says_folder) = place::destination(&asked.parts)?;
         let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
         let found = dav.find(&from).await?.ok_or_else(Refusal::missing)?;
         if matches!(found, Found::File(..)) {
             from.check_file()?;
         }
+        asked.check_kind(&found)?;
         check(asked, &found)?;
         if to == asked.path {
             return Err(Refusal::forbidden("source and Destination are the same"));
@@ -72,6 +74,11 @@ impl Way {
             return Err(Refusal::precondition(why));
         }
         let is_folder = matches!(found, Found::Folder);
+        // A folder that is there is replaced, as the protocol has it.
+        if says_folder && !is_folder && !matches!(there, Some(Found::Folder)) {
+            let why = "Destination ends with / and so is a folder's, but the source is a file";
+            return Err(Refusal::conflict(why));
+        }
         let replaces_folder = there.map(|there| matches!(there, Found::Folder));
         dav.check_parent_of(&asked.caller, &to).await?;
         if replaces_folder == Some(true) {
@@ -99,10 +106,11 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
     let mut hold = Hold::take(dav, &asked, &[way.target()]).await?;
     let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
     let to = asked.caller.permit(ToWrite::new(&dav.app, way.to))?;
-    let (dav, n_max) = (dav.clone(), dav.app.dialect.dav.tree_max);
+    let (dav, bounds, place) = (dav.clone(), bounds(dav), to.clone());
     to_completion(async move {
-        let copied = dav.store.blocking(move |content| content.copy(&from, is_deep, n_max)).await;
-        let draft = copied.map_err(|error| too_many(error, n_max))?;
+        let copied =
+            dav.store.blocking(move |content| content.copy(&from, &place, is_deep, bounds)).await;
+        let draft = copied.map_err(|error| too_many(error, bounds.n_max))?;
         let _turns = dav.store.turns().await;
         let is_new = hold.commit(move |_| draft.replace(&to)).await?;
         hold.give_back().await?;
@@ -124,15 +132,21 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     let targets = [whole(&asked.path, way.is_folder), way.target()];
     let mut hold = Hold::take(dav, &asked, &targets).await?;
     let to = asked.caller.permit(ToWrite::new(&dav.app, way.to.clone()))?;
-    let (dav, gone) = (dav.clone(), asked.path);
+    let (dav, gone, bounds) = (dav.clone(), asked.path, bounds(dav));
     to_completion(async move {
         let _turns = dav.store.turns().await;
-        let is_new = hold.commit(move |content| content.rename(&from, &to)).await?;
+        let is_new = hold.commit(move |content| content.rename(&from, &to, bounds)).await?;
         hold.forget(&gone).await?;
         hold.give_back().await?;
         Ok(done(is_new))
     })
     .await
+}
+
+/// What is copied or moved must be such that each of it can be changed and removed again.
+fn bounds(dav: &Dav) -> Bounds {
+    let (n_max, depth_max) = (dav.app.dialect.dav.tree_max, content::depth_max(&dav.app));
+    Bounds { n_max, depth_max }
 }
 
 fn whole(path: &FilePath, is_folder: bool) -> Target {
@@ -166,7 +180,7 @@ fn check(asked: &Asked, found: &Found) -> Result<(), Refusal> {
     match condition::of_write(&asked.parts.headers, Some(facts)) {
         Precondition::Holds => Ok(()),
         Precondition::NotModified | Precondition::Fails => {
-            let why = "If-Match or If-None-Match does not hold for this file; nothing was changed";
+            let why = condition::UNMET;
             Err(Refusal::precondition(why))
         }
     }

@@ -17,6 +17,12 @@ pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     if headers.contains_key(header::CONTENT_RANGE) {
         return Err(Refusal::invalid("Content-Range is not supported: send the whole file"));
     }
+    if asked.says_folder {
+        let why = "a path that ends with / is a folder's, and only files have a content; MKCOL makes a folder";
+        return Err(Refusal::conflict(why));
+    }
+    upload::check_coding(headers)
+        .map_err(|why| Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))?;
     let kind = upload::said_kind(headers).map_err(Refusal::invalid)?;
     let bytes_max = dav.app.dialect.files.bytes_max;
     let n_bytes = body.size_hint().lower();
@@ -75,7 +81,7 @@ async fn check(dav: &Dav, path: &Permitted<ToWrite>, headers: &HeaderMap) -> Res
     match condition::of_write(headers, facts.as_ref()) {
         Precondition::Holds => Ok(facts.is_none()),
         Precondition::NotModified | Precondition::Fails => {
-            let why = "If-Match or If-None-Match does not hold for this file; nothing was changed";
+            let why = condition::UNMET;
             Err(Refusal::precondition(why))
         }
     }

@@ -19,8 +19,12 @@ pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Document<'_>, Refus
     let text = text.map_err(|_| Refusal::invalid("the body is not XML in UTF-8"))?;
     let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text.trim_start_matches('\u{feff}'), options);
-    let document =
-        document.map_err(|why| Refusal::invalid(format!("the body is not XML: {why}")))?;
+    let document = document.map_err(|why| match why {
+        roxmltree::Error::DtdDetected => {
+            Refusal::invalid("the body has a document type, which is refused")
+        }
+        why => Refusal::invalid(format!("the body is not XML: {why}")),
+    })?;
     // The parser lets a prefix be bound to nothing, which names no namespace.
     let is_unbound = |node: Node<'_, '_>| {
         node.namespaces().any(|bound| bound.name().is_some() && bound.uri().is_empty())

@@ -20,6 +20,10 @@ pub(in crate::dialect) enum Precondition {
     Fails,
 }
 
+/// What is told of one that fails.
+pub(in crate::dialect) const UNMET: &str =
+    "If-Match, If-None-Match or If-Unmodified-Since does not hold for it; nothing was changed";
+
 /// The entity tag of a content.
 pub(in crate::dialect) fn tag(facts: &Facts) -> String {
     format!("\"{}\"", facts.version)

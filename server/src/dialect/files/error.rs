@@ -182,9 +182,11 @@ impl From<content::Error> for Refusal {
         let message = error.to_string();
         match error {
             content::Error::Missing => Self::missing(),
-            content::Error::IsFolder | content::Error::NotFolder | content::Error::NotEmpty => {
-                Self::conflict(&message)
-            }
+            content::Error::IsFolder
+            | content::Error::NotFolder
+            | content::Error::NotEmpty
+            | content::Error::Special => Self::conflict(&message),
+            content::Error::TooDeep { .. } => Self::invalid(message),
             content::Error::Full
             | content::Error::TooMany
             | content::Error::OverQuota { .. }

@@ -86,6 +86,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .route("/auth/session", get(session::look).post(session::open).delete(session::close))
         .route("/auth/sessions", get(session::list))
         .route("/admin/locks", get(admin::list))
+        .route("/admin/locks/", delete(admin::revoke))
         .route("/admin/locks/{*path}", delete(admin::revoke))
         .method_not_allowed_fallback(wrong_method)
         .route("/files/{*path}", any(serve))

@@ -22,6 +22,15 @@ pub(in crate::dialect) fn said_kind(headers: &HeaderMap) -> Result<Option<String
     Ok(is_telling.then(|| kind.to_owned()))
 }
 
+/// Content is kept as it comes and sent as it is kept: compressed, nobody could read it. What is wrong, in words.
+pub(in crate::dialect) fn check_coding(headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    match codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        true => Ok(()),
+        false => Err("Content-Encoding is not supported: send the content as it is"),
+    }
+}
+
 /// Refuses what is said to be too large before any of it has come. Is nothing at its path yet?
 pub(super) async fn check_size(
     files: &Files,

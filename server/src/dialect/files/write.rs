@@ -29,6 +29,7 @@ pub(super) async fn put(
     if headers.contains_key(header::CONTENT_RANGE) {
         return Err(Refusal::invalid("Content-Range is not supported: send the whole file"));
     }
+    upload::check_coding(&headers).map_err(Refusal::invalid)?;
     let path = session.caller.permit(ToWrite::new(&files.app, path))?;
     let kind = upload::kind(&headers)?;
     let is_new = upload::check_size(files, &path, body.size_hint().lower()).await?;

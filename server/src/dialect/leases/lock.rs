@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use leasehold_core::{LeaseView, LockKey, Revoke, Target};
 
+use super::error::Refusal;
 use super::extract::{Body, Claimed, Lock, Params};
 use super::lease::{Answer, origin};
 use super::wire::{self, ForceReleaseRequest, Health, LockState, LookParams, Origin};
@@ -36,6 +37,7 @@ pub(super) async fn force_release(
     let key = wire::key(&app, &request.tenant_id, &lock_key)?;
     let reason = wire::reason(&app, &request)?;
     claimed.must_be_admin()?;
+    grip::check_revocable(&app, &key).map_err(Refusal::invalid)?;
     let target = Target::Lock(key.clone());
     let revoke = Revoke { target, reason: reason.as_str().into() };
     let leases = app.engine.ask(caller.permit(revoke)?).await??;

@@ -2,14 +2,14 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::Rejection;
+use leasehold_core::{Limit, Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::wire::{self, LockShown};
 use crate::auth::Denied;
 use crate::content::{self, Unreceived};
-use crate::dialect::native;
+use crate::dialect::{basic, native};
 use crate::engine;
 use crate::http::body::BadBody;
 
@@ -125,7 +125,41 @@ macro_rules! plain {
     )*};
 }
 
-plain!(Denied, engine::Error, Rejection, BadBody, content::Error);
+plain!(engine::Error, content::Error);
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let why = basic::in_words(&denied);
+        native::Refusal::from(denied).saying(why).into()
+    }
+}
+
+impl From<BadBody> for Refusal {
+    fn from(bad: BadBody) -> Self {
+        let why = match &bad {
+            BadBody::NotJson(kind) => format!("Content-Type must be {}, got {kind}", wire::KIND),
+            other => other.to_string(),
+        };
+        native::Refusal::from(bad).saying(why).into()
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Limit(exceeded) => {
+                let field = match exceeded.limit {
+                    Limit::Name => "path",
+                    Limit::Owner => "the user name",
+                    Limit::Metadata => "path and ref",
+                    _ => "the lock",
+                };
+                native::Refusal::limited(exceeded, field).into()
+            }
+            other => native::Refusal::from(other).into(),
+        }
+    }
+}
 
 impl From<Unreceived> for Refusal {
     fn from(why: Unreceived) -> Self {

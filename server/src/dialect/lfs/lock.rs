@@ -10,7 +10,7 @@ use super::error::Refusal;
 use super::repository::Repository;
 use super::wire::{self, Held, LockAnswer, LockRequest, UnlockRequest};
 use super::{Answer, Asked, Lfs};
-use crate::auth::{Caller, Right};
+use crate::auth::{ANONYMOUS, Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{ALL, Dialect};
 use crate::door;
@@ -31,8 +31,9 @@ pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
     });
     app.limits.check_acquire(&take.0)?;
     let taken = app.engine.ask(caller.permit(take)?).await?;
-    let granted =
-        taken.map_err(|rejection| refused(app, path, rejection, |held| held.is_of(&owner)))?;
+    // Whoever has no name cannot be told from others who have none.
+    let is_own = |held: &Held| held.is_of(&owner) && *owner.instance != *ANONYMOUS;
+    let granted = taken.map_err(|rejection| refused(app, path, rejection, is_own))?;
     let lock = Held::from(&granted.grant.lease).shown(app, path);
     let answer = wire::answer(StatusCode::CREATED, LockAnswer { lock });
     Ok(door::Answer::new(answer, granted.undelivered).into_response())
@@ -58,7 +59,9 @@ fn refused(
         return Refusal::locked(format!("others wait for the lock of {path}"), None);
     };
     let why = match is_own(&held) {
-        true => format!("{path} is already locked by you, {}", held.in_words(app)),
+        true => {
+            format!("{path} is already locked by you ({}) since {}", held.who(), held.since(app))
+        }
         false => format!("{path} is locked by {}", held.in_words(app)),
     };
     Refusal::locked(why, Some(held.shown(app, path)))
@@ -74,6 +77,8 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
     let held = Held::from(&lease);
     let path = repository.path(&lease.lock).unwrap_or_default();
     let (number, dialect) = (lease.number, lease.dialect);
+    // Whoever may lock may end what is their own; what is another's takes the right to take locks away.
+    let right = if caller.is(&lease.owner.principal) { Right::FilesWrite } else { Right::Revoke };
     let done = if held.is_of(&owner) {
         let proof = Proof::Number { number, principal: None };
         let release = caller.own(Release { proof, dialect, request_id: None });
@@ -83,12 +88,13 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
         let reason = format!("git lfs unlock --force by {}", owner.instance);
         let target = Target::Lease(proof, dialect);
         let revoke = Revoke { target, reason: cut(&reason, app.limits.reason_bytes_max).into() };
-        // Whoever may lock may end what is their own; what is another's takes the right to take locks away.
-        let is_own = caller.is(&lease.owner.principal);
-        let right = if is_own { Right::FilesWrite } else { Right::Revoke };
         app.engine.ask(caller.permit_on(right, [&lease.lock], revoke)?).await?.map(drop)
     } else {
-        let why = format!("{path} is locked by {}; --force takes it away", held.in_words(app));
+        let remedy = match caller.check(right, &lease.lock) {
+            Ok(()) => "--force takes it away",
+            Err(_) => "only they, or whoever has the right to take locks away, can unlock it",
+        };
+        let why = format!("{path} is locked by {}; {remedy}", held.in_words(app));
         return Err(Refusal::new(StatusCode::FORBIDDEN, why));
     };
     match done {

@@ -117,7 +117,11 @@ pub(super) async fn verify(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
     let object: Object = asked.json(lfs).await?;
     let found = lfs.store.blocking(move |content| content.find(&path)).await?;
     let Some(Found::File(facts, _)) = found else { return Err(Refusal::no_object()) };
-    if object.oid != oid.as_str() || u64::try_from(object.size) != Ok(facts.size) {
+    if object.oid != oid.as_str() {
+        let why = format!("the body is about another object than the path, {}", oid.as_str());
+        return Err(Refusal::unprocessable(why));
+    }
+    if u64::try_from(object.size) != Ok(facts.size) {
         let why = format!("the object {} has {} bytes", oid.as_str(), facts.size);
         return Err(Refusal::unprocessable(why));
     }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::dialect::{Dialect, calendar, name_of, terraform};
+use crate::dialect::{Dialect, calendar, name_of, owner};
 
 /// What all its bodies are.
 pub(super) const KIND: &str = "application/vnd.git-lfs+json";
@@ -239,18 +239,21 @@ impl Held {
 
     /// What its owner is called, and through which dialect if it is another.
     pub(super) fn who(&self) -> String {
-        let who = terraform::who(self.dialect, self.metadata.as_deref());
-        who.unwrap_or_else(|| self.owner.instance.to_string())
+        let called = owner::called(self.dialect, &self.owner, self.metadata.as_deref());
+        owner::named(&self.owner, &called)
+    }
+
+    /// `2026-11-15 14:53 UTC`
+    pub(super) fn since(&self, app: &App) -> String {
+        format!("{} UTC", calendar::to_minutes(app.engine.wall_ms_of(self.granted_at)))
     }
 
     /// `bob since 2026-11-15 14:53 UTC`
     pub(super) fn in_words(&self, app: &App) -> String {
-        let since = calendar::to_minutes(app.engine.wall_ms_of(self.granted_at));
+        let (who, since) = (self.who(), self.since(app));
         match self.is_ours() {
-            true => format!("{} since {since} UTC", self.who()),
-            false => {
-                format!("{} through {} since {since} UTC", self.who(), name_of(self.dialect))
-            }
+            true => format!("{who} since {since}"),
+            false => format!("{who} through {} since {since}", name_of(self.dialect)),
         }
     }
 

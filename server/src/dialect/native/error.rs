@@ -58,6 +58,17 @@ impl Refusal {
         }
     }
 
+    /// The same in other words.
+    pub(in crate::dialect) fn saying(mut self, why: String) -> Self {
+        self.failure.error = why;
+        self
+    }
+
+    /// Something goes beyond a limit, said of what a dialect calls it.
+    pub(in crate::dialect) fn limited(exceeded: Exceeded, field: &str) -> Self {
+        of_limit(exceeded, field)
+    }
+
     /// For dialects that say it in another shape: the status, the words, and whether to ask again.
     pub(in crate::dialect) fn into_parts(self) -> (StatusCode, String, bool) {
         (self.status, self.failure.error, self.failure.retryable)
@@ -142,6 +153,8 @@ impl From<content::Error> for Refusal {
             content::Error::IsFolder
             | content::Error::NotFolder
             | content::Error::NotEmpty
+            | content::Error::Special
+            | content::Error::TooDeep { .. }
             | content::Error::Broken(_) => {
                 tracing::error!(%why, "content could not be used");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)

@@ -361,12 +361,17 @@ pub(super) async fn revoke(
     }
     app.limits.check_key(&key)?;
     app.limits.check_reason(&request.reason)?;
+    grip::check_revocable(&app, &key).map_err(Refusal::invalid)?;
     let reason = request.reason.as_str().into();
     let revoke = Revoke { target: Target::Lock(key.clone()), reason };
     let leases = app.engine.ask(caller.permit(revoke)?).await??;
     grip::loosen(&app, &key, &caller, &leases).await;
     let by = &**caller.principal().name();
-    tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
+    if leases.is_empty() {
+        tracing::info!(lock = ?key, by, reason = ?request.reason, "nobody held it: nothing was revoked");
+    } else {
+        tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
+    }
     app.note(&caller, "revoke", |act| {
         act.on(&key).detail("n", leases.len()).claimed("reason", Some(&request.reason))
     });

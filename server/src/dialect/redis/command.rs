@@ -46,9 +46,10 @@ pub(super) enum Client {
 
 /// The names commands are counted by: there are as many others as clients make up.
 pub(super) const OTHER: &str = "other";
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 24] = [
     "ping", "hello", "auth", "select", "client", "info", "quit", "set", "setnx", "get", "ttl",
     "pttl", "exists", "del", "expire", "pexpire", "zrem", "eval", "evalsha", "script", "command",
+    "multi", "exec", "discard",
 ];
 
 /// A command by its name, if it is one that somebody could mean.
@@ -97,7 +98,7 @@ impl<'a> Command<'a> {
                 run(script, n, rest)?
             }
             ("script", [sub, rest @ ..]) => scripts(sub, rest)?,
-            (OTHER | "command", _) => return Err(unknown(words)),
+            (OTHER | "command" | "multi" | "exec" | "discard", _) => return Err(unknown(words)),
             _ => return Err(wrong()),
         })
     }
@@ -211,18 +212,27 @@ fn set(options: &[&str]) -> Result<Option<Span>, Reply> {
                 rest
             }
             [option, ..] => {
-                let option = option.escape_debug();
-                return Err(Reply::error(format_args!(
-                    "syntax error: SET takes a lock here, and knows NX, PX and EX, not '{option}'"
-                )));
+                return Err(Reply::error(format_args!("syntax error: {}", odd(option))));
             }
         };
     }
 }
 
+/// What is wrong with an option of `SET` that cannot stand where it does.
+fn odd(option: &str) -> String {
+    let is = |name: &str| option.eq_ignore_ascii_case(name);
+    if is("nx") {
+        return "NX is there twice".into();
+    }
+    let option = option.escape_debug();
+    match is("px") || is("ex") {
+        true => format!("{option} needs a number after it, and there can be one of PX and EX"),
+        false => format!("SET takes a lock here, and knows NX, PX and EX, not '{option}'"),
+    }
+}
+
 fn by_text(text: &str) -> Result<(Script, &'static str), Reply> {
     Script::by_text(text).map_err(|sha| {
-        tracing::info!(sha, "redis: a client sends a script nobody here knows");
         Reply::error(format_args!(
             "unknown script {sha}: this is Leasehold, which runs no Lua, and knows the scripts of common lock clients \
              by their text (see docs/api/redis.md)"
@@ -237,9 +247,10 @@ fn run<'a>(script: Script, n_keys: &str, rest: &[&'a str]) -> Result<Command<'a>
     let fits = if script.is_for_many() { n_keys > 0 } else { n_keys == 1 };
     if !fits || arguments.len() != script.n_arguments() {
         return Err(Reply::error(format_args!(
-            "this script takes {} and {} arguments",
+            "this script takes {} and {} argument{}",
             if script.is_for_many() { "one key or more" } else { "one key" },
-            script.n_arguments()
+            script.n_arguments(),
+            if script.n_arguments() == 1 { "" } else { "s" }
         )));
     }
     Ok(Command::Run(script, keys.to_vec(), arguments.to_vec()))
@@ -309,6 +320,15 @@ mod tests {
             ("HELLO 4", "NOPROTO unsupported protocol version"),
             ("HELLO 3 BYE", "ERR syntax error in HELLO option 'BYE'"),
             ("CLIENT KILL x", "ERR unknown subcommand 'KILL' of CLIENT"),
+            (
+                "SET k v NX PX",
+                "ERR syntax error: PX needs a number after it, and there can be one of PX and EX",
+            ),
+            (
+                "SET k v NX PX 5 EX 1",
+                "ERR syntax error: EX needs a number after it, and there can be one of PX and EX",
+            ),
+            ("SET k v NX NX", "ERR syntax error: NX is there twice"),
             ("SET k v NX PX 0", "ERR invalid expire time in 'set' command"),
             ("EVALSHA 00 1 k v", "NOSCRIPT No matching script. Please use EVAL."),
             ("PEXPIRE k 5 NX", "ERR NX, XX, GT and LT are not supported here"),

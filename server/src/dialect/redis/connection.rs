@@ -67,12 +67,17 @@ async fn answer(party: &mut Party, requests: &[Request], said: &mut Said) {
     let mut together = engine.together();
     for request in requests {
         let words: Result<Vec<_>, _> = request.words().map(str::from_utf8).collect();
-        let (name, parsed) = match &words {
-            Ok(words) => (command::name(words), Command::parse(words)),
-            Err(_) => (command::OTHER, Err(Reply::error("keys and values must be UTF-8 here"))),
+        let name = words.as_ref().map_or(command::OTHER, |words| command::name(words));
+        if let Some(reply) = party.transaction.answer(name) {
+            asked.push((name, Asked::Told(reply)));
+            continue;
+        }
+        let parsed = match &words {
+            Ok(words) => Command::parse(words),
+            Err(_) => Err(Reply::error("keys and values must be UTF-8 here")),
         };
         let told = match parsed {
-            Err(reply) => Asked::Told(reply),
+            Err(reply) => Asked::Told(wrong(party, name, reply)),
             Ok(command) if command.takes_turn() => {
                 together.send();
                 settle(party, &mut asked, said).await;
@@ -102,6 +107,21 @@ async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mu
         let end = said.text.len();
         said.grants.extend(undelivered.into_iter().map(|undelivered| (end, undelivered)));
     }
+}
+
+/// What is told of a command that makes no sense. A stranger is told nothing but to say who they are, unless that is
+/// what they tried.
+fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
+    if !matches!(name, "auth" | "hello") {
+        let known = party.caller().and_then(|caller| caller.check_known());
+        if let Err(denied) = known {
+            return party.refuse(None, name, denied);
+        }
+    }
+    if let ("eval" | "script", Reply::Error(why)) = (name, &reply) {
+        tracing::info!(why, "redis: a client's script is not run");
+    }
+    reply
 }
 
 /// Who asks, if they may ask this at all.

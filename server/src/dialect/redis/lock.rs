@@ -13,7 +13,7 @@ use super::script::Script;
 use super::semaphore::joined;
 use crate::auth::{Caller, Denied};
 use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, name_of, owner};
+use crate::dialect::{Dialect, grip, name_of, owner};
 use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};
 
 /// What is kept with a lease that somebody deleted without being its owner.
@@ -222,6 +222,7 @@ impl Asking<'_, '_> {
         let revoke = |key: &&str| {
             let lock = self.party.lock(key);
             self.party.app.limits.check_key(&lock)?;
+            grip::check_revocable(&self.party.app, &lock).map_err(Reply::error)?;
             Ok(self.caller.permit(Revoke { target: Target::Lock(lock), reason: DELETED.into() })?)
         };
         let all = keys.iter().map(revoke).collect::<Result<Vec<_>, Refusal>>()?;
@@ -362,8 +363,8 @@ fn value(view: &LockView) -> Reply {
     match view.holders.first() {
         None => Reply::Nil,
         Some(lease) if !is_ours(lease) => {
-            let (dialect, instance) = (name_of(lease.dialect), &lease.owner.instance);
-            Reply::Text(format!("held through {dialect} by {instance}"))
+            let who = owner::called(lease.dialect, &lease.owner, lease.metadata.as_deref());
+            Reply::Text(format!("held through {} by {who}", name_of(lease.dialect)))
         }
         Some(lease) if lease.mode == Mode::Exclusive => {
             Reply::Text(lease.owner.instance.to_string())

@@ -13,6 +13,7 @@ mod refusal;
 mod reply;
 mod script;
 mod semaphore;
+mod transaction;
 mod turn;
 
 use std::net::SocketAddr;

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use leasehold_core::LockKey;
 
 use super::reply::{Protocol, Reply};
+use super::transaction::Transaction;
 use crate::app::App;
 use crate::audit::Refused;
 use crate::auth::{Caller, Denied, Trail, Way};
@@ -28,6 +29,7 @@ pub(super) struct Party {
     id: u32,
     /// It has said goodbye.
     pub(super) is_over: bool,
+    pub(super) transaction: Transaction,
 }
 
 impl Party {
@@ -35,8 +37,8 @@ impl Party {
         let caller = identify(&app, &visitor, None).await;
         let namespace = app.dialect.redis.namespace_of(0);
         let id = u32::from_ne_bytes(crate::random::bytes());
-        let (protocol, is_over) = (Protocol::Resp2, false);
-        Self { app, visitor, caller, protocol, database: 0, namespace, id, is_over }
+        let (protocol, is_over, transaction) = (Protocol::Resp2, false, Transaction::default());
+        Self { app, visitor, caller, protocol, database: 0, namespace, id, is_over, transaction }
     }
 
     /// Where it comes from.

@@ -9,7 +9,7 @@ use super::refusal::is_no;
 use super::reply::Reply;
 use super::script::Script;
 use crate::auth::{Caller, Right};
-use crate::dialect::{Dialect, name_of, owner};
+use crate::dialect::{Dialect, grip, name_of, owner};
 
 /// What is kept with a lease that somebody let expire at once without being its owner.
 const EXPIRED: &str = "expired by PEXPIRE through the redis dialect";
@@ -54,6 +54,7 @@ async fn expire(
     };
     let Some(lease) = holders.first() else { return Ok(Reply::Integer(0)) };
     let Some(ttl) = ttl else {
+        grip::check_revocable(&party.app, &lock).map_err(Reply::error)?;
         let revoke = Revoke { target: Target::Lock(lock), reason: EXPIRED.into() };
         return Ok(match party.app.engine.ask(caller.permit(revoke)?).await {
             Ok(Ok(ended)) => Reply::Integer(i64::from(!ended.is_empty())),

@@ -4,12 +4,12 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use leasehold_api::Code;
-use leasehold_core::Rejection;
+use leasehold_core::{Limit, Rejection};
 
 use super::info::LockInfo;
 use crate::auth::Denied;
 use crate::content::{self, Unreceived};
-use crate::dialect::native;
+use crate::dialect::{basic, native};
 use crate::engine;
 use crate::http::body::BadBody;
 
@@ -70,7 +70,31 @@ macro_rules! plain {
     )*};
 }
 
-plain!(Denied, engine::Error, Rejection, BadBody);
+plain!(engine::Error, BadBody);
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        let why = basic::in_words(&denied);
+        Self::Plain(native::Refusal::from(denied).saying(why))
+    }
+}
+
+impl From<Rejection> for Refusal {
+    fn from(rejection: Rejection) -> Self {
+        Self::Plain(match rejection {
+            Rejection::Limit(exceeded) => {
+                let field = match exceeded.limit {
+                    Limit::Name => "the name of the state",
+                    Limit::Owner => "ID",
+                    Limit::Metadata => "LockInfo",
+                    _ => "the lock",
+                };
+                native::Refusal::limited(exceeded, field)
+            }
+            other => other.into(),
+        })
+    }
+}
 
 impl From<content::Error> for Refusal {
     fn from(error: content::Error) -> Self {

@@ -1,9 +1,10 @@
 //! The lock under which a state is written: the writer's own, or one taken for the write.
 
-use leasehold_core::{Acquire, Extend, LeaseView, Owner, Proof, Release, Renew, Span};
+use leasehold_core::{Acquire, Extend, LeaseView, Proof, Release, Renew, Span};
 
 use super::States;
 use super::error::Refusal;
+use super::info::WITHOUT_LOCK;
 use super::lock::{holder, refused, secret};
 use super::state::State;
 use crate::auth::Caller;
@@ -20,16 +21,27 @@ pub(super) struct Hold {
     states: States,
     state: State,
     caller: Caller,
-    owner: Owner,
+    /// The very lease that was seen first. Another of the same id is another lock: who had it in between may have
+    /// written.
+    lease: LeaseView,
     is_ours: bool,
 }
 
 impl Hold {
-    /// The lock whose id the writer has.
-    pub(super) fn of(states: &States, caller: &Caller, state: &State, id: &str) -> Self {
-        let owner = owner::of(caller, id);
+    /// The lock whose id the writer has, which is held for long enough to publish something.
+    pub(super) async fn of(
+        states: &States,
+        caller: &Caller,
+        state: &State,
+        id: &str,
+    ) -> Result<Self, Refusal> {
+        let (lock, owner) = (state.lock.clone(), owner::of(caller, id));
+        let ttl = states.app.dialect.terraform.lock_ttl;
+        let Some(lease) = renewed(states, caller, Proof::Owner { lock, owner }, ttl).await? else {
+            return Err(lost(states, caller, state).await);
+        };
         let (states, state, caller) = (states.clone(), state.clone(), caller.clone());
-        Self { states, state, caller, owner, is_ours: false }
+        Ok(Self { states, state, caller, lease, is_ours: false })
     }
 
     /// One for a writer that has none.
@@ -39,50 +51,66 @@ impl Hold {
         counted: Counted,
         state: &State,
     ) -> Result<Self, Refusal> {
-        let id =
-            format!("write without a lock {:016x}", u64::from_ne_bytes(crate::random::bytes()));
-        let mut hold = Self::of(states, caller, state, &id);
-        let (lock, owner) = (state.lock.clone(), hold.owner.clone());
+        let id = format!("{WITHOUT_LOCK} {:016x}", u64::from_ne_bytes(crate::random::bytes()));
+        let (lock, owner) = (state.lock.clone(), owner::of(caller, &id));
         let take = Take(Acquire {
             ttl: Some(PUBLISH_TIME),
             peer: counted.0,
             ..Acquire::new(lock, owner, Dialect::Terraform.number(), secret())
         });
         let taken = states.app.engine.ask(caller.permit(take)?).await?;
-        taken.map_err(|rejection| refused(states, rejection))?.deliver();
-        hold.is_ours = true;
-        Ok(hold)
+        let grant = taken.map_err(|rejection| refused(states, rejection))?.deliver();
+        let (states, state, caller) = (states.clone(), state.clone(), caller.clone());
+        Ok(Self { states, state, caller, lease: grant.lease, is_ours: true })
     }
 
     /// Makes sure that it is still held, and for long enough. A lock that expires is renewed by this.
     pub(super) async fn secure(&self) -> Result<LeaseView, Refusal> {
-        let engine = &self.states.app.engine;
         let ttl = self.states.app.dialect.terraform.lock_ttl.filter(|_| !self.is_ours);
-        let renew = Renew {
-            proof: self.proof(),
-            dialect: Dialect::Terraform.number(),
-            extend: Extend::AtLeast(ttl.unwrap_or_default().max(PUBLISH_TIME)),
-            request_id: None,
-        };
-        // The body may have taken long to come: whoever was let in then need not be any more.
-        let caller = self.caller.still(engine)?;
-        match engine.ask(caller.permit(renew)?).await? {
-            Ok(lease) => Ok(*lease),
-            Err(_) => Err(self.lost().await),
+        let renewed = renewed(&self.states, &self.caller, self.proof(), ttl).await?;
+        match renewed {
+            Some(lease) => Ok(lease),
+            None => Err(self.lost().await),
         }
     }
 
-    /// The lock is not the writer's: whose, if anybody's.
+    /// The lock is not the writer's any more.
     pub(super) async fn lost(&self) -> Refusal {
-        match holder(&self.states, &self.caller, &self.state).await {
-            Ok(Some(info)) => Refusal::Locked(StatusCode::CONFLICT, Box::new(info)),
-            Ok(None) => Refusal::lost(),
-            Err(refusal) => refusal,
-        }
+        lost(&self.states, &self.caller, &self.state).await
     }
 
     fn proof(&self) -> Proof {
-        Proof::Owner { lock: self.state.lock.clone(), owner: self.owner.clone() }
+        let LeaseView { id, owner, .. } = &self.lease;
+        let lock = Some(self.state.lock.clone());
+        Proof::Id { id: *id, owner: owner.clone(), token: None, lock }
+    }
+}
+
+/// Has it last long enough to publish something. `None`: it is not held.
+async fn renewed(
+    states: &States,
+    caller: &Caller,
+    proof: Proof,
+    ttl: Option<Span>,
+) -> Result<Option<LeaseView>, Refusal> {
+    let engine = &states.app.engine;
+    let renew = Renew {
+        proof,
+        dialect: Dialect::Terraform.number(),
+        extend: Extend::AtLeast(ttl.unwrap_or_default().max(PUBLISH_TIME)),
+        request_id: None,
+    };
+    // The body may have taken long to come: whoever was let in then need not be any more.
+    let caller = caller.still(engine)?;
+    Ok(engine.ask(caller.permit(renew)?).await?.ok().map(|lease| *lease))
+}
+
+/// The lock is not the writer's: whose, if anybody's.
+async fn lost(states: &States, caller: &Caller, state: &State) -> Refusal {
+    match holder(states, caller, state).await {
+        Ok(Some(info)) => Refusal::Locked(StatusCode::CONFLICT, Box::new(info)),
+        Ok(None) => Refusal::lost(),
+        Err(refusal) => refusal,
     }
 }
 

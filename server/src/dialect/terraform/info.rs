@@ -5,10 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::dialect::{Dialect, calendar, name_of};
+use crate::dialect::{Dialect, calendar, name_of, owner};
 
-/// So much of an id is shown to others: enough to know it again, too little to prove anything.
+/// So much of an id is shown to others, or half of it if that is less: enough to know it again, too little to prove
+/// anything.
 const SHOWN_CHARS: usize = 8;
+/// What the id of a write begins with whose writer has no lock.
+pub(super) const WITHOUT_LOCK: &str = "write without a lock";
 
 /// What Terraform says of a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -65,7 +68,7 @@ impl LockInfo {
 
     /// Of a lock that is kept for somebody.
     pub(super) fn reserved(app: &App, owner: &Owner) -> Self {
-        let who = owner.instance.to_string();
+        let who = owner::named(owner, &owner::plain(&owner.instance));
         Self { id: format!("reserved for its last holder, {who}"), who, ..Self::now(app) }
     }
 
@@ -74,25 +77,64 @@ impl LockInfo {
         Self { created, ..Self::default() }
     }
 
-    /// Old versions of Terraform print the id and nothing else, so it says who has the lock.
+    /// Old versions of Terraform print the id and nothing else, so it says who has the lock. What a holder says of
+    /// itself stands beside who it is for sure.
     fn of(app: &App, held: &Held<'_>) -> Self {
         let created = calendar::to_millis(app.engine.wall_ms_of(held.granted_at));
-        let own = own(held.dialect, held.metadata);
         let since = calendar::to_minutes(app.engine.wall_ms_of(held.granted_at));
-        match own {
+        let Held { dialect, owner, metadata, .. } = *held;
+        match own(dialect, metadata) {
             Some(info) => {
-                let shown: String = info.id.chars().take(SHOWN_CHARS).collect();
-                let who = if info.who.is_empty() { &*held.owner.principal } else { &*info.who };
-                let id = format!("{shown}... (held by {who} since {since} UTC)");
-                Self { id, created, ..info }
+                let shown = shortened(&info.id);
+                let who = owner::named(owner, &owner::plain(&info.who));
+                let by = if who.is_empty() { owner.principal.to_string() } else { who.clone() };
+                let id = format!("{shown} (held by {by} since {since} UTC)");
+                let plain = |text: &str| owner::plain(text).into_owned();
+                Self {
+                    id,
+                    operation: plain(&info.operation),
+                    info: plain(&info.info),
+                    who,
+                    version: plain(&info.version),
+                    created,
+                    path: plain(&info.path),
+                }
             }
             None => {
-                let (who, through) = (held.owner.instance.to_string(), name_of(held.dialect));
+                let who = owner::named(owner, &owner::called(dialect, owner, metadata));
+                let through = name_of(dialect);
                 let id = format!("held by {who} through {through} since {since} UTC");
                 Self { id, who, operation: through, created, ..Self::default() }
             }
         }
     }
+
+    /// Is there nothing in it that would do something to the terminals it is shown on? What Terraform sends has none of
+    /// that.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self { id, operation, info, who, version, created, path } = self;
+        for (name, text) in [
+            ("ID", id),
+            ("Operation", operation),
+            ("Info", info),
+            ("Who", who),
+            ("Version", version),
+            ("Created", created),
+            ("Path", path),
+        ] {
+            if text.contains(char::is_control) {
+                return Err(format!("{name}: has a control character, and is shown to others"));
+            }
+        }
+        if id.is_empty() { Err("ID: is empty".into()) } else { Ok(()) }
+    }
+}
+
+/// The beginning of an id.
+fn shortened(id: &str) -> String {
+    let n_shown = SHOWN_CHARS.min(id.chars().count() / 2);
+    let shown: String = id.chars().take(n_shown).collect();
+    format!("{}...", owner::plain(&shown))
 }
 
 /// What Terraform said of a lock that is its.
@@ -101,7 +143,49 @@ fn own(dialect: Number, metadata: Option<&[u8]>) -> Option<LockInfo> {
     serde_json::from_slice(own).ok()
 }
 
-/// Who took a lock through Terraform, as user@host: the owner of its lease is an id.
-pub(in crate::dialect) fn who(dialect: Number, metadata: Option<&[u8]>) -> Option<String> {
-    own(dialect, metadata).map(|info| info.who).filter(|who| !who.is_empty())
+/// Who took a lock through Terraform, as user@host: the owner of its lease is an id, and proves the lock.
+pub(in crate::dialect) fn who(
+    dialect: Number,
+    owner: &Owner,
+    metadata: Option<&[u8]>,
+) -> Option<String> {
+    if dialect != Dialect::Terraform.number() {
+        return None;
+    }
+    let who = own(dialect, metadata).map(|info| info.who).filter(|who| !who.is_empty());
+    Some(who.unwrap_or_else(|| match owner.instance.starts_with(WITHOUT_LOCK) {
+        true => WITHOUT_LOCK.into(),
+        false => shortened(&owner.instance),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_never_shown_whole() {
+        for (id, shown) in [
+            ("b530956b-1111-2222", "b530956b..."),
+            ("0123456789abcdef", "01234567..."),
+            ("12345678", "1234..."),
+            ("ab", "a..."),
+            ("x", "..."),
+        ] {
+            assert_eq!(shortened(id), shown);
+        }
+    }
+
+    #[test]
+    fn what_others_would_be_shown_has_no_control_characters() {
+        let info = |id: &str, who: &str| LockInfo {
+            id: id.into(),
+            who: who.into(),
+            ..LockInfo::default()
+        };
+        assert_eq!(info("a", "ann@läptop").check(), Ok(()));
+        assert!(info("a\u{1b}[2J", "").check().is_err_and(|why| why.starts_with("ID: ")));
+        assert!(info("a", "ann\nroot").check().is_err_and(|why| why.starts_with("Who: ")));
+        assert!(info("", "").check().is_err_and(|why| why == "ID: is empty"));
+    }
 }

@@ -48,9 +48,7 @@ pub(super) fn secret() -> Secret {
 
 fn parse(bytes: &[u8]) -> Result<LockInfo, Refusal> {
     let info: LockInfo = body::parse(bytes)?;
-    if info.id.is_empty() {
-        return Err(Refusal::invalid("ID: is empty"));
-    }
+    info.check().map_err(Refusal::invalid)?;
     Ok(info)
 }
 

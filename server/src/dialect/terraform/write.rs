@@ -39,8 +39,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
     // Whoever would be refused anyway is spared the upload.
     caller.permit(state.to_write(0))?;
     states.store.blocking(move |content| content.check_room(n_bytes)).await?;
-    let id = id(&parts)?;
-    admit(states, &caller, &state, id.as_deref()).await?;
+    let hold = admit(states, &caller, &state, &parts).await?;
     let timeout = states.app.http.body_timeout;
     let (body, watching) = match Checksum::of(&parts.headers)? {
         Some(said) => {
@@ -55,7 +54,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
         return Err(Refusal::invalid("the body is empty, and no state is"));
     }
     let counted = Counted::of(&states.app, &parts);
-    published(states, caller, state, (id, counted), upload).await
+    published(states, caller, state, (hold, counted), upload).await
 }
 
 /// `POST /terraform/{state}/versions/{n}/restore?ID=`: an earlier version becomes the state again.
@@ -63,14 +62,13 @@ pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
     let Asked { state, caller, parts, version, .. } = asked;
     caller.permit(state.to_write(0))?;
     let version = number(version)?;
-    let id = id(&parts)?;
-    admit(states, &caller, &state, id.as_deref()).await?;
+    let hold = admit(states, &caller, &state, &parts).await?;
     let (size, content) = find(states, &caller, &state, version).await?.ok_or_else(missing)?;
     let body = content::stream(content, 0, size);
     let timeout = states.app.http.body_timeout;
     let upload = content::receive(&states.store, body, None, u64::MAX, timeout).await?;
     let counted = Counted::of(&states.app, &parts);
-    published(states, caller, state, (id, counted), upload).await
+    published(states, caller, state, (hold, counted), upload).await
 }
 
 fn id(parts: &Parts) -> Result<Option<String>, Refusal> {
@@ -78,21 +76,18 @@ fn id(parts: &Parts) -> Result<Option<String>, Refusal> {
     Ok(params.id.filter(|id| !id.is_empty()))
 }
 
-/// While the state is locked, only whoever has the lock writes.
+/// While the state is locked, only whoever has the lock writes: under this very lock, if the writer has one.
 async fn admit(
     states: &States,
     caller: &Caller,
     state: &State,
-    id: Option<&str>,
-) -> Result<(), Refusal> {
-    match id {
-        Some(id) => {
-            let hold = Hold::of(states, caller, state, id);
-            hold.secure().await.map(drop)
-        }
+    parts: &Parts,
+) -> Result<Option<Hold>, Refusal> {
+    match id(parts)? {
+        Some(id) => Hold::of(states, caller, state, &id).await.map(Some),
         None => match holder(states, caller, state).await? {
             Some(info) => Err(Refusal::Locked(StatusCode::LOCKED, Box::new(info))),
-            None => Ok(()),
+            None => Ok(None),
         },
     }
 }
@@ -102,13 +97,13 @@ async fn published(
     states: &States,
     caller: Caller,
     state: State,
-    (id, counted): (Option<String>, Counted),
+    (hold, counted): (Option<Hold>, Counted),
     upload: Upload,
 ) -> Answer {
     let states = states.clone();
     let publishing = tokio::spawn(async move {
-        let hold = match id {
-            Some(id) => Hold::of(&states, &caller, &state, &id),
+        let hold = match hold {
+            Some(hold) => hold,
             None => Hold::take(&states, &caller, counted, &state).await?,
         };
         publish(&states, &caller, &state, &hold, upload).await

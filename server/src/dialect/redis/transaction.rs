@@ -1,0 +1,66 @@
+//! Transactions, of which there are none: what a client meant to have done as one is not done at all.
+
+use super::reply::Reply;
+
+/// Most clients send the whole of a transaction before they read the first answer. So after `MULTI` nothing is done
+/// until the client says where it ends: locks that were taken on the way would be nobody's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Transaction {
+    is_open: bool,
+}
+
+impl Transaction {
+    /// The answer to a command that is not done because of where it stands. `None`: it is done.
+    pub(super) fn answer(&mut self, name: &str) -> Option<Reply> {
+        match (name, self.is_open) {
+            ("multi", false) => {
+                self.is_open = true;
+                Some(Reply::error(
+                    "MULTI is not supported: there are no transactions here, and nothing up to EXEC is done. Send the \
+                     commands without it (redis-py: pipeline(transaction=False))",
+                ))
+            }
+            ("exec", true) => {
+                self.is_open = false;
+                let why = "EXECABORT Transaction discarded: MULTI is not supported here; nothing was done";
+                Some(Reply::Error(why.into()))
+            }
+            ("discard", true) => {
+                self.is_open = false;
+                Some(Reply::OK)
+            }
+            ("exec", false) => Some(Reply::error("EXEC without MULTI")),
+            ("discard", false) => Some(Reply::error("DISCARD without MULTI")),
+            // Whoever goes leaves nothing open.
+            ("quit", _) | (_, false) => None,
+            (_, true) => Some(Reply::error(
+                "not done: it came after MULTI, which is not supported here; EXEC or DISCARD ends what MULTI began",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_done_between_multi_and_its_end() {
+        for end in ["exec", "discard"] {
+            let mut refused = Transaction::default();
+            assert_eq!(refused.answer("set"), None);
+            for name in ["multi", "set", "multi", "other", "auth", end] {
+                assert!(refused.answer(name).is_some(), "{name}");
+            }
+            assert_eq!(refused.answer("set"), None, "after {end}");
+            assert!(refused.answer(end).is_some_and(|reply| reply.is_error()), "nothing is open");
+        }
+    }
+
+    #[test]
+    fn whoever_says_goodbye_may_go() {
+        let mut refused = Transaction::default();
+        assert!(refused.answer("multi").is_some());
+        assert_eq!(refused.answer("quit"), None);
+    }
+}
