@@ -58,7 +58,10 @@ struct Known {
 }
 
 impl Roster {
-    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only a shared store has several"))]
+    #[cfg_attr(
+        not(feature = "etcd"),
+        expect(dead_code, reason = "only a shared store has several")
+    )]
     pub(crate) fn new(
         look: impl Fn() -> Result<Status, Error> + Send + Sync + 'static,
     ) -> Arc<Self> {

@@ -15,8 +15,10 @@ use std::path::Path;
 
 pub(super) use dir_lock::{DirLock, Hold, LockFile, in_use};
 pub(super) use identity::Identity;
+#[cfg(feature = "etcd")]
+pub(crate) use node::MEMORY;
 pub use node::NodeFolder;
-pub(crate) use node::{MEMORY, check_own};
+pub(crate) use node::check_own;
 pub(super) use rights::make_private;
 pub(super) use unfinished::{Making, Unfinished, admit, check};
 
