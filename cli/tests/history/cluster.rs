@@ -251,6 +251,7 @@ fn a_folder_with_a_store_of_its_own_is_not_used_for_a_shared_one() {
         (["serve", &flag, "--ephemeral"], "--ephemeral"),
         (["serve", &flag, "--backup-dir=b"], "--backup-dir"),
         (["serve", &flag, "--node-name=a b"], "--node-name"),
+        (["serve", &flag, "--dialects=files,dav"], "--dialects files, dav: with --store"),
         (["serve", "--store=http://a", "--log=info"], "must be etcd://HOST:PORT"),
         (["serve", &flag, "--etcd-user=a"], "--etcd-password-file"),
         (["serve", &flag, "--advertise=n1:8080"], "must be http://HOST:PORT"),
