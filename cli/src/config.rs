@@ -235,13 +235,7 @@ impl Args {
         self.transport.check(&self.listening())?;
         self.backup.check(self.ephemeral)?;
         self.cluster.check(self.ephemeral, self.backup.options().is_some(), &self.listen)?;
-        if self.store().is_some() && self.dialects.iter().all(|dialect| dialect.keeps_content()) {
-            let named =
-                self.dialects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return Err(format!(
-                "--dialects {named}: with --store, what keeps content is off, so nothing would be answered; name others too"
-            ));
-        }
+        self.cluster.check_spoken(&self.dialects)?;
         self.webhook.check()?;
         self.connections.check()?;
         self.files.check(&limits.limits())?;

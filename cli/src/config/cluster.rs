@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use leasehold_server::cluster::{Access, Location, Options};
+use leasehold_server::dialect::Dialect;
 use leasehold_server::http::Listen;
 
 /// How etcd is reached: the same for `serve` and `init`.
@@ -124,6 +125,18 @@ impl ClusterArgs {
     /// Where the store is, if it is shared.
     pub(super) fn store(&self) -> Option<&Location> {
         self.store.as_ref()
+    }
+
+    /// Is anything answered at all?
+    pub(super) fn check_spoken(&self, dialects: &[Dialect]) -> Result<(), String> {
+        if self.store().is_none() || dialects.iter().any(|dialect| !dialect.keeps_content()) {
+            return Ok(());
+        }
+        let named: Vec<_> = dialects.iter().map(ToString::to_string).collect();
+        Err(format!(
+            "--dialects {}: with --store, what keeps content is off, and nothing would be answered; name others too",
+            named.join(", ")
+        ))
     }
 
     /// Says what does not go together.
