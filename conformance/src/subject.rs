@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::driver::{Asked, Driver};
+use crate::driver::{Asked, Driver, Refusal};
 use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::resource::Resource;
 
@@ -94,7 +94,11 @@ impl Subject {
 
 /// The token, once it is granted.
 pub(crate) async fn granted(asked: Asked) -> Outcome<u64> {
-    let answer = asked.answer().await?;
+    token_of(asked.answer().await?)
+}
+
+/// The token in an answer that should have one.
+pub(crate) fn token_of(answer: Result<Value, Refusal>) -> Outcome<u64> {
     let answer = answer
         .map_err(|no| Flaw::Wrong(format!("an acquire that should succeed: {}", no.error)))?;
     let token = answer["fencing_token"].as_u64();

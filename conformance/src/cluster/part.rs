@@ -207,16 +207,21 @@ impl Part {
 
     /// Nothing goes on, and all that happened is judged.
     pub(super) async fn end(self, leader: usize) -> Outcome {
-        let n_turns = self.turns.end().await?;
+        let (n_turns, n_spent) = self.turns.end().await?;
         let history = self.cluster.servers[leader].history().await?.only(&self.prefix);
         let locks: BTreeSet<_> = history.all().iter().map(|event| &event.lock).collect();
         for lock in locks {
             let doubled = history.double_grants(lock);
             demand!(doubled.is_empty(), "{lock} was granted twice at a time: {doubled:?}");
         }
-        demand!(history.of("expired").is_empty(), "a lease expired: {:?}", history.of("expired"));
-        let n_granted = history.of_lock("granted", &format!("{}turns", self.prefix)).len();
-        demand!(n_granted == n_turns, "{n_granted} grants for {n_turns} turns");
+        // A leader may be stopped after it granted a turn and before it said so, for longer than the lease: one for each
+        // client, as it then takes its next turn elsewhere.
+        let turns = format!("{}turns", self.prefix);
+        let (expired, unheard) = (history.of("expired"), history.of_lock("expired", &turns).len());
+        let is_so = unheard == expired.len() && n_spent <= unheard;
+        demand!(is_so && unheard <= CLIENTS_OF_TURNS.len(), "a lease expired: {expired:?}");
+        let n_granted = history.of_lock("granted", &turns).len();
+        demand!(n_granted == n_turns + unheard, "{n_granted} grants for {n_turns} turns");
         event::told(&self.subject, history.all().len()).await?;
         event::are_those(&self.subject.driver, &history)?;
         let refused: Vec<_> =

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::part::{CLIENTS_OF_TURNS, TTL_MS};
 use crate::flaw::{Flaw, Outcome, broken, demand};
 use crate::resource::Resource;
-use crate::subject::{Subject, granted};
+use crate::subject::{Subject, token_of};
 
 /// How long one of them does something else.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -22,6 +22,7 @@ const WAIT_MS: u64 = 25_000;
 pub(super) struct Turns {
     is_over: watch::Sender<bool>,
     n_taken: Arc<AtomicUsize>,
+    n_spent: Arc<AtomicUsize>,
     taking: Vec<JoinHandle<Outcome>>,
     /// What they write to, each with the token of its turn.
     resource: Resource,
@@ -31,24 +32,26 @@ impl Turns {
     /// Begins.
     pub(super) async fn take(subject: &Arc<Subject>, lock: &str) -> Outcome<Self> {
         let resource = Resource::open().await.map_err(broken)?;
-        let (is_over, n_taken) = (watch::Sender::new(false), Arc::<AtomicUsize>::default());
+        let is_over = watch::Sender::new(false);
+        let (n_taken, n_spent) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let taking = CLIENTS_OF_TURNS.map(|client| {
             let turn =
                 Turn { subject: subject.clone(), client, lock: lock.into(), url: resource.url() };
-            let (is_over, n_taken) = (is_over.subscribe(), n_taken.clone());
+            let is_over = is_over.subscribe();
+            let (n_taken, n_spent) = (n_taken.clone(), n_spent.clone());
             tokio::spawn(async move {
                 for n in 0.. {
                     if *is_over.borrow() {
                         break;
                     }
-                    turn.take(n).await?;
-                    n_taken.fetch_add(1, Relaxed);
+                    let count = if turn.take(n).await? { &n_taken } else { &n_spent };
+                    count.fetch_add(1, Relaxed);
                     tokio::time::sleep(PAUSE).await;
                 }
                 Ok(())
             })
         });
-        Ok(Self { is_over, n_taken, taking: taking.into(), resource })
+        Ok(Self { is_over, n_taken, n_spent, taking: taking.into(), resource })
     }
 
     /// Waits until so many more were taken.
@@ -66,8 +69,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Ends them, and judges: how many were taken.
-    pub(super) async fn end(self) -> Outcome<usize> {
+    /// Ends them, and judges: how many were taken, and how many were over before their client heard of them.
+    pub(super) async fn end(self) -> Outcome<(usize, usize)> {
         self.is_over.send_replace(true);
         for taking in self.taking {
             taking.await.map_err(broken)??;
@@ -75,7 +78,7 @@ impl Turns {
         let writes = self.resource.writes();
         let refused: Vec<_> = writes.iter().filter(|write| !write.is_accepted).collect();
         demand!(refused.is_empty(), "written with a token that is too old: {refused:?}");
-        Ok(self.n_taken.load(Relaxed))
+        Ok((self.n_taken.load(Relaxed), self.n_spent.load(Relaxed)))
     }
 }
 
@@ -87,11 +90,16 @@ struct Turn {
 }
 
 impl Turn {
-    async fn take(&self, n: u64) -> Outcome {
+    /// Takes one. No: a leader was stopped after it granted the lock and before it said so, for longer than the lease.
+    async fn take(&self, n: u64) -> Outcome<bool> {
         let Self { subject, client, lock, url } = self;
         let lease = format!("{client}:{lock}:{n}");
         let fields = json!({"lease": lease, "ttl_ms": TTL_MS, "wait_ms": WAIT_MS});
-        let token = granted(subject.begin_acquire(client, lock, fields)).await?;
+        let asked = subject.begin_acquire(client, lock, fields).answer().await?;
+        if asked.as_ref().is_err_and(|no| no.error["code"] == "REQUEST_ID_SPENT") {
+            return Ok(false);
+        }
+        let token = token_of(asked)?;
         let write =
             json!({"do": "write", "lease": lease, "url": url, "value": lease, "checked": true});
         match subject.driver.begin(write).answer().await? {
@@ -101,6 +109,6 @@ impl Turn {
                 return Err(Flaw::Wrong(why));
             }
         }
-        subject.driver.ask(json!({"do": "release", "lease": lease})).await.map(drop)
+        subject.driver.ask(json!({"do": "release", "lease": lease})).await.map(|_| true)
     }
 }
