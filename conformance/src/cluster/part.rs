@@ -214,8 +214,8 @@ impl Part {
             let doubled = history.double_grants(lock);
             demand!(doubled.is_empty(), "{lock} was granted twice at a time: {doubled:?}");
         }
-        // A leader may be stopped after it granted a turn and before it said so, for longer than the lease: one for each
-        // client, as it then takes its next turn elsewhere.
+        // A leader may be stopped after it granted a turn and before it said so, for longer than the lease: one for
+        // each client, as it then takes its next turn elsewhere.
         let turns = format!("{}turns", self.prefix);
         let (expired, unheard) = (history.of("expired"), history.of_lock("expired", &turns).len());
         let is_so = unheard == expired.len() && n_spent <= unheard;
