@@ -1,15 +1,22 @@
 //! Servers that share a store: whoever does not lead passes on what it is asked.
 
 #![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
+// The build with deliberate bugs has only what finds them.
+#![cfg_attr(feature = "mutants", allow(dead_code, reason = "the other tests use it"))]
 
+#[cfg(not(feature = "mutants"))]
 mod content;
 mod hop;
 #[cfg(feature = "mutants")]
 mod mutants;
+#[cfg(not(feature = "mutants"))]
 mod page;
 mod past;
+#[cfg(not(feature = "mutants"))]
 mod redis;
+#[cfg(not(feature = "mutants"))]
 mod role;
+#[cfg(not(feature = "mutants"))]
 mod turn;
 mod world;
 
