@@ -4768,6 +4768,16 @@ export interface operations {
                 };
             };
             /** @description What is wrong, as a DAV: error element. */
+            415: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/xml": string;
+                };
+            };
+            /** @description What is wrong, as a DAV: error element. */
             417: {
                 headers: {
                     "X-Request-ID": components["headers"]["X-Request-ID"];
