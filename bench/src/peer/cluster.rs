@@ -92,6 +92,20 @@ impl Client for EtcdLockClient {
     }
 }
 
+/// Makes a store, once the members have agreed on a leader.
+fn init(binary: &str, store: &str) {
+    let began = Instant::now();
+    loop {
+        let made = Command::new(binary).args(["init", "--store", store]).output().expect("a store");
+        if made.status.success() {
+            return;
+        }
+        let why = String::from_utf8_lossy(&made.stderr).into_owned();
+        assert!(began.elapsed() < PATIENCE, "{why}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// Servers that share a store in these members; the one that leads is asked.
 pub(crate) struct LeaseholdOnEtcd {
     servers: Vec<Leasehold>,
@@ -102,9 +116,7 @@ pub(crate) struct LeaseholdOnEtcd {
 impl LeaseholdOnEtcd {
     pub(crate) fn start(data: &Path, binary: &str, members: &Rc<Members>) -> Self {
         let store = format!("etcd://{}/bench", members.addresses().join(","));
-        let made =
-            Command::new(binary).args(["init", "--store", &store]).output().expect("a store");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        init(binary, &store);
         let start = |n: usize| {
             let folder = process::empty(data, &format!("leasehold-on-etcd-{n}"));
             let address = process::free_address();
