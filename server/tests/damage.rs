@@ -225,6 +225,34 @@ fn no_flip_cut_or_deletion_goes_unseen_and_each_can_be_recovered_from() {
     assert!(n_refused * 5 > n_cases, "only {n_refused} of {n_cases} were refused");
 }
 
+/// Rows that are read before anything is checked, so that SQLite itself stumbles over the damage.
+#[test]
+fn a_flip_in_what_a_file_says_of_itself_is_refused_by_the_name_of_the_file() {
+    const PAGE: usize = 4096;
+    let (data, mut random) = (folder(), Damages::new(0));
+    let (mut store, Loaded { mut machine, .. }) = open(data.path(), NEVER).expect("new");
+    work(&mut store, &mut machine, 30, &mut random);
+    store.finish().expect("folded");
+    drop(store);
+    let crashed = Crashed { rows: rows(&machine), tokens: tokens(&machine), folder: data };
+    for file in ["journal.db", "tables.db"] {
+        let sound = std::fs::read(crashed.folder.path().join(file)).unwrap();
+        let mut n_refused = 0;
+        // The second page has the table meta, whose rows begin at its end.
+        for (n, byte) in (2 * PAGE - 256..2 * PAGE).enumerate() {
+            let data = folder();
+            copy_store(crashed.folder.path(), data.path());
+            let mut bytes = sound.clone();
+            bytes[byte] ^= 1 << (n % 8);
+            std::fs::write(data.path().join(file), bytes).unwrap();
+            let what = format!("bit {} of byte {byte} of {file} is flipped", n % 8);
+            n_refused += usize::from(start(&crashed, data.path(), &what).is_some());
+        }
+        // Between the rows there may be room that says nothing.
+        assert!(n_refused > 64, "{file}: only {n_refused} flips were refused");
+    }
+}
+
 #[test]
 fn pages_of_the_tables_that_are_not_in_order_are_refused_though_every_row_is_there() {
     let (crashed, mut random) = (folder(), Damages::new(0));

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::load::State;
 use super::mark::Found;
 use super::source::Source;
-use super::{load, refused, schema, transfer};
+use super::{load, refused, schema, transfer, trouble_in};
 use crate::store::Error;
 
 /// What was found.
@@ -50,7 +50,7 @@ pub(super) fn judge(
             [Token::MAX.get() as i64],
             |row| row.get(0),
         )
-        .map_err(refused)?;
+        .map_err(trouble_in(tables))?;
     if n_beyond > 0 {
         return Err(refused(format!("{n_beyond} tokens are too large")));
     }

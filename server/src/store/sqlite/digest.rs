@@ -6,7 +6,7 @@
 use leasehold_core::Row;
 use rusqlite::Connection;
 
-use super::{refused, schema};
+use super::{refused, schema, trouble_in};
 use crate::store::change::write_row;
 use crate::store::codec::Writer;
 use crate::store::{Error, Hash};
@@ -93,5 +93,5 @@ impl Digest {
 
 fn count(tables: &Connection, table: &str) -> Result<i64, Error> {
     let sql = format!("SELECT count(*) FROM {table}");
-    tables.query_row(&sql, [], |row| row.get(0)).map_err(refused)
+    tables.query_row(&sql, [], |row| row.get(0)).map_err(trouble_in(tables))
 }

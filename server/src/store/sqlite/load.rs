@@ -13,7 +13,7 @@ use rusqlite::config::DbConfig;
 
 use super::digest::Digest;
 use super::mark::{self, Found, Mark, Marked, Unused};
-use super::{JOURNAL, TABLES, journal, pages, refused, rows, schema, transfer};
+use super::{JOURNAL, TABLES, journal, pages, refused, rows, schema, transfer, trouble_in};
 use crate::clock::Moment;
 use crate::engine::{Event, EventId};
 use crate::store::{Chain, Error, Hash, Head, Loaded, Place, Record};
@@ -43,8 +43,9 @@ pub(super) fn load(
 ) -> Result<(State, Mark), Error> {
     let mut state = read(journal, tables, mark::find(data)?, limits, hash_seed)?;
     for db in [journal, &*tables] {
-        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(refused)?;
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(trouble_in(db))?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(trouble_in(db))?;
     }
     if is_backup(tables)? {
         state.loaded.generation = u64::from_le_bytes(crate::random::bytes()) >> 11;
@@ -53,15 +54,16 @@ pub(super) fn load(
     // Before the tables cease to be a backup's, because from then on there must be a mark.
     let mark = Mark::start(data, marked(journal, &state)?)?;
     if schema::get::<i64>(journal, HAS_MARK)?.is_none() {
-        schema::set(journal, HAS_MARK, 1).map_err(refused)?;
-        journal.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(refused)?;
+        let why = trouble_in(journal);
+        schema::set(journal, HAS_MARK, 1).map_err(&why)?;
+        journal.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(&why)?;
     }
     if is_backup(tables)? {
         restored(journal, tables, &mut state)?;
     }
     let n_starts = schema::get::<i64>(tables, "n_starts")?.unwrap_or(0) as u64;
     let epoch = n_starts.max(state.chain.epoch()) + 1;
-    schema::set(tables, "n_starts", epoch as i64).map_err(refused)?;
+    schema::set(tables, "n_starts", epoch as i64).map_err(trouble_in(tables))?;
     state.loaded.epoch = epoch;
     Ok((state, mark))
 }
@@ -281,8 +283,8 @@ fn restored(journal: &Connection, tables: &mut Connection, state: &mut State) ->
         tx.execute("DELETE FROM meta WHERE key = 'is_backup'", [])?;
         schema::seal(tx)
     })
-    .map_err(refused)?;
-    journal.execute("DELETE FROM journal", []).map_err(refused)?;
+    .map_err(|error| trouble_in(tables)(error))?;
+    journal.execute("DELETE FROM journal", []).map_err(trouble_in(journal))?;
     *is_restored = true;
     state.folded = state.chain.place();
     state.trimmed_through = state.folded.seq;

@@ -309,6 +309,15 @@ fn refused(error: impl std::fmt::Display) -> Error {
     Error::Refused(error.to_string())
 }
 
+/// The same for a database that is open: whoever reads the refusal learns which file it is about.
+fn trouble_in(db: &Connection) -> impl Fn(rusqlite::Error) -> Error + '_ {
+    |error| match db.path() {
+        Some(path) => trouble(Path::new(path), error),
+        // Not UTF-8, so that SQLite cannot tell it to us.
+        None => refused(error),
+    }
+}
+
 /// What went wrong with this database, and what to do where we know it.
 pub(super) fn trouble(path: &Path, error: rusqlite::Error) -> Error {
     Error::Refused(match error.sqlite_error_code() {

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, ToSql, params};
 
 use super::digest::Digest;
-use super::{journal_path, refused, rows, tables_path, trouble};
+use super::{journal_path, refused, rows, tables_path, trouble, trouble_in};
 use crate::store::{Error, Hash};
 
 /// Marks a file as ours: "LEAS".
@@ -124,9 +124,8 @@ pub(super) fn check_same(
 }
 
 fn store_id(path: &Path, db: &Connection) -> Result<String, Error> {
-    let damaged = |why: &dyn std::fmt::Display| refused(format!("{}: {why}", path.display()));
-    let id = get::<String>(db, "store_id").map_err(|error| damaged(&error))?;
-    id.ok_or_else(|| damaged(&"is damaged: its store id is lost"))
+    let lost = || refused(format!("{} is damaged: its store id is lost", path.display()));
+    get::<String>(db, "store_id")?.ok_or_else(lost)
 }
 
 fn open(path: &Path, database: Database) -> Result<Connection, Error> {
@@ -204,7 +203,7 @@ pub(super) fn get<T: rusqlite::types::FromSql>(
     key: &str,
 ) -> Result<Option<T>, Error> {
     let sql = "SELECT value FROM meta WHERE key = ?1";
-    db.query_row(sql, [key], |row: &Row<'_>| row.get(0)).optional().map_err(refused)
+    db.query_row(sql, [key], |row: &Row<'_>| row.get(0)).optional().map_err(trouble_in(db))
 }
 
 /// Says this and seals it, both or neither: on its own or as a part of the transaction under way.
@@ -241,9 +240,8 @@ pub(super) fn seal(db: &Connection) -> rusqlite::Result<()> {
 }
 
 pub(super) fn check_seal(file: &str, db: &Connection) -> Result<(), Error> {
-    let hash = meta_hash(db).map_err(|error| refused(format!("{file}: {error}")))?;
-    let sealed = get::<[u8; Hash::BYTES]>(db, SEAL);
-    match sealed.map_err(|error| refused(format!("{file}: {error}")))? {
+    let hash = meta_hash(db).map_err(trouble_in(db))?;
+    match get::<[u8; Hash::BYTES]>(db, SEAL)? {
         Some(sealed) if sealed == hash.0 => Ok(()),
         _ => Err(refused(format!("{file}: its table meta was changed, or a row of it is lost"))),
     }

@@ -8,7 +8,9 @@ use rusqlite::Connection;
 
 use super::backup::{self, Copied};
 use super::source::Source;
-use super::{JOURNAL, Options, SqliteStore, TABLES, load, refused, schema, tables_path, trouble};
+use super::{
+    JOURNAL, Options, SqliteStore, TABLES, load, refused, schema, tables_path, trouble, trouble_in,
+};
 use crate::clock::{Clock, LockClock, Moment};
 use crate::store::folder::{Making, Unfinished};
 use crate::store::{Draft, Error, Kind, Store, Whole};
@@ -117,7 +119,8 @@ impl Departure {
         let moment: Moment = self.clock.moment();
         let permit = self.store.reserve()?;
         // Part of the same transaction as the record.
-        schema::set(&self.store.journal, CLOSED, moved_to).map_err(refused)?;
+        schema::set(&self.store.journal, CLOSED, moved_to)
+            .map_err(trouble_in(&self.store.journal))?;
         self.store.append(permit, Draft { kind: Kind::Closed, moment, changes: &[] })?;
         (whole.place, whole.last) = (self.store.chain.place(), Some(moment));
         self.store.finish()
@@ -134,7 +137,7 @@ pub fn reopen(options: Options) -> Result<(), Error> {
     if schema::get::<String>(&store.journal, CLOSED)?.is_none() {
         return Err(refused(format!("{} is not closed", data.display())));
     }
-    schema::unset(&store.journal, CLOSED).map_err(refused)
+    schema::unset(&store.journal, CLOSED).map_err(trouble_in(&store.journal))
 }
 
 /// Where the store in this folder has moved to, if it has.
