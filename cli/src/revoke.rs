@@ -13,8 +13,8 @@ Example:
   leasehold revoke nightly --reason 'the host is gone'
   leasehold revoke --owner host-7 --reason 'it died' --dry-run
 
-Whoever had the lock learns of it with the next renewal, and may write until then: what the lock protects has to
-refuse its token. The next in the queue has the lock at once.
+`leasehold run` ends its command at once. Other holders learn of it with their next renewal and may write until then:
+what the lock protects has to refuse their token. The next in the queue has the lock at once.
 
 Exit status: 0 nobody has it any more, or nobody had; 68 the server cannot be reached, or did not answer: look
 before you try again, somebody else may have the lock by then.";
