@@ -232,3 +232,47 @@ fn the_recipe_for_client_certificates_works() {
     assert!(warned.status.success() && said.contains("[mtls] has no effect"), "{said}");
     drop(world.ca);
 }
+
+/// What `check-config` says, with the files in this folder in place of `elsewhere`.
+fn checked(world: &World, config: &[&str], elsewhere: &str) -> String {
+    let here = world.folder.path().display().to_string();
+    let words: Vec<_> = config.iter().map(|word| word.replace(elsewhere, &here)).collect();
+    let words = ["check-config"].into_iter().chain(words.iter().map(String::as_str));
+    let output = world.run(&words.collect::<Vec<_>>());
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// The settings of docs/cluster.md, and those of the manifest for Kubernetes: a server takes them.
+#[test]
+fn the_settings_of_several_servers_go_together() {
+    let world = World::new();
+    let here = world.folder.path().display().to_string();
+    for (from, to) in [("server.pem", "cert.pem"), ("server.key", "key.pem")] {
+        std::fs::copy(world.path(from), world.path(to)).expect("a copy");
+    }
+    std::fs::write(world.path("peers"), "a secret of servers".replace(' ', "-")).expect("a file");
+    let made = world.run(&["auth", "init", &world.flag("auth-file", "auth.toml")]);
+    assert!(made.status.success(), "{made:?}");
+
+    let page = include_str!("../../docs/cluster.md");
+    let settings = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let settings = settings.expect("a block").replace("/etc/leasehold/auth", &here);
+    let file = world.path("leasehold.toml").display().to_string();
+    std::fs::write(&file, &settings).expect("a file");
+    let said = checked(&world, &["--config", &file], "/nowhere");
+    assert!(said.contains(&format!("node-name = \"n1\"  # {file}:2\n")), "{said}");
+    // What a setting needs beside it is still asked for.
+    std::fs::write(&file, settings.replace("\npeer-secret-file", "\n# ")).expect("a file");
+    let said = checked(&world, &["--config", &file], "/nowhere");
+    assert!(said.contains("--peer-secret-file: is required"), "{said}");
+    std::fs::write(&file, "node-name = \"n1\"\n").expect("a file");
+    let said = checked(&world, &["--config", &file], "/nowhere");
+    assert!(said.contains("not provided:\n  --store"), "{said}");
+
+    let manifest = include_str!("../../packaging/kubernetes/cluster/leasehold.yaml");
+    let flags = manifest.lines().filter_map(|line| line.trim().strip_prefix("- --"));
+    let flags: Vec<_> = flags.map(|flag| format!("--{}", flag.replace("$(POD)", "n-0"))).collect();
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let said = checked(&world, &flags, "/etc/leasehold");
+    assert!(said.contains("advertise = \"http://n-0.leasehold-nodes:8080\""), "{said}");
+}

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::builder::Resettable;
+use clap::error::ErrorKind;
 use clap::{Args as _, Command};
 use toml::de::DeTable;
 
@@ -65,15 +66,18 @@ fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
     }
 }
 
-/// Would this flag be taken if it were the only one?
+/// Would this flag be taken? What it needs beside it may stand elsewhere, and is looked for when all are known.
 fn check(flag: &OsString) -> Result<(), String> {
     let command = settings().mut_args(|arg| arg.env(Resettable::Reset));
     let parsed = command.try_get_matches_from([OsString::from("leasehold"), flag.clone()]);
-    parsed.map(drop).map_err(|error| {
-        let said = error.to_string();
-        let first = said.lines().next().unwrap_or_default();
-        first.strip_prefix("error: ").unwrap_or(first).to_owned()
-    })
+    match parsed {
+        Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
+            let said = error.to_string();
+            let first = said.lines().next().unwrap_or_default();
+            Err(first.strip_prefix("error: ").unwrap_or(first).to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Every setting, and nothing else.
