@@ -4,7 +4,7 @@ use leasehold_testkit::folder;
 
 use crate::{Ended, command};
 
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 30] = [
     "audit",
     "auth",
     "cluster",
@@ -25,6 +25,7 @@ const COMMANDS: [&str; 29] = [
     "watch",
     "revoke",
     "session",
+    "state",
     "load",
     "serve",
     "check-config",
