@@ -112,10 +112,7 @@ async fn check(client: &Client, ledger: &mut Ledger) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_kills_under_load_lose_nothing_that_was_acknowledged() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-    println!("SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Random(leasehold_testkit::seed("SEED"));
     let data = folder();
     let data = data.path().join("data");
     let ledger = Arc::new(Mutex::new(Ledger::default()));

@@ -119,7 +119,6 @@ async fn check_recovered(client: &Client, killed: &Killed, what: &str) {
 #[tokio::test]
 async fn verify_and_serve_judge_any_damage_alike_and_recover_leads_on() {
     let mut damages = Damages::new(40);
-    println!("DAMAGE_SEED={}", damages.seed);
     let killed = [killed(&["1h"]).await, killed(&["5ms"]).await, killed(&["5ms", "1h"]).await];
     let mut n_refused = 0;
     for case in 0..damages.n_cases {

@@ -1,8 +1,8 @@
-//! Several servers on a simulated etcd: a handful of seeds that are always the same, and a few that never are.
+//! Several servers on a simulated etcd: a handful of seeds, always the same unless others are told.
 
 #![allow(clippy::print_stdout, reason = "a random test prints its seeds")]
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// What a few seeds came to.
 #[derive(Default, Debug)]
@@ -45,14 +45,13 @@ fn told(name: &str, usual: u64) -> u64 {
 }
 
 #[test]
-fn fixed_seeds_keep_every_promise() {
+fn seeds_keep_every_promise() {
     check(1, 12);
 }
 
 #[test]
-fn random_seeds_keep_every_promise() {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    let first = told("CLUSTER_FROM", now.as_nanos() as u64 % 1_000_000_000_000);
+fn told_seeds_keep_every_promise() {
+    let first = told("CLUSTER_FROM", 13);
     let n_seeds = told("CLUSTER_SEEDS", 6);
     println!("seeds {first} to {}", first + n_seeds - 1);
     check(first, n_seeds);

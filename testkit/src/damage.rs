@@ -1,7 +1,6 @@
 //! Things that happen to the files of a store no server uses.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The files of a store that a crash leaves.
 const FILES: [&str; 5] = ["journal.db", "journal.db-wal", "tables.db", "tables.db-wal", "mark"];
@@ -16,12 +15,16 @@ pub struct Damages {
 }
 
 impl Damages {
-    /// From the environment; otherwise a new seed and this many cases.
+    /// From the environment; otherwise the seed of every day and this many cases.
     pub fn new(n_cases: u64) -> Self {
         let from_env = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        let seed = from_env("DAMAGE_SEED").unwrap_or(now as u64 ^ u64::from(std::process::id()));
-        Self { seed, n_cases: from_env("DAMAGE_CASES").unwrap_or(n_cases), state: seed }
+        let n_cases = from_env("DAMAGE_CASES").unwrap_or(n_cases);
+        Self { n_cases, ..Self::from(crate::seed("DAMAGE_SEED")) }
+    }
+
+    /// Always the same: no cases.
+    pub fn from(seed: u64) -> Self {
+        Self { seed, n_cases: 0, state: seed }
     }
 
     /// A random number below `n`, or 0 if there is none.

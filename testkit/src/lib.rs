@@ -11,6 +11,7 @@ mod guarded;
 mod hosts;
 mod local;
 mod process;
+mod seed;
 mod terminal;
 pub mod walk;
 
@@ -26,6 +27,7 @@ pub use hyper::Method;
 pub use local::{Local, settings};
 pub use process::{Process, wrapped};
 pub use rustix::process::Signal;
+pub use seed::seed;
 pub use serde_json::{Value, json};
 pub use tempfile::TempDir;
 pub use terminal::Terminal;

@@ -107,14 +107,9 @@ impl World {
     }
 }
 
-/// Of what is done by chance; `SEED` has it done again.
+/// Of what is done by chance.
 fn seed() -> u64 {
-    let told = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let by_chance =
-        || std::time::UNIX_EPOCH.elapsed().map_or(0, |now| u64::from(now.subsec_nanos()));
-    let seed = told.unwrap_or_else(by_chance);
-    println!("SEED={seed}");
-    seed
+    leasehold_testkit::seed("SEED")
 }
 
 /// Takes locks, gives them back, tries to give back what is long gone, and looks.

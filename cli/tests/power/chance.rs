@@ -4,12 +4,8 @@
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// `SEED` if it is set, else another each time; printed, so that a failure can be repeated.
-    #[expect(clippy::print_stdout, reason = "a failure is repeated with it")]
     pub(crate) fn new() -> Self {
-        let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
-        println!("SEED={seed}");
+        let seed = leasehold_testkit::seed("SEED");
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 

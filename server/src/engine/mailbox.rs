@@ -85,10 +85,13 @@ pub(super) struct Outbox {
     /// The worker that does this round: its own answers need no way round.
     pub(super) at: Option<usize>,
     sorted: Vec<Vec<Addressed>>,
+    /// How many were told something since this was last set to nothing.
+    pub(super) n_told: usize,
 }
 
 impl Outbox {
     pub(super) fn add(&mut self, to: ReplyTo, answered: Answered) {
+        self.n_told += 1;
         let Some(n) = to.worker.filter(|_| to.worker != self.at) else {
             return to.tell(answered);
         };

@@ -109,6 +109,11 @@ impl Work for Clerk {
             None => (Duration::MAX, u64::MAX),
         }
     }
+
+    /// Only far from the store.
+    fn gathers(&self, _: usize) -> Option<Duration> {
+        None
+    }
 }
 
 impl Clerk {

@@ -26,6 +26,9 @@ pub(crate) trait Work {
 
     /// How long nothing needs to be done if nobody asks, and until when, in lock time.
     fn rest(&self) -> (Duration, u64);
+
+    /// How long a round with so many questions is to wait for more of them, at most; `None`: not at all.
+    fn gathers(&self, n_asked: usize) -> Option<Duration>;
 }
 
 /// What a round was.
@@ -103,9 +106,9 @@ impl<W: Work> Lead<W> {
     /// then, if its bell does not ring; `None`: the end has come.
     pub(crate) fn turn(&self) -> Option<Duration> {
         loop {
-            let (patience, is_held) = self.rounds()?;
+            let (patience, must_wait) = self.rounds()?;
             // Whoever asked while we had the writer, and could not get it, relies on us.
-            if is_held || !self.inbox.has_asks() || mutant!(SleepWithoutLooking) {
+            if must_wait || !self.inbox.has_asks() || mutant!(SleepWithoutLooking) {
                 return Some(patience);
             }
         }
@@ -147,10 +150,15 @@ impl<W: Work> Lead<W> {
         lock(&self.ended).take()
     }
 
-    /// How long there is nothing to do then, and whether that is because a round's outcome is not known yet.
+    /// How long there is nothing to do then, and whether what is asked must wait meanwhile: because a round's outcome
+    /// is not known yet, or because more are expected to ask.
     fn rounds(&self) -> Option<(Duration, bool)> {
         let mut writer = self.writer.lock().ok()?;
         loop {
+            let gathers = |writer: &W| writer.gathers(self.inbox.n_asked());
+            if let Some(patience) = writer.as_ref().and_then(gathers) {
+                return Some((patience, true));
+            }
             let n_answered = self.inbox.n_asked();
             let is_held = self.round(&mut writer, None);
             let going_on = writer.as_ref()?;
