@@ -119,13 +119,17 @@ impl Client {
         self.noted(n, Watch::begin(member, create, credentials.as_ref(), *try_max).await)
     }
 
-    /// How each member is, in the order of the options.
+    /// How each member is, in the order of the options. From then on the one that leads is asked, if that is among them:
+    /// what another is asked to write it has to pass on.
     pub async fn status(&self) -> Vec<Result<StatusResponse, Error>> {
         let Inner { members, credentials, try_max, .. } = &*self.0;
         let mut all = Vec::with_capacity(members.len());
         for member in members {
             let path = "/etcdserverpb.Maintenance/Status";
             all.push(member.unary(path, StatusRequest {}, credentials.as_ref(), *try_max).await);
+        }
+        if let Some(leader) = all.iter().position(|answer| answer.as_ref().is_ok_and(leads)) {
+            self.0.at.store(leader, Relaxed);
         }
         all
     }
@@ -140,6 +144,11 @@ impl Client {
         self.noted(n, member.unary(path, message, credentials.as_ref(), *try_max).await)
     }
 
+    /// The member that is asked, in the order of the options.
+    pub fn asks(&self) -> usize {
+        self.0.at.load(Relaxed) % self.0.members.len()
+    }
+
     fn member(&self) -> (usize, &Member) {
         let n = self.0.at.load(Relaxed);
         (n, &self.0.members[n % self.0.members.len()])
@@ -152,4 +161,9 @@ impl Client {
         }
         answer
     }
+}
+
+/// Does this member lead?
+fn leads(status: &StatusResponse) -> bool {
+    status.header.as_ref().is_some_and(|header| header.member_id == status.leader)
 }

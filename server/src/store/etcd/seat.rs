@@ -33,6 +33,9 @@ const BACK_OFF: Duration = Duration::from_millis(500);
 /// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
 const LIVE_AFTER: Duration = Duration::from_secs(10);
 
+/// However fast a leader writes, nobody looks more often than this: each look has etcd's members agree on something.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// How a node takes part.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -97,6 +100,8 @@ pub struct EtcdSeat {
     /// Since when the same leader was seen, and in which revision it took the seat.
     leader_since: Option<(i64, Duration)>,
     rest_until: Option<Duration>,
+    /// When it last looked and found everything, by the clock it sleeps by.
+    looked_at: Option<Duration>,
     /// What was last said to be wrong.
     trouble: Option<String>,
     health: Arc<Health>,
@@ -148,6 +153,7 @@ impl EtcdSeat {
             may_lead: false,
             leader_since: None,
             rest_until: None,
+            looked_at: None,
             trouble: None,
             health: Arc::default(),
             space: None,
@@ -312,6 +318,9 @@ impl Seat for EtcdSeat {
         self.is_whole = false;
         let Some(mut follower) = self.follower.take() else { return self.load() };
         self.cluster.wait(patience);
+        if let Some(at) = self.looked_at.take() {
+            pace::sleep((at + LOOK_EVERY).saturating_sub(pace::now()));
+        }
         if let Some(why) = self.presence.as_ref().and_then(Presence::lost) {
             self.follower = Some(follower);
             return Ok(self.troubled(why));
@@ -349,6 +358,7 @@ impl Seat for EtcdSeat {
         };
         let is_whole = follower.place() == head;
         self.is_whole = is_whole;
+        self.looked_at = is_whole.then(pace::now);
         let drained = look.drained(&self.keys, &self.options.node);
         self.health.pulse().drained(drained == Some(Drained::Wholly));
         self.health.pulse().seen(head.seq.saturating_sub(follower.place().seq));
