@@ -45,19 +45,29 @@ struct Inner {
     credentials: Option<Credentials>,
     try_max: Duration,
     /// The member that is asked, modulo their number.
-    at: AtomicUsize,
+    at: Arc<AtomicUsize>,
 }
 
 impl Client {
     /// Connects to nobody yet. Must be called where tokio runs.
     pub fn new(options: Options) -> Result<Self, Error> {
+        Self::beginning(options, Arc::default())
+    }
+
+    /// With connections of its own, to be called where they are to be served: as [`Self::new`], but both always ask the same
+    /// member.
+    pub fn again(&self, options: Options) -> Result<Self, Error> {
+        Self::beginning(options, self.0.at.clone())
+    }
+
+    fn beginning(options: Options, at: Arc<AtomicUsize>) -> Result<Self, Error> {
         let Options { members, tls, credentials, try_max } = options;
         if members.is_empty() {
             return Err(Error::new(Kind::Settings, "", "etcd: at least one HOST:PORT is required"));
         }
         let member = |name: &String| Member::new(name, tls.as_ref(), try_max);
         let members = members.iter().map(member).collect::<Result<_, _>>()?;
-        Ok(Self(Arc::new(Inner { members, credentials, try_max, at: AtomicUsize::new(0) })))
+        Ok(Self(Arc::new(Inner { members, credentials, try_max, at })))
     }
 
     /// How many members are known.

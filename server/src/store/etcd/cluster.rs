@@ -1,7 +1,7 @@
 //! etcd as a store sees it: calls that block, each of them one try.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_etcd::{
     Client, Error, LeaseGrantResponse, Options, RangeRequest, RangeResponse, StatusResponse,
@@ -13,6 +13,8 @@ use crate::sync::{lock, whole};
 
 /// How long to wait before watching again what could not be watched.
 const WATCH_PAUSE: Duration = Duration::from_millis(250);
+/// Nobody has followed for so long: then nothing is watched. Whoever leads would be told of each record it writes.
+const UNWANTED_AFTER: Duration = Duration::from_secs(1);
 
 /// What a store asks of etcd. Every error means that it is not known what was done, unless its kind says more.
 pub trait Cluster: Send + Sync {
@@ -52,7 +54,15 @@ pub struct Remote {
     client: Client,
     /// Only ever gone while this is dropped.
     runtime: Option<Runtime>,
+    line: Mutex<Option<Line>>,
     nudge: Arc<Nudge>,
+}
+
+/// A connection that is served by whoever asks, while it asks: an append is on its way and back without any other thread
+/// being woken. There is one, for one at a time; everybody else has the thread of the runtime serve theirs.
+struct Line {
+    client: Client,
+    runtime: Runtime,
 }
 
 impl Remote {
@@ -66,13 +76,14 @@ impl Remote {
             .map_err(|error| format!("cannot start a thread for etcd: {error}"))?;
         let client = {
             let _inside = runtime.enter();
-            Client::new(options).map_err(|error| error.to_string())?
+            Client::new(options.clone()).map_err(|error| error.to_string())?
         };
+        let line = Line::new(&client, options)?;
         let nudge = Arc::new(Nudge::default());
         for key in watched {
             runtime.spawn(watch(client.clone(), key, nudge.clone()));
         }
-        Ok(Self { client, runtime: Some(runtime), nudge })
+        Ok(Self { client, runtime: Some(runtime), line: Mutex::new(Some(line)), nudge })
     }
 
     fn block<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -83,9 +94,23 @@ impl Remote {
     }
 }
 
+impl Line {
+    fn new(beside: &Client, options: Options) -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot reach etcd: {error}"))?;
+        let client = {
+            let _inside = runtime.enter();
+            beside.again(options).map_err(|error| error.to_string())?
+        };
+        Ok(Self { client, runtime })
+    }
+}
+
 impl Drop for Remote {
     fn drop(&mut self) {
         // Waiting for it would not be possible everywhere.
+        let line = lock(&self.line).take();
+        line.map(|line| line.runtime.shutdown_background()).unwrap_or_default();
         self.runtime.take().map(Runtime::shutdown_background).unwrap_or_default();
     }
 }
@@ -96,7 +121,10 @@ impl Cluster for Remote {
     }
 
     fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Error> {
-        self.block(self.client.txn(request))
+        match self.line.try_lock().as_deref() {
+            Ok(Some(Line { client, runtime })) => runtime.block_on(client.txn(request)),
+            _ => self.block(self.client.txn(request)),
+        }
     }
 
     fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, Error> {
@@ -132,9 +160,11 @@ impl Cluster for Remote {
 async fn watch(client: Client, key: Vec<u8>, nudge: Arc<Nudge>) {
     let create = WatchCreateRequest { key, fragment: true, ..WatchCreateRequest::default() };
     loop {
-        if let Ok(mut watch) = client.watch(create.clone()).await {
+        if nudge.is_wanted()
+            && let Ok(mut watch) = client.watch(create.clone()).await
+        {
             nudge.ring();
-            while watch.next().await.is_ok() {
+            while nudge.is_wanted() && watch.next().await.is_ok() {
                 nudge.ring();
             }
         }
@@ -148,6 +178,8 @@ async fn watch(client: Client, key: Vec<u8>, nudge: Arc<Nudge>) {
 struct Nudge {
     is_rung: Mutex<bool>,
     rung: Condvar,
+    /// When somebody last began to wait for it.
+    wanted_at: Mutex<Option<Instant>>,
 }
 
 impl Nudge {
@@ -157,8 +189,14 @@ impl Nudge {
     }
 
     fn wait(&self, patience: Duration) {
+        *lock(&self.wanted_at) = Some(Instant::now());
         let waiting = self.rung.wait_timeout_while(self.is_rung(), patience, |is_rung| !*is_rung);
         *whole(waiting).0 = false;
+    }
+
+    /// Does anybody wait for it now and then?
+    fn is_wanted(&self) -> bool {
+        lock(&self.wanted_at).is_some_and(|at| at.elapsed() < UNWANTED_AFTER)
     }
 
     fn is_rung(&self) -> MutexGuard<'_, bool> {

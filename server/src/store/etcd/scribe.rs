@@ -49,7 +49,10 @@ pub(super) struct Desk {
 }
 
 /// The thread that takes them. It ends with this.
-pub(super) struct Scribe(Aide<State>);
+pub(super) struct Scribe {
+    aide: Aide<State>,
+    when: Snapshots,
+}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -66,27 +69,31 @@ pub(super) struct State {
 impl Scribe {
     /// The journal goes as far as `seq`, and has about so many bytes since the last snapshot.
     pub(super) fn start(desk: Desk, seq: u64, n_bytes: u64) -> Result<Self, Error> {
-        let state = State { seq, n_bytes, ..State::default() };
-        Aide::start("snapshots", state, move |shared| desk.work(shared)).map(Self)
+        let (state, when) = (State { seq, n_bytes, ..State::default() }, desk.when);
+        let aide = Aide::start("snapshots", state, move |shared| desk.work(shared))?;
+        Ok(Self { aide, when })
     }
 
     /// A record of so many bytes is durable.
     pub(super) fn appended(&self, seq: u64, n_bytes: usize) {
-        let mut state = self.0.state();
+        let mut state = self.aide.state();
         state.seq = seq;
         state.n_bytes += n_bytes as u64;
+        let is_due = state.due(self.when).is_some();
         drop(state);
-        self.0.ring();
+        if is_due {
+            self.aide.ring();
+        }
     }
 
     /// Records up to this one are in a snapshot, and may go.
     pub(super) fn through(&self) -> u64 {
-        self.0.state().through
+        self.aide.state().through
     }
 
     /// No more snapshots.
     pub(super) fn leave(&mut self) {
-        self.0.leave();
+        self.aide.leave();
     }
 }
 
