@@ -156,6 +156,25 @@ fn after_an_error_the_next_member_is_asked() {
 }
 
 #[test]
+fn who_leads_is_asked_once_that_is_known() {
+    let etcd = Etcd::cluster(3, &EtcdOptions::default());
+    in_time(async {
+        let client = client(&etcd);
+        let beside = client.again(Options::new(etcd.addresses())).expect("good options");
+        eventually(|| client.put(put("a", "1"))).await;
+        // Each time another of the three.
+        for _ in 0..2 {
+            etcd.move_leader();
+            while client.asks() != etcd.leader() {
+                client.status().await;
+            }
+            assert_eq!(beside.asks(), client.asks());
+            beside.put(put("a", "2")).await.expect("it is there");
+        }
+    });
+}
+
+#[test]
 fn a_member_that_does_not_answer_is_given_up_in_time() {
     let etcd = Etcd::start();
     in_time(async {

@@ -9,6 +9,7 @@ mod chronicler;
 mod commit;
 mod event;
 mod expiry;
+mod gather;
 mod handle;
 mod log;
 mod mailbox;

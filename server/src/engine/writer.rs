@@ -13,6 +13,7 @@ use super::Options;
 use super::ask::{Question, Reply};
 use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
+use super::gather::Gathering;
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
@@ -37,10 +38,6 @@ const CONFIRM_EVERY: Duration = Duration::from_secs(1);
 const HELD_MAX: Duration = Duration::from_secs(5);
 /// A worker must not be held up by a disk that takes longer than this: then all rounds are the engine's thread's.
 const QUICK_MAX: Duration = Duration::from_millis(1);
-/// A round waits for those who were told something by the last one for this part of what that one took.
-const GATHER_PART: u32 = 4;
-/// And for no longer than this.
-const GATHER_MAX: Duration = Duration::from_millis(2);
 
 pub struct Writer {
     pub(super) options: Options,
@@ -67,18 +64,9 @@ pub struct Writer {
     /// Something fell due in this round, whether or not that changed anything.
     pub(super) was_due: bool,
     was_busy: bool,
-    last: Last,
+    gathering: Gathering,
     /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
     pub(super) held: Option<Held>,
-}
-
-/// What is known of the last round.
-#[derive(Default)]
-struct Last {
-    /// So many were told something by it.
-    n_told: usize,
-    took: Duration,
-    ended_at: Timestamp,
 }
 
 /// What a batch did and whom to tell, held back until it is durable.
@@ -127,7 +115,7 @@ impl Writer {
             confirmed_at: Timestamp::ZERO,
             was_due: false,
             was_busy: false,
-            last: Last::default(),
+            gathering: Gathering::default(),
             held: None,
         }
     }
@@ -416,22 +404,17 @@ impl Work for Writer {
             return Round::Held;
         }
         let ended_at = self.clock.now();
-        let took = nanos(ended_at.since(began));
-        self.last = Last { n_told: self.outbox.n_told, took, ended_at };
-        if took <= QUICK_MAX { Round::Quick } else { Round::Slow }
+        let took = ended_at.since(began);
+        if self.is_remote {
+            let n_asked = self.shared.inbox.n_asked();
+            self.gathering = Gathering::begin(self.outbox.n_told, n_asked, took, ended_at);
+        }
+        if nanos(took) <= QUICK_MAX { Round::Quick } else { Round::Slow }
     }
 
-    /// Whoever was just told something is likely to ask again at once: one who was given a lock gives it back, one who
-    /// gave it back wants it again. To a store far away they go together in hardly more time than one of them, and
-    /// whoever comes a moment too late has to wait for twice as long.
-    fn gathers(&self, n_asked: usize) -> Option<Duration> {
-        let Last { n_told, took, ended_at } = self.last;
-        let is_worthwhile = self.is_remote && (1..n_told).contains(&n_asked);
-        if !is_worthwhile || self.held.is_some() || !self.asks.is_empty() {
-            return None;
-        }
-        let patience = (took / GATHER_PART).min(GATHER_MAX);
-        patience.checked_sub(nanos(self.clock.now().since(ended_at))).filter(|left| !left.is_zero())
+    fn gathers(&mut self, n_asked: usize) -> Option<Duration> {
+        let is_worthwhile = self.is_remote && self.held.is_none() && self.asks.is_empty();
+        is_worthwhile.then(|| self.gathering.wait(n_asked, self.clock.now())).flatten()
     }
 
     fn rest(&self) -> (Duration, u64) {

@@ -111,7 +111,7 @@ impl Work for Clerk {
     }
 
     /// Only far from the store.
-    fn gathers(&self, _: usize) -> Option<Duration> {
+    fn gathers(&mut self, _: usize) -> Option<Duration> {
         None
     }
 }

@@ -28,7 +28,7 @@ pub(crate) trait Work {
     fn rest(&self) -> (Duration, u64);
 
     /// How long a round with so many questions is to wait for more of them, at most; `None`: not at all.
-    fn gathers(&self, n_asked: usize) -> Option<Duration>;
+    fn gathers(&mut self, n_asked: usize) -> Option<Duration>;
 }
 
 /// What a round was.
@@ -155,8 +155,8 @@ impl<W: Work> Lead<W> {
     fn rounds(&self) -> Option<(Duration, bool)> {
         let mut writer = self.writer.lock().ok()?;
         loop {
-            let gathers = |writer: &W| writer.gathers(self.inbox.n_asked());
-            if let Some(patience) = writer.as_ref().and_then(gathers) {
+            let gathers = |writer: &mut W| writer.gathers(self.inbox.n_asked());
+            if let Some(patience) = writer.as_mut().and_then(gathers) {
                 return Some((patience, true));
             }
             let n_answered = self.inbox.n_asked();
