@@ -54,8 +54,8 @@ impl Client {
         Self::beginning(options, Arc::default())
     }
 
-    /// With connections of its own, to be called where they are to be served: as [`Self::new`], but both always ask the same
-    /// member.
+    /// With connections of its own, to be called where they are to be served: as [`Self::new`], but both always ask
+    /// the same member.
     pub fn again(&self, options: Options) -> Result<Self, Error> {
         Self::beginning(options, self.0.at.clone())
     }
@@ -129,8 +129,8 @@ impl Client {
         self.noted(n, Watch::begin(member, create, credentials.as_ref(), *try_max).await)
     }
 
-    /// How each member is, in the order of the options. From then on the one that leads is asked, if that is among them:
-    /// what another is asked to write it has to pass on.
+    /// How each member is, in the order of the options. From then on the one that leads is asked, if that is among
+    /// them: what another is asked to write it has to pass on.
     pub async fn status(&self) -> Vec<Result<StatusResponse, Error>> {
         let Inner { members, credentials, try_max, .. } = &*self.0;
         let mut all = Vec::with_capacity(members.len());

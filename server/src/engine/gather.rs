@@ -1,8 +1,8 @@
 //! When a round waits for more.
 //!
-//! Whoever was just told something is likely to ask again at once: one who was given a lock gives it back, one who gave
-//! it back wants it again. To a store far away they go together in hardly more time than one of them, and whoever comes a
-//! moment too late has to wait for twice as long. So a round waits as long as they keep coming.
+//! Whoever was just told something is likely to ask again at once: one who was given a lock gives it back, one who
+//! gave it back wants it again. To a store far away they go together in hardly more time than one of them, and
+//! whoever comes a moment too late has to wait for twice as long. So a round waits as long as they keep coming.
 
 use std::time::Duration;
 

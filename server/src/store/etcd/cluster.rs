@@ -44,8 +44,8 @@ pub trait Cluster: Send + Sync {
     /// How many members there are: so many tries reach each of them.
     fn n_members(&self) -> usize;
 
-    /// Waits until one of the watched keys may have changed since this was last called, but no longer than this. Nobody
-    /// may rely on it: a change may not be noticed.
+    /// Waits until one of the watched keys may have changed since this was last called, but no longer than this.
+    /// Nobody may rely on it: a change may not be noticed.
     fn wait(&self, patience: Duration);
 }
 
@@ -58,8 +58,8 @@ pub struct Remote {
     nudge: Arc<Nudge>,
 }
 
-/// A connection that is served by whoever asks, while it asks: an append is on its way and back without any other thread
-/// being woken. There is one, for one at a time; everybody else has the thread of the runtime serve theirs.
+/// A connection that is served by whoever asks, while it asks: an append is on its way and back without any other
+/// thread being woken. There is one, for one at a time; everybody else has the thread of the runtime serve theirs.
 struct Line {
     client: Client,
     runtime: Runtime,
