@@ -87,6 +87,7 @@ test('a hand-over is seen live, and the time left runs down', limit, async () =>
   await page.waitForFunction(() => /Held by\s*vm-2/.test(document.querySelector('[data-part=holders]').textContent));
   const took = Date.now() - began;
   assert.ok(took < 3000, `it took ${took} ms to be seen`);
+  assert.match(await text(page, '.title .sub'), /latest fencing token 2$/, 'the heading is as new as the rest');
   console.log(`a hand-over is seen after ${took} ms`);
   await page.waitForSelector('ol.timeline >> text=released it');
   assert.match(await text(page, '[data-part=queue]'), /Nobody waits/);

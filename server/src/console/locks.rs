@@ -11,7 +11,7 @@ use super::visit::{Trouble, Visit, address, of_lock};
 use crate::auth::View;
 use crate::dialect::{self, Dialect};
 use crate::engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
-use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, title};
+use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 
 /// Locks on one page.
 const PAGE: usize = 50;
@@ -280,7 +280,7 @@ fn row(key: &LockKey, view: &LockView, now: Timestamp) -> Markup {
         tr data-key={ (Text(&key.namespace)) "/" (Text(&key.name)) } {
             th scope="row" {
                 a href=(Text(&of_lock(&key.namespace, &key.name))) { (name(&key.name)) }
-                " " span.tag { (Text(&key.namespace)) }
+                " " (tag(&key.namespace))
             }
             td { (standing(view, now)) }
             td data-label=[latest.map(|_| "held by")] {
@@ -324,7 +324,7 @@ pub(super) fn owner(owner: &Owner) -> Markup {
     html! {
         (name(&owner.instance))
         @if let Some(principal) = dialect::vouched(owner) {
-            @if *principal != *owner.instance { " " span.tag { (Text(principal)) } }
+            @if *principal != *owner.instance { " " (tag(principal)) }
         }
     }
 }

@@ -43,6 +43,11 @@ pub(crate) fn name(name: &str) -> Markup {
     html! { bdi.name { (Text(name)) } }
 }
 
+/// Another name of somebody's choosing that stands beside one: a namespace, a principal.
+pub(crate) fn tag(name: &str) -> Markup {
+    html! { bdi.tag.own { (Text(name)) } }
+}
+
 /// A page of the console, for the ways to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
@@ -79,6 +84,7 @@ pub(crate) struct Page {
     title: String,
     place: Option<Place>,
     live: Option<String>,
+    here: Option<String>,
     pace: Option<u32>,
     refresh: Option<(u32, String)>,
     is_narrow: bool,
@@ -92,6 +98,7 @@ impl Page {
             title: title.into(),
             place: None,
             live: None,
+            here: None,
             pace: None,
             refresh: None,
             is_narrow: false,
@@ -114,6 +121,11 @@ impl Page {
     /// Where its browser is told that something changed.
     pub(crate) fn live(self, url: impl Into<String>) -> Self {
         Self { live: Some(url.into()), ..self }
+    }
+
+    /// Where it is asked for again, if that is not where it was shown: a form leads to what cannot be asked for.
+    pub(crate) fn here(self, url: impl Into<String>) -> Self {
+        Self { here: Some(url.into()), ..self }
     }
 
     /// Its browser asks for it again this often, in milliseconds, also if it is told of nothing.
@@ -149,7 +161,7 @@ impl Page {
     }
 
     fn render(self, viewer: &Viewer) -> Markup {
-        let Self { title, place, live, pace, refresh, is_narrow, body, .. } = self;
+        let Self { title, place, live, here, pace, refresh, is_narrow, body, .. } = self;
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -171,7 +183,7 @@ impl Page {
                         script type="module" src=(asset::JS.url()) {}
                     }
                 }
-                body data-live=[live] data-pace=[pace] {
+                body data-live=[live] data-here=[here] data-pace=[pace] {
                     a.skip href="#main" { "Skip to the content" }
                     (top(place, viewer))
                     main #main .narrow[is_narrow] tabindex="-1" { (body) }
@@ -224,7 +236,7 @@ pub(crate) fn title(title: Markup, about: Markup) -> Markup {
     html! {
         div.title {
             h1 { (title) }
-            p.sub { (about) }
+            p.sub data-part="about" { (about) }
             span #live role="status" {}
         }
     }

@@ -75,7 +75,8 @@ function say(state, text) {
   body.toggleAttribute('data-stale', state === 'stale');
 }
 
-const clockTime = () => new Date(refreshed).toLocaleTimeString();
+/** In UTC, as every other time on the pages. */
+const clockTime = () => `${new Date(refreshed).toISOString().slice(11, 19)} UTC`;
 
 function plan() {
   if (planned !== undefined || isOver || document.hidden) return;
@@ -88,7 +89,7 @@ async function refresh() {
   isAsking = true;
   const sent = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: { accept: 'text/html' }, redirect: 'error', cache: 'no-store' });
+    const answer = await fetch(body.dataset.here ?? location.href, { headers: { accept: 'text/html' }, redirect: 'error', cache: 'no-store' });
     if (!answer.ok) return;
     const next = new DOMParser().parseFromString(await answer.text(), 'text/html');
     replace(next, sent);
@@ -201,7 +202,7 @@ async function stay(url) {
       isOver = true;
       say('stale', 'Signed out, or not allowed any more. ');
       const again = document.createElement('a');
-      again.href = location.pathname + location.search;
+      again.href = body.dataset.here ?? location.pathname + location.search;
       again.textContent = 'Sign in again';
       status?.append(again);
       return;
