@@ -96,6 +96,54 @@ async fn changes_are_logged_by_those_who_ask_for_them() {
     }
 }
 
+/// By the API or by the console, the line is the same.
+#[tokio::test]
+async fn what_an_operator_takes_away_is_one_line_that_says_who_and_why() {
+    let folder = folder();
+    let (server, log) = server(folder.path(), &[]);
+    let client = &server.client;
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    for lock in ["api", "console"] {
+        assert_eq!(client.acquire(lock, "worker", 60_000, json!({})).await.status, 200);
+    }
+    let revoked = client.post("/v1/locks/api/revoke", json!({"reason": "it \"hangs\""})).await;
+    assert_eq!(revoked.unwrap().status, 200);
+    let path = "/console/lock/revoke?namespace=default&name=console";
+    let body = "token=1&reason=it+%22hangs%22";
+    let revoked = client.send_with(Method::POST, path, &form, body).await.unwrap();
+    assert_eq!(revoked.status, 303, "{}", revoked.text);
+    for _ in 0..2 {
+        let opened = client.post("/v1/sessions", json!({"owner_id": "ann", "ttl_ms": 60_000}));
+        let opened = opened.await.unwrap();
+        assert_eq!(opened.status, 201, "{}", opened.text);
+    }
+    let list = client.get("/v1/admin/sessions").await;
+    let number = |n: usize| list.body["sessions"][n]["number"].as_u64().unwrap();
+    let path = format!("/v1/admin/sessions/{}", number(0));
+    assert_eq!(client.send_with(Method::DELETE, &path, &[], "").await.unwrap().status, 204);
+    let body = format!("number={}&reason=gone", number(1));
+    let ended = client.send_with(Method::POST, "/console/sessions/end", &form, body).await.unwrap();
+    assert_eq!(ended.status, 303, "{}", ended.text);
+    let numbers = [number(0), number(1)];
+    assert!(server.terminate().success());
+    let lines = lines(&log);
+    let said = |message: &str, names: &[&str]| -> Vec<Value> {
+        let of = lines.iter().filter(|line| line["message"] == message);
+        of.map(|line| names.iter().map(|name| line[*name].clone()).collect()).collect()
+    };
+    let why = "it \"hangs\"";
+    let expected = |lock: &str| json!([format!("default/{lock}"), "anonymous", why, 1, "WARN"]);
+    let revoked = said("revoked", &["lock", "by", "reason", "n", "level"]);
+    assert_eq!(revoked, [expected("api"), expected("console")]);
+    let ended = said("session ended by an operator", &["session", "owner", "by", "reason", "n"]);
+    let [first, second] = numbers;
+    let expected = [
+        json!([first, "ann", "anonymous", null, 0]),
+        json!([second, "ann", "anonymous", "gone", 0]),
+    ];
+    assert_eq!(ended, expected);
+}
+
 #[test]
 fn why_a_server_ends_is_told_in_the_format_of_its_log() {
     let folder = folder();

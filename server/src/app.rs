@@ -18,7 +18,7 @@ use crate::audit::{Act, Audit};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::cluster::roster::Roster;
-use crate::console::{self, Samples};
+use crate::console::{self, Notices, Samples};
 use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::{self, Dialect, dav, files};
@@ -77,6 +77,8 @@ pub struct Parts {
     pub(crate) roster: Option<Arc<Roster>>,
     /// What there was to do lately.
     pub(crate) samples: Arc<Samples>,
+    /// What the next page of somebody says.
+    pub(crate) notices: Arc<Notices>,
 }
 
 impl App {
@@ -108,6 +110,7 @@ impl App {
             relay: None,
             roster: None,
             samples: Arc::default(),
+            notices: Arc::default(),
         }))
     }
 

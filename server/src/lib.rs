@@ -15,6 +15,7 @@ pub mod engine;
 pub mod http;
 mod mac;
 pub mod metrics;
+mod operator;
 #[doc(hidden)]
 pub mod pace;
 mod page;

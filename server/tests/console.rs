@@ -140,15 +140,13 @@ async fn only_those_who_were_shown_are_revoked() {
         (form(1, "&reason=%20"), 400),
         (form(1, "&reason=r&x=1"), 400),
         (form(2, "&reason=r"), 409),
-        ("reason=r".into(), 409),
+        ("reason=r".into(), 400),
         (form(1, &format!("&reason={}", "r".repeat(100_000))), 400),
         (form(1, "&reason=%FF"), 400),
     ] {
         assert_eq!(post(client, path, &form).await.status, status, "{form}");
     }
-    for query in
-        ["", "?namespace=default", "?namespace=default&name=", "?namespace=default&name=a-b&x=1"]
-    {
+    for query in ["", "?namespace=default", "?namespace=default&name="] {
         let path = format!("/console/lock/revoke{query}");
         assert_eq!(post(client, &path, &form(1, "&reason=r")).await.status, 400, "{query}");
     }
@@ -168,16 +166,34 @@ async fn only_those_who_were_shown_are_revoked() {
     assert_eq!(client.get("/v1/locks/a-b").await.get("held"), true);
     client.release(&first, json!({})).await;
     client.acquire("a-b", "vm-2", 60_000, json!({})).await;
-    assert_eq!(post(client, path, &form(1, "&reason=r")).await.status, 409, "vm-2 keeps it");
+    let late = post(client, path, &form(1, "&reason=they+%3Cleft%3E")).await;
+    assert_eq!(late.status, 409, "vm-2 keeps it");
+    for part in [
+        "role=\"alert\">those who were shown do not hold the lock any more; nothing was revoked",
+        "value=\"they &lt;left&gt;\"",
+        "<dt>Fencing token</dt><dd>2</dd>",
+        "name=\"token\" value=\"2\"",
+        "data-here=\"/console/lock?namespace=default&amp;name=a-b\"",
+    ] {
+        assert!(late.text.contains(part), "{part}: {}", late.text);
+    }
+    let blank = post(client, path, &form(2, "&reason=+")).await.text;
+    assert!(blank.contains("reason: must not be empty") && blank.contains("vm-2"), "{blank}");
+    let nobody = post(client, path, "reason=r").await.text;
+    assert!(nobody.contains("the form names no fencing token"), "{nobody}");
+    let back = client.get(path).await;
+    assert_eq!(back.headers["location"], "/console/lock?namespace=default&name=a-b");
     let done = post(client, path, &form(2, "&reason=it+is+gone")).await;
     assert_eq!(done.status, 303, "{}", done.text);
     let to = done.headers["location"].to_str().unwrap().to_owned();
-    assert_eq!(to, "/console/lock?namespace=default&name=a-b&revoked=1");
+    assert!(to.starts_with("/console/lock?namespace=default&name=a-b&notice="), "{to}");
     let page = get(client, &to).await.text;
-    assert!(
-        page.contains("Revoked: its holder has lost it.") && page.contains("it is gone"),
-        "{page}"
-    );
+    let said = "Revoked: its holder vm-2 (fencing token 2) has lost it.";
+    assert!(page.contains(said) && page.contains("it is gone"), "{page}");
+    for path in [&*to, "/console/lock?namespace=default&name=a-b&revoked=5&notice=1"] {
+        let again = get(client, path).await.text;
+        assert!(!again.contains("Revoked:") && !again.contains("p class=\"note"), "{again}");
+    }
     assert_eq!(client.get("/v1/locks/a-b").await.get("held"), false);
     local.stop().await;
 }
@@ -190,7 +206,15 @@ async fn sessions_are_shown_and_ended() {
     for owner in ["ann", "bob"] {
         let opened =
             client.post("/v1/sessions", json!({"owner_id": owner, "ttl_ms": 60_000})).await;
-        assert_eq!(opened.unwrap().status, 201);
+        let opened = opened.unwrap();
+        assert_eq!(opened.status, 201);
+        if owner == "ann" {
+            for lock in ["a", "b"] {
+                let body = json!({"owner_id": owner, "session_id": opened.text_of("session_id")});
+                let taken = client.post(&format!("/v1/locks/{lock}/acquire"), body).await.unwrap();
+                assert_eq!(taken.status, 200, "{}", taken.text);
+            }
+        }
     }
     let (numbers, next) = rows(&get(client, "/console/sessions").await);
     assert_eq!((numbers.len(), next), (2, None));
@@ -198,12 +222,39 @@ async fn sessions_are_shown_and_ended() {
         rows(&get(client, &format!("/console/sessions?from={}", numbers[1])).await).0.len(),
         1
     );
-    let ended = post(client, "/console/sessions/end", &format!("number={}", numbers[0])).await;
+    let asked = format!("/console/sessions/end?number={}", numbers[0]);
+    assert!(get(client, "/console/sessions").await.text.contains(&format!("href=\"{asked}\"")));
+    let page = get(client, &asked).await.text;
+    for part in ["ann", "Its 2 leases are revoked at once", "name=\"reason\" required"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let path = "/console/sessions/end";
+    for reason in ["", "&reason=", "&reason=+"] {
+        let refused = post(client, path, &format!("number={}{reason}", numbers[0])).await;
+        assert_eq!(refused.status, 400, "{reason}");
+        assert!(refused.text.contains("reason: must not be empty"), "{}", refused.text);
+    }
+    let long = "r".repeat(5000);
+    let refused = post(client, path, &format!("number={}&reason={long}", numbers[0])).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text.contains(&long), "what was typed is not lost");
+    assert_eq!(client.get("/v1/locks/a").await.get("held"), true);
+    let form = format!("number={}&reason=left+the+company", numbers[0]);
+    let ended = post(client, path, &form).await;
     assert_eq!(ended.status, 303, "{}", ended.text);
+    let to = ended.headers["location"].to_str().unwrap().to_owned();
+    let said = format!("Session {} of ann was ended: its 2 leases were revoked.", numbers[0]);
+    assert!(get(client, &to).await.text.contains(&said));
+    for path in [&*to, "/console/sessions?ended=7"] {
+        assert!(!get(client, path).await.text.contains("was ended"), "it is said once");
+    }
+    assert_eq!(client.get("/v1/locks/a").await.get("held"), false);
+    let past = get(client, "/console/lock?namespace=default&name=a").await.text;
+    assert!(past.contains("had it revoked") && past.contains("left the company"), "{past}");
     assert_eq!(rows(&get(client, "/console/sessions").await).0, numbers[1..]);
-    let again = post(client, "/console/sessions/end", &format!("number={}", numbers[0])).await;
-    assert_eq!(again.status, 404);
-    assert_eq!(post(client, "/console/sessions/end", "number=x").await.status, 400);
+    assert_eq!(post(client, path, &form).await.status, 404);
+    assert_eq!(client.get(&asked).await.status, 404);
+    assert_eq!(post(client, path, "number=x&reason=r").await.status, 400);
     local.stop().await;
 }
 

@@ -1,13 +1,14 @@
 //! One lock: who holds it, who waits, what happened to it, and how to take it away.
 
+use axum::http::StatusCode;
 use axum::response::Response;
 use leasehold_core::{LeaseView, LockKey, LockView, Mode, Phase, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::locks::{owner, reserved, standing, time_left};
-use super::timeline;
-use super::visit::{Trouble, Visit, address};
+use super::visit::{Trouble, Visit, address, of_lock};
+use super::{reason, timeline};
 use crate::auth::Right;
 use crate::dialect;
 use crate::engine::ReadLock;
@@ -17,15 +18,23 @@ use crate::page::{Lines, Page, Place, Text, ago, count, day, left, name, title};
 const QUEUE_SHOWN: usize = 100;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Params {
     namespace: String,
     name: String,
     /// Where the history goes on.
     #[serde(default)]
     before: String,
-    /// From how many it was just taken away.
-    revoked: Option<u64>,
+    /// What has just been done.
+    #[serde(default)]
+    notice: String,
+}
+
+/// What stands above a lock, and in its form.
+#[derive(Default)]
+struct Above<'a> {
+    notice: Markup,
+    /// The reason somebody has typed.
+    typed: &'a str,
 }
 
 pub(super) async fn show(visit: Visit) -> Response {
@@ -36,8 +45,35 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     visit.check_known()?;
     let params: Params = visit.params()?;
     let key = LockKey::new(params.namespace, params.name);
-    let view = look(visit, &key, QUEUE_SHOWN).await?;
-    let past = timeline::show(visit, &key, &params.before).await?;
+    let above = Above { notice: visit.notice(&params.notice), typed: "" };
+    shown(visit, &key, &params.before, above).await
+}
+
+/// The lock again, with why it was not taken away, and with the reason that was typed.
+pub(super) async fn again(
+    visit: &Visit,
+    key: &LockKey,
+    trouble: Trouble,
+    typed: &str,
+) -> Result<Page, Trouble> {
+    let (status, why) = match trouble {
+        Trouble::Wrong(why) => (StatusCode::BAD_REQUEST, why),
+        Trouble::Changed(why) => (StatusCode::CONFLICT, why),
+        other => return Err(other),
+    };
+    let notice = html! { p.note.bad role="alert" { (Text(&why)) } };
+    let page = shown(visit, key, "", Above { notice, typed }).await?;
+    Ok(page.status(status).here(of_lock(&key.namespace, &key.name)))
+}
+
+async fn shown(
+    visit: &Visit,
+    key: &LockKey,
+    before: &str,
+    above: Above<'_>,
+) -> Result<Page, Trouble> {
+    let view = look(visit, key, QUEUE_SHOWN).await?;
+    let past = timeline::show(visit, key, before).await?;
     let now = visit.app.engine.now();
     let about = html! {
         "in namespace " (name(&key.namespace)) ", latest fencing token " (view.last_token.get())
@@ -45,28 +81,18 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     let body = html! {
         p.crumb { a href="/console" { "Locks" } " / " (name(&key.namespace)) }
         (title(html! { (name(&key.name)) }, about))
-        @if let Some(n) = params.revoked {
-            p.note role="status" { (revoked(n)) }
-        }
+        (above.notice)
         div.columns {
             div {
                 section.card data-part="holders" aria-labelledby="holders" { (holders(visit, &view, now)) }
                 section.card data-part="queue" aria-labelledby="queue" { (queue(&view, now)) }
-                (revocation(visit, &key, &view))
+                (revocation(visit, key, &view, above.typed))
             }
             section.card data-part="history" aria-labelledby="history" { (past) }
         }
     };
     let live = address("/console/live", &[("namespace", &key.namespace), ("name", &key.name)]);
     Ok(Page::new(&*key.name, body).at(Place::Locks).live(live))
-}
-
-fn revoked(n: u64) -> &'static str {
-    match n {
-        0 => "Nobody held it any more: nothing was revoked.",
-        1 => "Revoked: its holder has lost it.",
-        _ => "Revoked: its holders have lost it.",
-    }
 }
 
 /// The lock as it is now.
@@ -125,14 +151,14 @@ fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
                 dt { "Grace" } dd { (crate::page::length(lease.grace.as_millis())) " after it expires" }
             }
             @if let Some(metadata) = &lease.metadata {
-                dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&shown(metadata))) } }
+                dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&written(metadata))) } }
             }
         }
     }
 }
 
 /// JSON as people write it, and what is none as text.
-fn shown(metadata: &[u8]) -> String {
+fn written(metadata: &[u8]) -> String {
     let parsed = serde_json::from_slice::<serde_json::Value>(metadata);
     let written = parsed.and_then(|value| serde_json::to_string_pretty(&value));
     written.unwrap_or_else(|_| String::from_utf8_lossy(metadata).into_owned())
@@ -180,14 +206,14 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Markup {
 }
 
 /// The form by which it is taken away from those who are named in it, and from nobody who comes after them.
-fn revocation(visit: &Visit, key: &LockKey, view: &LockView) -> Markup {
+fn revocation(visit: &Visit, key: &LockKey, view: &LockView, typed: &str) -> Markup {
     let may = visit.caller.check(Right::Revoke, key);
-    let n_max = visit.app.limits.reason_bytes_max;
+    let n_kept = view.n_holders.saturating_sub(view.holders.len());
     // In the address, because no field of a form can have every character that a name can.
     let action =
         address("/console/lock/revoke", &[("namespace", &key.namespace), ("name", &key.name)]);
     html! {
-        section.card data-part="revoke" aria-labelledby="revoke" {
+        section.card data-part="revoke" data-kept=[reason::filled(typed).map(|_| "")] aria-labelledby="revoke" {
             h2 #revoke { "Revoke" }
             @if view.holders.is_empty() {
                 p.dim { "Nobody holds it." }
@@ -198,14 +224,16 @@ fn revocation(visit: &Visit, key: &LockKey, view: &LockView) -> Markup {
                     p {
                         "Takes the lock away from " (owner(&view.holders[0].owner))
                         @if view.holders.len() > 1 { " and " (count(view.holders.len() - 1)) " more" }
-                        " at once. The next in the queue gets it with a higher fencing token; a resource that checks \
-                         tokens refuses what comes late."
+                        " at once. "
+                        @if n_kept > 0 {
+                            "Only those on this page are meant: " (count(n_kept)) " others keep it."
+                        } @else {
+                            "The next in the queue gets it with a higher fencing token; a resource that checks \
+                             tokens refuses what comes late."
+                        }
                     }
                     @for lease in &view.holders { input type="hidden" name="token" value=(lease.token.get()); }
-                    label.field {
-                        "Reason, for history and audit (required)"
-                        input name="reason" required maxlength=(n_max) autocomplete="off";
-                    }
+                    (reason::field(&visit.app, typed))
                     button.bad { "Revoke" }
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! It asks the engine the same questions as everybody, on its reader's word: [`Visit`] knows who that is, and nothing
 //! is shown that they could not ask for themselves. There are no rules here, and nothing is remembered but a few
-//! [`samples`](sample).
+//! [`samples`](sample), and [what is said once](notice).
 
 mod chart;
 mod cluster;
@@ -12,6 +12,8 @@ mod form;
 mod live;
 mod lock;
 mod locks;
+mod notice;
+mod reason;
 mod revoke;
 pub(crate) mod sample;
 mod sessions;
@@ -26,12 +28,13 @@ use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use maud::html;
 
 use crate::app::App;
 use crate::http::media;
 use crate::page::{self, Page, Viewer};
+pub(crate) use notice::Notices;
 pub(crate) use sample::Samples;
 use visit::Visit;
 
@@ -42,9 +45,9 @@ pub(crate) fn routes() -> Router<App> {
     Router::new()
         .route("/console", get(locks::show))
         .route("/console/lock", get(lock::show))
-        .route("/console/lock/revoke", post(revoke::revoke))
+        .route("/console/lock/revoke", get(revoke::back).post(revoke::revoke))
         .route("/console/sessions", get(sessions::show))
-        .route("/console/sessions/end", post(sessions::end))
+        .route("/console/sessions/end", get(sessions::ask).post(sessions::end))
         .route("/console/files", get(files::show))
         .route("/console/cluster", get(cluster::show))
         .route("/console/take", get(take::show))

@@ -4,22 +4,24 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use leasehold_core::{LockKey, Revoke, Target};
+use leasehold_core::{LeaseView, LockKey, Target};
 use serde::Deserialize;
 
-use super::form;
-use super::lock::look;
+use super::lock::{self, look};
 use super::sign_in;
-use super::visit::{Trouble, Visit, address};
+use super::visit::{Trouble, Visit, address, of_lock};
+use super::{form, reason};
 use crate::app::App;
 use crate::auth::Right;
+use crate::dialect::grip;
+use crate::operator;
+use crate::page::count;
 
 /// Longest form: as many tokens as a page shows holders.
 const FORM_BYTES_MAX: usize = 32 * 1024;
 
 /// What the address says.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Params {
     namespace: String,
     name: String,
@@ -35,57 +37,90 @@ struct Asked {
 pub(super) async fn revoke(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let visit = Visit::new(app, &parts);
-    match done(&visit, &parts.headers, body).await {
+    let key = match key(&visit) {
+        Ok(key) => key,
+        Err(trouble) => return visit.answer(Err(trouble)),
+    };
+    let mut asked = Asked::default();
+    match done(&visit, &key, &parts.headers, body, &mut asked).await {
         Ok(to) => sign_in::see_other(&to, &[]),
+        Err(trouble) => visit.answer(lock::again(&visit, &key, trouble, asked.reason.trim()).await),
+    }
+}
+
+/// Whoever comes back to where the form was sent sees the lock.
+pub(super) async fn back(visit: Visit) -> Response {
+    match key(&visit) {
+        Ok(key) => sign_in::see_other(&of_lock(&key.namespace, &key.name), &[]),
         Err(trouble) => visit.answer(Err(trouble)),
     }
 }
 
-async fn done(visit: &Visit, headers: &HeaderMap, body: Body) -> Result<String, Trouble> {
+fn key(visit: &Visit) -> Result<LockKey, Trouble> {
+    let Params { namespace, name } = visit.params()?;
+    Ok(LockKey::new(namespace, name))
+}
+
+async fn done(
+    visit: &Visit,
+    key: &LockKey,
+    headers: &HeaderMap,
+    body: Body,
+    asked: &mut Asked,
+) -> Result<String, Trouble> {
     form::check_kind(headers).map_err(Trouble::Wrong)?;
     let pairs: Vec<(String, String)> =
         form::read(&visit.app, body, FORM_BYTES_MAX).await.map_err(Trouble::Wrong)?;
-    let asked = asked(&pairs)?;
-    let Params { namespace, name } = visit.params()?;
-    let key = LockKey::new(namespace, name);
-    let reason = asked.reason.trim();
-    if reason.is_empty() {
-        return Err(Trouble::Wrong("reason: must not be empty".into()));
+    asked.fill(&pairs)?;
+    let reason = reason::check(&visit.app, &asked.reason)?;
+    visit.caller.check(Right::Revoke, key)?;
+    grip::check_revocable(&visit.app, key).map_err(Trouble::Wrong)?;
+    if asked.tokens.is_empty() {
+        let why =
+            "the form names no fencing token, so nobody would lose the lock; nothing was revoked";
+        return Err(Trouble::Wrong(why.into()));
     }
-    visit.caller.check(Right::Revoke, &key)?;
-    let view = look(visit, &key, 0).await?;
+    let view = look(visit, key, 0).await?;
     // Whoever got it since the page was shown keeps it.
     let meant = view.holders.iter().filter(|lease| asked.tokens.contains(&lease.token.get()));
     let numbers: Vec<_> = meant.map(|lease| lease.id.number).collect();
     if numbers.is_empty() {
-        let why = "the lock is not held by those who were shown any more; nothing was revoked. Look at it again";
+        let why = "those who were shown do not hold the lock any more; nothing was revoked. This is how it is now";
         return Err(Trouble::Changed(why.into()));
     }
-    let revoke = Revoke { target: Target::Leases(numbers), reason: reason.into() };
-    let permitted = visit.caller.permit_on(Right::Revoke, [&key], revoke)?;
-    let revoked = visit.app.engine.ask(permitted).await??;
-    tracing::warn!(?key, reason, n_revoked = revoked.len(), "revoked");
-    visit.app.note(&visit.caller, "revoke", |act| {
-        act.detail("of", format!("{key:?}"))
-            .detail("n", revoked.len() as u64)
-            .claimed("reason", Some(reason))
-    });
-    let n = revoked.len().to_string();
-    let query = [("namespace", &*key.namespace), ("name", &*key.name), ("revoked", &n)];
+    let target = Target::Leases(numbers);
+    let revoked: Vec<_> =
+        operator::revoke::<Trouble>(&visit.app, &visit.caller, key, target, reason).await?;
+    let notice = visit.app.notices.leave(said(&revoked));
+    let query = [("namespace", &*key.namespace), ("name", &*key.name), ("notice", &notice)];
     Ok(address("/console/lock", &query))
 }
 
-fn asked(pairs: &[(String, String)]) -> Result<Asked, Trouble> {
-    let mut asked = Asked::default();
-    for (name, value) in pairs {
-        match name.as_str() {
-            "reason" => asked.reason.clone_from(value),
-            "token" => {
-                let wrong = |_| Trouble::Wrong("token: must be a fencing token".into());
-                asked.tokens.push(value.parse().map_err(wrong)?);
-            }
-            _ => return Err(Trouble::Wrong("the form has a field that it should not have".into())),
+/// Of those whom it was taken away from: true whoever has it by then.
+fn said(revoked: &[LeaseView]) -> String {
+    match revoked {
+        [] => "Nobody held it any more: nothing was revoked.".into(),
+        [lease] => {
+            let (owner, token) = (&lease.owner.instance, lease.token.get());
+            format!("Revoked: its holder {owner} (fencing token {token}) has lost it.")
         }
+        all => format!("Revoked: {} of its holders have lost it.", count(all.len())),
     }
-    Ok(asked)
+}
+
+impl Asked {
+    fn fill(&mut self, pairs: &[(String, String)]) -> Result<(), Trouble> {
+        // What was typed is shown again, whatever is wrong with the rest.
+        let reason = pairs.iter().rfind(|(name, _)| name == "reason");
+        self.reason = reason.map(|(_, value)| value.clone()).unwrap_or_default();
+        for (name, value) in pairs.iter().filter(|(name, _)| name != "reason") {
+            if name != "token" {
+                let why = "the form has a field that it should not have";
+                return Err(Trouble::Wrong(why.into()));
+            }
+            let wrong = |_| Trouble::Wrong("token: must be a fencing token".into());
+            self.tokens.push(value.parse().map_err(wrong)?);
+        }
+        Ok(())
+    }
 }

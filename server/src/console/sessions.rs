@@ -1,29 +1,32 @@
 //! Sessions: who keeps several leases alive at once. Only admins see them.
 
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
-use leasehold_core::{EndSession, Rejection, SessionNumber, SessionRecord, Timestamp};
+use leasehold_core::{SessionNumber, SessionRecord, Timestamp};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::form;
 use super::locks::owner;
 use super::sign_in;
 use super::visit::{Trouble, Visit, address};
+use super::{form, reason};
 use crate::app::App;
 use crate::dialect;
 use crate::engine::ListSessions;
-use crate::page::{Page, Place, ago, count, left, title};
+use crate::operator;
+use crate::page::{Page, Place, Text, ago, count, left, title};
 
 /// Sessions on one page.
 const PAGE: usize = 100;
-const FORM_BYTES_MAX: usize = 1024;
+const FORM_BYTES_MAX: usize = 32 * 1024;
 
 #[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Params {
     from: Option<u64>,
-    ended: Option<u64>,
+    /// What has just been done.
+    notice: String,
 }
 
 pub(super) async fn show(visit: Visit) -> Response {
@@ -42,7 +45,7 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     let about = html! { "One keep-alive for any number of leases: when a session ends, they end." };
     let body = html! {
         (title(html! { "Sessions" }, about))
-        @if let Some(number) = params.ended { p.note role="status" { "Session " (number) " was ended." } }
+        (visit.notice(&params.notice))
         div data-part="sessions" {
             @if sessions.is_empty() {
                 div.card.empty { "There is no session." }
@@ -80,43 +83,115 @@ fn row(session: &SessionRecord, n_leases: u32, now: Timestamp) -> Markup {
             td.keep data-label="open for" { (ago(now.since(session.opened_at).as_millis())) }
             td.keep { (left(ms_left, Some(session.ttl.as_millis()))) }
             td {
-                form method="post" action="/console/sessions/end" {
-                    input type="hidden" name="number" value=(session.number.0);
-                    button.bad { "End" span.unseen { " session " (session.number.0) } }
+                a href=(address("/console/sessions/end", &[("number", &session.number.0.to_string())])) {
+                    "End" span.unseen { " session " (session.number.0) } "…"
                 }
             }
         }
     }
 }
 
+/// Which session is to end, and why.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Asked {
     number: u64,
+    #[serde(default)]
+    reason: String,
+}
+
+/// What would end, and the form that has it end.
+pub(super) async fn ask(visit: Visit) -> Response {
+    let page = async {
+        visit.check_known()?;
+        let Asked { number, .. } = visit.params()?;
+        ending(&visit, &find(&visit, number).await?, "", None)
+    };
+    visit.answer(page.await)
+}
+
+fn ending(
+    visit: &Visit,
+    (session, n_leases): &(SessionRecord, u32),
+    typed: &str,
+    wrong: Option<String>,
+) -> Result<Page, Trouble> {
+    let (number, now) = (session.number.0, visit.app.engine.now());
+    let leases = match n_leases {
+        0 => "It has no lease at present.".into(),
+        1 => "Its lease is revoked at once, with this reason; so is what it waits for.".into(),
+        n => format!(
+            "Its {} leases are revoked at once, with this reason: all it holds and waits for.",
+            count(*n as usize)
+        ),
+    };
+    let body = html! {
+        p.crumb { a href="/console/sessions" { "Sessions" } " / No. " (number) }
+        (title(html! { "End session " (number) }, html! {}))
+        @if let Some(wrong) = wrong { p.note.bad role="alert" { (Text(&wrong)) } }
+        section.card.stack {
+            dl.facts {
+                dt { "Owner" } dd.big { (owner(&session.owner)) }
+                dt { "Leases" } dd { (count(*n_leases as usize)) }
+                dt { "Open for" } dd { (ago(now.since(session.opened_at).as_millis())) }
+                dt { "Protocol" } dd { span.tag { (dialect::name_of(session.dialect)) } }
+            }
+            p { (leases) " Then the session ends: whoever has it cannot keep it alive any more." }
+            form.stack method="post" action="/console/sessions/end" {
+                input type="hidden" name="number" value=(number);
+                (reason::field(&visit.app, typed))
+                button.bad { "End the session" }
+            }
+        }
+    };
+    Ok(Page::new("End a session", body).at(Place::Sessions))
+}
+
+async fn find(visit: &Visit, number: u64) -> Result<(SessionRecord, u32), Trouble> {
+    let number = SessionNumber(number);
+    let found = operator::find_session::<Trouble>(&visit.app, &visit.caller, number).await?;
+    found.ok_or_else(gone)
+}
+
+fn gone() -> Trouble {
+    Trouble::Missing("there is no session of this number, or it has ended".into())
 }
 
 pub(super) async fn end(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let visit = Visit::new(app, &parts);
-    let ended = async {
-        form::check_kind(&parts.headers).map_err(Trouble::Wrong)?;
-        let asked = form::read(&visit.app, body, FORM_BYTES_MAX).await;
-        let Asked { number } = asked.map_err(Trouble::Wrong)?;
-        let ask = visit.caller.permit(EndSession { number: SessionNumber(number) })?;
-        match visit.app.engine.ask(ask).await? {
-            Err(Rejection::NoSuchSession) => {
-                return Err(Trouble::Missing(
-                    "there is no session of this number, or it has ended".into(),
-                ));
-            }
-            ended => ended?,
-        }
-        tracing::warn!(number, "session ended by an operator");
-        visit.app.note(&visit.caller, "end-session", |act| act.detail("session", number));
-        Ok(address("/console/sessions", &[("ended", &number.to_string())]))
+    let asked = async {
+        form::check_kind(&parts.headers)?;
+        form::read(&visit.app, body, FORM_BYTES_MAX).await
     };
-    match ended.await {
+    let asked: Asked = match asked.await {
+        Ok(asked) => asked,
+        Err(why) => return visit.answer(Err(Trouble::Wrong(why))),
+    };
+    match done(&visit, &asked).await {
         Ok(to) => sign_in::see_other(&to, &[]),
+        // What was typed is shown again.
+        Err(Trouble::Wrong(why)) => {
+            let typed = asked.reason.trim();
+            let again = find(&visit, asked.number).await;
+            let page = again.and_then(|found| ending(&visit, &found, typed, Some(why)));
+            visit.answer(page.map(|page| page.status(StatusCode::BAD_REQUEST)))
+        }
         Err(trouble) => visit.answer(Err(trouble)),
     }
+}
+
+async fn done(visit: &Visit, Asked { number, reason }: &Asked) -> Result<String, Trouble> {
+    let found = find(visit, *number).await?;
+    let reason = Some(reason::check(&visit.app, reason)?);
+    let ended = operator::end_session::<Trouble>(&visit.app, &visit.caller, &found, reason);
+    let n = ended.await?.ok_or_else(gone)?;
+    let leases = match n {
+        0 => "it had no lease".into(),
+        1 => "its lease was revoked".into(),
+        n => format!("its {} leases were revoked", count(n as usize)),
+    };
+    let owner = &found.0.owner.instance;
+    let notice =
+        visit.app.notices.leave(format!("Session {number} of {owner} was ended: {leases}."));
+    Ok(address("/console/sessions", &[("notice", &notice)]))
 }

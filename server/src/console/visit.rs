@@ -151,9 +151,27 @@ impl Visit {
         self.caller.check_everywhere(Right::Read).is_ok()
     }
 
-    /// What the address asks for.
+    /// What has just been done, told once.
+    pub(super) fn notice(&self, id: &str) -> Markup {
+        html! {
+            @if let Some(text) = self.app.notices.take(id) { p.note role="status" { (Text(&text)) } }
+        }
+    }
+
+    /// What the address asks for. What it has beside that is nobody's here: whoever sends links adds to them.
     pub(super) fn params<T: DeserializeOwned>(&self) -> Result<T, Trouble> {
-        crate::dialect::query::parse(&self.uri).map_err(Trouble::Wrong)
+        let wrong = |why: String| {
+            let why = why.strip_prefix("the query: ").unwrap_or(&why);
+            let named = |word: &str| why.strip_prefix(word)?.strip_suffix('`');
+            Trouble::Wrong(match (named("missing field `"), named("duplicate field `")) {
+                (Some(name), _) => {
+                    format!("the address does not say which {name} is meant ({name}=...)")
+                }
+                (_, Some(name)) => format!("the address has {name}=... twice"),
+                _ => format!("the address: {why}"),
+            })
+        };
+        crate::dialect::query::parse(&self.uri).map_err(wrong)
     }
 }
 

@@ -216,7 +216,7 @@ impl Grip {
 }
 
 /// When somebody's lease on a file or folder was taken away, what was granted with it is of no use any more.
-pub(super) async fn loosen(app: &App, lock: &LockKey, caller: &Caller, ended: &[LeaseView]) {
+pub(crate) async fn loosen(app: &App, lock: &LockKey, caller: &Caller, ended: &[LeaseView]) {
     for lease in ended.iter().filter(|lease| OF_PATHS.contains(&lease.dialect)) {
         let grip = Grip::of(Vec::new(), lease.clone());
         let Ok(release) = caller.permit_on(Right::Revoke, [lock], grip.to_release()) else {
@@ -248,7 +248,7 @@ pub(super) fn leave_out(app: &App, namespace: &str) -> Option<LeaveOut> {
 }
 
 /// Can this lock be taken away by its name? What locks inside a folder share is nobody's lock, and no list shows it.
-pub(super) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
+pub(crate) fn check_revocable(app: &App, lock: &LockKey) -> Result<(), String> {
     let Some(LeaveOut { is_name, .. }) = leave_out(app, &lock.namespace) else { return Ok(()) };
     if !is_name(&lock.name) {
         return Ok(());

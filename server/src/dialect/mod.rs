@@ -7,7 +7,7 @@ mod counted;
 pub(crate) mod cursor;
 pub mod dav;
 pub mod files;
-mod grip;
+pub(crate) mod grip;
 mod lease_id;
 pub mod leases;
 pub mod lfs;

@@ -27,7 +27,7 @@ pub(super) fn change(fact: &Fact) {
 }
 
 /// A client's text, with nothing in it that a terminal would obey: a line of JSON leaves some of that as it is.
-fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }

@@ -44,6 +44,7 @@ pub use chronicler::HistoryOptions;
 pub use event::{Cursor, Event, EventId, EventLog, Interest, Next, Reader};
 pub use expiry::Expiry;
 pub use handle::{Call, EngineHandle, Together};
+pub(crate) use log::harmless;
 pub use mailbox::Mailbox;
 pub use message::Error;
 pub use operator::{CountNamespaces, ListHoldings, ListSessions, NamespaceCounts, ReadMaintenance};

@@ -133,7 +133,8 @@ function replace(next, from) {
 function isInUse(part) {
   const fields = /** @type {NodeListOf<HTMLInputElement>} */ (part.querySelectorAll('input'));
   const isFilled = [...fields].some((field) => field.value !== field.defaultValue);
-  return isFilled || part.querySelector('input:focus, button:focus') !== null;
+  // What was typed before the server refused it is still somebody's.
+  return isFilled || part.hasAttribute('data-kept') || part.querySelector('input:focus, button:focus') !== null;
 }
 
 /**

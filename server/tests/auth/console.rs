@@ -81,6 +81,7 @@ async fn each_page_asks_for_its_right() {
         ("reader", "/console/lock?namespace=shop&name=nothing-there", 403),
         ("reader", "/console/lock?namespace=bank&name=open/vault", 403),
         ("reader", "/console/sessions", 403),
+        ("reader", "/console/sessions/end?number=1", 403),
         ("reader", "/console/files", 403),
         ("reader", "/console/cluster", 200),
         ("reader", "/console/take", 200),
@@ -93,6 +94,7 @@ async fn each_page_asks_for_its_right() {
         ("nobody", "/console", 303),
         ("nobody", open, 303),
         ("nobody", "/console/take", 303),
+        ("nobody", "/console/sessions/end?number=1", 303),
         ("nobody", "/console/live", 401),
     ] {
         let answer = get(&scene, who, path).await;
@@ -129,7 +131,8 @@ async fn only_those_revoke_and_end_who_may() {
         assert_eq!(post(who, &path, form).await, status, "{who} {path}");
     }
     for (who, status) in [("nobody", 303), ("reader", 403), ("revoker", 403), ("admin", 404)] {
-        assert_eq!(post(who, "/console/sessions/end", "number=77").await, status, "{who}");
+        let form = "number=77&reason=r";
+        assert_eq!(post(who, "/console/sessions/end", form).await, status, "{who}");
     }
     let held = async |path: &str| get(&scene, "admin", path).await.get("held") == true;
     assert!(held("/v1/namespaces/shop/locks/open%2Fa").await);

@@ -11,7 +11,7 @@ use leasehold_api::{
 };
 use leasehold_core::{
     Acquire, Ending, Extend, Grant, Holding, LeaseNumber, LockKey, LockView, Owner, Proof,
-    Rejection, Release, Renew, Revoke, Secret, Span, Target, Timestamp, Token, Wait,
+    Rejection, Release, Renew, Secret, Span, Target, Timestamp, Token, Wait,
 };
 
 use super::error::Refusal;
@@ -26,6 +26,7 @@ use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
 use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
+use crate::operator;
 
 /// How much of a queue is shown.
 const QUEUE_SHOWN: usize = 100;
@@ -362,19 +363,9 @@ pub(super) async fn revoke(
     app.limits.check_key(&key)?;
     app.limits.check_reason(&request.reason)?;
     grip::check_revocable(&app, &key).map_err(Refusal::invalid)?;
-    let reason = request.reason.as_str().into();
-    let revoke = Revoke { target: Target::Lock(key.clone()), reason };
-    let leases = app.engine.ask(caller.permit(revoke)?).await??;
-    grip::loosen(&app, &key, &caller, &leases).await;
-    let by = &**caller.principal().name();
-    if leases.is_empty() {
-        tracing::info!(lock = ?key, by, reason = ?request.reason, "nobody held it: nothing was revoked");
-    } else {
-        tracing::warn!(lock = ?key, by, reason = ?request.reason, n = leases.len(), "revoked");
-    }
-    app.note(&caller, "revoke", |act| {
-        act.on(&key).detail("n", leases.len()).claimed("reason", Some(&request.reason))
-    });
+    let target = Target::Lock(key.clone());
+    let revoked = operator::revoke::<Refusal>(&app, &caller, &key, target, &request.reason);
+    let leases = revoked.await?;
     let revoked = leases.iter().map(|lease| RevokedLease {
         owner_id: lease.owner.instance.to_string(),
         principal: wire::principal(&lease.owner),

@@ -7,9 +7,7 @@ use leasehold_api::{
     Code, Maintenance, MaintenanceRequest, RevokeAllRequest, RevokedAll, RevokedFrom, SessionList,
     SessionState,
 };
-use leasehold_core::{
-    EndSession, LeaseRecord, Maintain, Rejection, Revoke, SessionNumber, Target, Whose,
-};
+use leasehold_core::{LeaseRecord, Maintain, SessionNumber, Whose};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,10 +15,11 @@ use super::error::Refusal;
 use super::extract::{Body, NoParams, Number, Params};
 use super::wire;
 use crate::app::App;
-use crate::auth::{Caller, Right, View};
+use crate::auth::Caller;
 use crate::dialect;
-use crate::engine::{ListHoldings, ListSessions, ReadMaintenance};
+use crate::engine::{ListSessions, ReadMaintenance};
 use crate::http::json;
+use crate::operator;
 
 /// Most leases that are named in the answer to a revocation.
 const SHOWN_MAX: usize = 1000;
@@ -29,7 +28,6 @@ const LIMIT_MAX: usize = 1000;
 
 type Answer = Result<Response, Refusal>;
 
-/// In slices, so that nobody waits long for an owner that has very much.
 pub(super) async fn revoke(
     State(app): State<App>,
     caller: Caller,
@@ -44,33 +42,17 @@ pub(super) async fn revoke(
         let why = format!("reason has {n_bytes} bytes, {n_max} allowed (reason-bytes-max)");
         return Err(Refusal::invalid(why));
     }
-    let (mut n_revoked, mut revoked, mut from) = (0, Vec::new(), Some(0));
-    while let Some(place) = from {
-        let list = caller.permit(ListHoldings {
-            whose: whose.clone(),
-            from: place,
-            view: View::default(),
-        })?;
-        let page = app.engine.ask(list).await?;
-        from = page.next;
-        n_revoked += page.leases.len() as u64;
-        let n_room = SHOWN_MAX.saturating_sub(revoked.len());
-        revoked.extend(page.leases.iter().take(n_room).map(shown));
-        if !request.dry_run && !page.leases.is_empty() {
-            let numbers = page.leases.iter().map(|lease| lease.number).collect();
-            let reason = request.reason.as_str().into();
-            let revoke = Revoke { target: Target::Leases(numbers), reason };
-            let locks = page.leases.iter().map(|lease| &lease.lock);
-            app.engine.ask(caller.permit_on(Right::Revoke, locks, revoke)?).await??;
+    let mut revoked = Vec::new();
+    let each = |lease: &LeaseRecord| {
+        if revoked.len() < SHOWN_MAX {
+            revoked.push(shown(lease));
         }
-    }
-    if !request.dry_run {
-        tracing::warn!(?whose, reason = request.reason, n_revoked, "revoked");
-        app.note(&caller, "revoke", |act| {
-            act.detail("of", format!("{whose:?}"))
-                .detail("n", n_revoked)
-                .claimed("reason", Some(&request.reason))
-        });
+    };
+    let (reason, is_dry) = (&*request.reason, request.dry_run);
+    let all = operator::revoke_all::<Refusal>(&app, &caller, &whose, reason, is_dry, each);
+    let n_revoked = all.await?;
+    if !is_dry {
+        operator::tell_all(&app, &caller, &whose, reason, n_revoked);
     }
     // They were found in an order that depends on what others have.
     revoked.sort_by(|a, b| place(a).cmp(&place(b)));
@@ -171,11 +153,8 @@ pub(super) async fn end_session(
         Refusal::new(StatusCode::NOT_FOUND, Code::NoSuchSession, why)
     };
     let number = SessionNumber(number.ok_or_else(not_found)?);
-    match app.engine.ask(caller.permit(EndSession { number })?).await? {
-        Err(Rejection::NoSuchSession) => return Err(not_found()),
-        ended => ended?,
-    };
-    tracing::warn!(?number, "session ended by an operator");
-    app.note(&caller, "end-session", |act| act.detail("session", number.0));
+    let found = operator::find_session::<Refusal>(&app, &caller, number).await?;
+    let found = found.ok_or_else(not_found)?;
+    operator::end_session::<Refusal>(&app, &caller, &found, None).await?.ok_or_else(not_found)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

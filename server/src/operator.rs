@@ -1,0 +1,127 @@
+//! What an operator takes away from others, by the API or by the console: the same steps, and the same lines in the log
+//! and in the audit file.
+
+use leasehold_core::{
+    EndSession, LeaseRecord, LeaseView, LockKey, Rejection, Revoke, SessionNumber, SessionRecord,
+    Target, Whose,
+};
+
+use crate::app::App;
+use crate::auth::{Caller, Denied, Right, View};
+use crate::dialect::grip;
+use crate::engine::{self, ListHoldings, ListSessions, harmless};
+
+/// Takes a lock away from whom `target` names, all of whom hold this one.
+pub(crate) async fn revoke<E>(
+    app: &App,
+    caller: &Caller,
+    key: &LockKey,
+    target: Target,
+    reason: &str,
+) -> Result<Vec<LeaseView>, E>
+where
+    E: From<Denied> + From<engine::Error> + From<Rejection>,
+{
+    let revoke = Revoke { target, reason: reason.into() };
+    let leases = app.engine.ask(caller.permit_on(Right::Revoke, [key], revoke)?).await??;
+    grip::loosen(app, key, caller, &leases).await;
+    let (by, why, n) = (by(caller), &*harmless(reason), leases.len());
+    match n {
+        0 => {
+            tracing::info!(lock = ?key, by, reason = why, n, "nobody held it: nothing was revoked")
+        }
+        _ => tracing::warn!(lock = ?key, by, reason = why, n, "revoked"),
+    }
+    app.note(caller, "revoke", |act| act.on(key).detail("n", n).claimed("reason", Some(reason)));
+    Ok(leases)
+}
+
+/// Takes away what somebody has, and says how many leases that were; `each` is told of them. In slices, so that nobody
+/// waits long for an owner that has very much.
+pub(crate) async fn revoke_all<E>(
+    app: &App,
+    caller: &Caller,
+    whose: &Whose,
+    reason: &str,
+    is_dry: bool,
+    mut each: impl FnMut(&LeaseRecord),
+) -> Result<u64, E>
+where
+    E: From<Denied> + From<engine::Error> + From<Rejection>,
+{
+    let (mut n, mut from) = (0, Some(0));
+    while let Some(place) = from {
+        let list = ListHoldings { whose: whose.clone(), from: place, view: View::default() };
+        let page = app.engine.ask(caller.permit(list)?).await?;
+        from = page.next;
+        n += page.leases.len() as u64;
+        page.leases.iter().for_each(&mut each);
+        if !is_dry && !page.leases.is_empty() {
+            let numbers = page.leases.iter().map(|lease| lease.number).collect();
+            let revoke = Revoke { target: Target::Leases(numbers), reason: reason.into() };
+            let locks = page.leases.iter().map(|lease| &lease.lock);
+            app.engine.ask(caller.permit_on(Right::Revoke, locks, revoke)?).await??;
+        }
+    }
+    Ok(n)
+}
+
+/// Says that somebody's leases were taken away.
+pub(crate) fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, n: u64) {
+    let (by, why) = (by(caller), &*harmless(reason));
+    tracing::warn!(?whose, by, reason = why, n, "revoked");
+    app.note(caller, "revoke", |act| {
+        act.detail("of", format!("{whose:?}")).detail("n", n).claimed("reason", Some(reason))
+    });
+}
+
+/// A session by its number, and how many leases it has.
+pub(crate) async fn find_session<E>(
+    app: &App,
+    caller: &Caller,
+    number: SessionNumber,
+) -> Result<Option<(SessionRecord, u32)>, E>
+where
+    E: From<Denied> + From<engine::Error>,
+{
+    let list = caller.permit(ListSessions { from: number, n_max: 1 })?;
+    let found = app.engine.ask(list).await?;
+    Ok(found.into_iter().find(|(session, _)| session.number == number))
+}
+
+/// Ends a session, and says how many leases ended with it; `None`: it was over. The command for it knows no reason: if
+/// there is one, the leases are taken away with it first, so that it is in their history and told to their holder.
+pub(crate) async fn end_session<E>(
+    app: &App,
+    caller: &Caller,
+    (session, n_leases): &(SessionRecord, u32),
+    reason: Option<&str>,
+) -> Result<Option<u64>, E>
+where
+    E: From<Denied> + From<engine::Error> + From<Rejection>,
+{
+    let number = session.number;
+    let ask = caller.permit(EndSession { number })?;
+    let n = match reason {
+        Some(reason) => {
+            let whose = Whose::Session(number);
+            revoke_all::<E>(app, caller, &whose, reason, false, |_| {}).await?
+        }
+        None => u64::from(*n_leases),
+    };
+    match app.engine.ask(ask).await? {
+        Err(Rejection::NoSuchSession) => return Ok(None),
+        ended => ended?,
+    }
+    let (owner, why) = (&*harmless(&session.owner.instance), reason.map(harmless));
+    let (session, by, why) = (number.0, by(caller), why.as_deref());
+    tracing::warn!(session, owner, by, reason = why, n, "session ended by an operator");
+    app.note(caller, "end-session", |act| {
+        act.detail("session", session).detail("n", n).claimed("reason", reason)
+    });
+    Ok(Some(n))
+}
+
+fn by(caller: &Caller) -> &str {
+    caller.principal().name()
+}
