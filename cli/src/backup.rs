@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use leasehold_server::cluster::{Location, transfer};
+use leasehold_server::cluster::Location;
+use leasehold_server::cluster::transfer::{self, Address};
 use leasehold_server::store::sqlite;
 use serde_json::json;
 
@@ -14,16 +15,22 @@ use crate::exit::{FAILED, Failure, USAGE};
 use crate::output::{OutputArgs, plain, print, print_json};
 use crate::rights;
 
+/// The store that several servers share, if the command line says nothing of it.
+const STORE: &str = "LEASEHOLD_STORE";
+/// The data folder, if neither says anything of a store.
+const DATA: &str = "LEASEHOLD_DATA";
+
 #[derive(Args)]
 pub(crate) struct BackupArgs {
     /// The folder for the copy: new or empty.
     #[arg(required_unless_present = "url")]
     target: Option<PathBuf>,
-    /// The data to copy; a server may be using it.
-    #[arg(long, env = "LEASEHOLD_DATA", default_value = "./leasehold-data")]
-    data: PathBuf,
-    /// The store to copy, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it.
-    #[arg(long, conflicts_with = "url")]
+    /// The data to copy; a server may be using it (default: LEASEHOLD_DATA, or ./leasehold-data).
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// The store to copy, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it (default:
+    /// LEASEHOLD_STORE, unless --data is given).
+    #[arg(long, conflicts_with_all = ["url", "data"])]
     store: Option<Location>,
     #[command(flatten)]
     etcd: EtcdArgs,
@@ -43,12 +50,12 @@ pub(crate) struct BackupArgs {
 pub(crate) struct RestoreArgs {
     /// The backup.
     backup: PathBuf,
-    /// The data folder to make: new or empty.
-    #[arg(long, env = "LEASEHOLD_DATA", default_value = "./leasehold-data")]
-    data: PathBuf,
-    /// The store to put in place, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Either nothing is there, or the
-    /// store that the backup is of, and no server leads it.
+    /// The data folder to make: new or empty (default: LEASEHOLD_DATA, or ./leasehold-data).
     #[arg(long)]
+    data: Option<PathBuf>,
+    /// The store to put in place, instead of --data: etcd://HOST:PORT,HOST:PORT/PREFIX. Either nothing is there, or the
+    /// store that the backup is of, and no server leads it (default: LEASEHOLD_STORE, unless --data is given).
+    #[arg(long, conflicts_with = "data")]
     store: Option<Location>,
     #[command(flatten)]
     etcd: EtcdArgs,
@@ -59,9 +66,10 @@ pub(crate) struct RestoreArgs {
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
     /// The data folder, or a backup.
-    #[arg(required_unless_present = "store", conflicts_with = "store")]
+    #[arg(conflicts_with = "store")]
     data: Option<PathBuf>,
-    /// The store to check instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it.
+    /// The store to check instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it (default: LEASEHOLD_STORE,
+    /// unless a folder is given).
     #[arg(long)]
     store: Option<Location>,
     #[command(flatten)]
@@ -80,14 +88,16 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<(), Failure> {
 
 fn backup_here(args: &BackupArgs, target: &Path) -> Result<(), Failure> {
     rights::private();
-    let (kind, source) = match &args.store {
-        Some(store) => {
-            transfer::backup(&args.etcd.access(store.clone()), target).map_err(failed)?;
-            ("store", store.to_string())
+    let from = meant(args.data.as_ref(), args.store.as_ref())?;
+    let (kind, source) = match from.unwrap_or_else(usual) {
+        Address::Shared(store) => {
+            let source = store.to_string();
+            transfer::backup(&args.etcd.access(store), target).map_err(failed)?;
+            ("store", source)
         }
-        None => {
-            sqlite::backup(&args.data, target).map_err(failed)?;
-            ("data", args.data.display().to_string())
+        Address::Folder(data) => {
+            sqlite::backup(&data, target).map_err(failed)?;
+            ("data", data.display().to_string())
         }
     };
     let target = target.display();
@@ -115,11 +125,13 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
 
 fn restored(args: &RestoreArgs) -> Result<(), Failure> {
     rights::private();
-    if let Some(store) = &args.store {
-        return restored_there(args, store);
-    }
-    sqlite::restore(&args.backup, &args.data).map_err(failed)?;
-    let (data, backup) = (args.data.display(), args.backup.display());
+    let to = meant(args.data.as_ref(), args.store.as_ref())?;
+    let data = match to.unwrap_or_else(usual) {
+        Address::Shared(store) => return restored_there(args, &store),
+        Address::Folder(data) => data,
+    };
+    sqlite::restore(&args.backup, &data).map_err(failed)?;
+    let (data, backup) = (data.display(), args.backup.display());
     if args.output.json {
         return print_json(&json!({"data": data.to_string(), "backup": backup.to_string()}));
     }
@@ -147,15 +159,18 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
 }
 
 fn verified(args: &VerifyArgs) -> Result<(), Failure> {
-    let (kind, what, report) = match (&args.store, &args.data) {
-        (Some(store), _) => {
-            let access = args.etcd.access(store.clone());
-            ("store", store.to_string(), transfer::verify(&access).map_err(failed)?)
+    let (kind, what, report) = match meant(args.data.as_ref(), args.store.as_ref())? {
+        Some(Address::Shared(store)) => {
+            let what = store.to_string();
+            ("store", what, transfer::verify(&args.etcd.access(store)).map_err(failed)?)
         }
-        (None, Some(data)) => {
-            ("data", data.display().to_string(), sqlite::verify(data).map_err(failed)?)
+        Some(Address::Folder(data)) => {
+            ("data", data.display().to_string(), sqlite::verify(&data).map_err(failed)?)
         }
-        (None, None) => return Err(Failure::new(USAGE, "DATA or --store is required")),
+        None => {
+            let why = "what to check is required: a data folder or a backup, or --store (LEASEHOLD_STORE)";
+            return Err(Failure::new(USAGE, why));
+        }
     };
     show(args, (kind, &what), &report)
 }
@@ -205,6 +220,26 @@ fn show(
         );
     }
     print(&lines.join("\n"))
+}
+
+/// Which data a command is about: what it was told, or else the store that the environment names, as `serve` and
+/// `cluster` have it. By hand, because a folder on the command line must count more than a store in the environment.
+fn meant(data: Option<&PathBuf>, store: Option<&Location>) -> Result<Option<Address>, Failure> {
+    if let Some(store) = store {
+        return Ok(Some(Address::Shared(store.clone())));
+    }
+    if let Some(data) = data {
+        return Ok(Some(Address::Folder(data.clone())));
+    }
+    let Some(store) = std::env::var_os(STORE) else { return Ok(None) };
+    let store = store.to_string_lossy().parse();
+    let wrong = |why: String| Failure::new(USAGE, format!("{STORE}: {why}"));
+    store.map(|store| Some(Address::Shared(store))).map_err(wrong)
+}
+
+/// The folder of a server that was told nothing else.
+fn usual() -> Address {
+    Address::Folder(std::env::var_os(DATA).map_or_else(|| "./leasehold-data".into(), PathBuf::from))
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {

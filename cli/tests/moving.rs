@@ -12,7 +12,14 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn leasehold(args: &[&str]) -> (bool, String) {
-    let output = Command::new(BINARY).args(args).output().expect("the binary");
+    leasehold_in(args, &[])
+}
+
+fn leasehold_in(args: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
+    let mut command = Command::new(BINARY);
+    command.env_remove("LEASEHOLD_STORE").env_remove("LEASEHOLD_DATA");
+    let output = command.args(args).envs(environment.iter().copied()).output();
+    let output = output.expect("the binary");
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
@@ -129,4 +136,65 @@ async fn a_backup_of_a_shared_store_is_restored_into_etcd_or_a_folder() {
     fails(&["migrate", "--from", text(&alone), "--to", text(&node)], "rename");
     let there = ["migrate", "--from", text(&alone), "--to", &store];
     fails(&there, "there is something under /test/ in etcd already");
+}
+
+#[test]
+fn a_backup_is_not_used_up_by_a_move() {
+    let (etcd, folder) = (Etcd::start(), folder());
+    let [data, copy, restored] = ["data", "copy", "restored"].map(|name| folder.path().join(name));
+    assert!(Process::start(BINARY, &data, &[]).terminate().success());
+    does(&["backup", text(&copy), "--data", text(&data)]);
+    does(&["restore", text(&copy), "--data", text(&restored)]);
+    let store = etcd.url("moved");
+    for backup in [&copy, &restored] {
+        let instead = format!("leasehold restore {} --store", text(backup));
+        fails(&["migrate", "--from", text(backup), "--to", &store], &instead);
+        assert!(does(&["verify", text(backup)]).contains("(a backup)"), "it was used up");
+    }
+    assert_eq!(etcd.ctl(&["get", "--prefix", "--keys-only", "/moved/"]).trim(), "");
+    does(&["restore", text(&copy), "--store", &store]);
+    does(&["migrate", "--from", text(&data), "--to", &etcd.url("other")]);
+}
+
+#[test]
+fn the_store_that_the_environment_names_counts_unless_the_command_line_says_otherwise() {
+    let (etcd, folder) = (Etcd::start(), folder());
+    let [data, copy, other, made] =
+        ["data", "copy", "other", "made"].map(|name| folder.path().join(name));
+    let store = etcd.url("test");
+    does(&["init", "--store", &store]);
+    assert!(Process::start(BINARY, &data, &[]).terminate().success());
+    let around = [("LEASEHOLD_STORE", store.as_str()), ("LEASEHOLD_DATA", text(&data))];
+    let asked = |args: &[&str]| leasehold_in(args, &around);
+    let says = |args: &[&str], words: &str| {
+        let (worked, said) = asked(args);
+        assert!(worked && said.contains(words), "{args:?}: {said}");
+    };
+    says(&["backup", text(&copy)], &format!("is a copy of {store}"));
+    says(&["verify"], &format!("{store} is sound"));
+    says(&["restore", text(&copy)], &format!("{store} is restored from"));
+    says(
+        &["backup", text(&other), "--data", text(&data)],
+        &format!("is a copy of {}", text(&data)),
+    );
+    says(&["verify", text(&other)], "(a backup)");
+    says(
+        &["restore", text(&other), "--data", text(&made)],
+        &format!("{} is restored", text(&made)),
+    );
+    // What a server is asked has nothing to do with it.
+    let (worked, said) = asked(&["backup", "--url", "http://127.0.0.1:1"]);
+    assert!(!worked && said.contains("cannot connect"), "{said}");
+
+    let wrong = [("LEASEHOLD_STORE", "e1:2379")];
+    let (worked, said) = leasehold_in(&["verify"], &wrong);
+    assert!(!worked && said.contains("LEASEHOLD_STORE: must be etcd://"), "{said}");
+    fails(&["verify"], "--store (LEASEHOLD_STORE)");
+    fails(
+        &["backup", text(&copy), "--store", &store, "--data", text(&data)],
+        "cannot be used with",
+    );
+    let alone = [("LEASEHOLD_DATA", text(&data))];
+    let (worked, said) = leasehold_in(&["backup", text(&folder.path().join("last"))], &alone);
+    assert!(worked && said.contains(&format!("is a copy of {}", text(&data))), "{said}");
 }

@@ -235,7 +235,9 @@ async fn nothing_at(State(app): State<App>, uri: Uri) -> Response {
         (true, false) if is_named => "--dialects does not name it",
         _ => return nothing_here().await,
     };
-    let why = format!("no such path: the dialect {dialect} is off: {why}");
+    // Whatever is nobody else's could be the path of a file.
+    let meant = if is_named { ":" } else { ". If a file was meant:" };
+    let why = format!("no such path{meant} the dialect {dialect} is off: {why}");
     failure(StatusCode::NOT_FOUND, Code::NotFound, &why)
 }
 

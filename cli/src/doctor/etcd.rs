@@ -54,7 +54,9 @@ fn judge(health: &EtcdHealth, store: &str) -> Finding {
             );
         }
         Ok(0) => {
-            let advice = format!("leasehold init --store {store}");
+            let advice = format!(
+                "if there was one, leasehold restore BACKUP --store {store}; if not, leasehold init --store {store}"
+            );
             return Finding::problem(CHECK, format!("there is no store at {store}"), advice);
         }
         Ok(_) => {}
@@ -114,7 +116,12 @@ mod tests {
         let large = Member { n_bytes: 1900 << 20, ..member() };
         assert_eq!(of(large, Ok(9)).verdict, Verdict::Warning);
         let missing = of(member(), Ok(0));
-        assert_eq!(missing.advice.as_deref(), Some("leasehold init --store etcd://a:1/x"));
+        let advice = missing.advice.unwrap_or_default();
+        assert!(
+            advice.starts_with("if there was one, leasehold restore BACKUP --store"),
+            "{advice}"
+        );
+        assert!(advice.ends_with("leasehold init --store etcd://a:1/x"), "{advice}");
         assert_eq!(of(member(), Err("permission denied".into())).verdict, Verdict::Problem);
     }
 }

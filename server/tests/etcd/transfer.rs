@@ -6,7 +6,7 @@ use leasehold_core::Token;
 use leasehold_server::clock::SystemClock;
 use leasehold_server::store::etcd::{self, Checked};
 use leasehold_server::store::{self, sqlite};
-use leasehold_testkit::folder;
+use leasehold_testkit::{TempDir, folder};
 
 use crate::world::{Node, PREFIX, World, wait_until};
 
@@ -140,6 +140,50 @@ fn a_backup_is_restored_where_nothing_is_and_not_over_another_store() {
     node.stop();
 }
 
+/// Another folder that remembers the same.
+fn copy_of(node: &TempDir) -> TempDir {
+    let copy = folder();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(copy.path(), private).expect("rights");
+    std::fs::copy(node.path().join("node.json"), copy.path().join("node.json")).expect("a memory");
+    copy
+}
+
+#[test]
+fn who_remembers_a_store_that_is_gone_asks_for_a_backup() {
+    let (world, backups) = (World::new(), folder());
+    let backup = backups.path().join("backup");
+    let node = world.node("n1");
+    node.leads();
+    assert!(node.take("db", "a").expect("an answer"));
+    let n1 = node.stop();
+    world.back_up(&backup);
+    let start = || match Node::start(&world, "n1", copy_of(&n1), true) {
+        Err(store::Error::Refused(why)) => why,
+        _ => panic!("its store is gone"),
+    };
+    let seq = world.check().expect("sound").whole.place.seq;
+    world.etcd.ctl(&["del", "/test/head"]);
+    let Err(why) = world.check() else { panic!("it has no head") };
+    assert!(why.to_string().contains("gone from etcd: restore a backup"), "{why}");
+    world.etcd.ctl(&["del", "--prefix", "/test/"]);
+    let why = start();
+    assert!(why.contains(&format!("up to record {seq}: restore a backup")), "{why}");
+    assert!(!why.contains("leasehold init"), "{why}");
+    // Somebody makes one all the same.
+    etcd::init(&world.remote(), PREFIX).expect("a new store");
+    let why = start();
+    assert!(why.contains("belongs to a node of another store"), "{why}");
+    assert!(why.contains("restore a backup of the other one"), "{why}");
+    world.etcd.ctl(&["del", "--prefix", "/test/"]);
+    world.restore(&backup).expect("a restored store");
+    let node = Node::start(&world, "n1", n1, false).expect("a start");
+    node.leads();
+    assert!(node.take("db", "b").expect("an answer"));
+    assert!(token(&node, "db") > RAISE);
+    node.stop();
+}
+
 #[test]
 fn a_store_that_contradicts_itself_is_not_sound() {
     let world = World::new();
@@ -187,4 +231,21 @@ fn a_restore_under_followers_is_seen_by_all_of_them() {
     assert!(!world.has("rewound"));
     first.stop();
     others.into_iter().for_each(|node| drop(node.stop()));
+}
+
+#[test]
+fn a_backup_is_the_way_out_of_a_store_that_was_deleted_under_its_servers() {
+    let (world, backups) = (World::new(), folder());
+    let backup = backups.path().join("backup");
+    let node = world.node("n1");
+    node.leads();
+    assert!(node.take("db", "a").expect("an answer"));
+    world.back_up(&backup);
+    world.etcd.ctl(&["del", "--prefix", "/test/"]);
+    node.follows();
+    world.restore(&backup).expect("a restored store");
+    node.leads();
+    assert!(node.take("db", "b").expect("an answer"));
+    assert!(token(&node, "db") > RAISE);
+    node.stop();
 }

@@ -1,10 +1,13 @@
 //! A new store. Nothing else ever makes one: a prefix that was emptied must not become a store with tokens from 1.
 
+use std::path::Path;
+
 use leasehold_etcd::{Client, Op, Options, RangeRequest, Txn, When};
 
 use super::cluster::{Cluster, Remote};
 use super::guard::put_once;
 use super::keys::Keys;
+use super::memory::Noted;
 use super::value::{self, FORMAT, HeadValue, Id};
 use crate::store::{Error, Place};
 
@@ -109,7 +112,28 @@ pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
 /// There is no store.
 pub(super) fn missing(keys: &Keys) -> Error {
     Error::Refused(format!(
-        "there is no store under {} in etcd; `leasehold init --store` makes one",
+        "there is no store under {} in etcd. If there was one, restore a backup of it (leasehold restore BACKUP --store \
+         ...); `leasehold init --store` makes one whose tokens begin at 1",
         keys.prefix()
+    ))
+}
+
+/// There is no store, and this server remembers one.
+pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
+    Error::Refused(format!(
+        "there is no store under {} in etcd, and this server remembers {noted}: restore a backup of it (leasehold \
+         restore BACKUP --store ...). A store made anew would grant the same tokens again",
+        keys.prefix()
+    ))
+}
+
+/// This folder is of a node of another store.
+pub(super) fn foreign(data: &Path, keys: &Keys, noted: &Noted, id: &Id) -> Error {
+    let (data, prefix, store) = (data.display(), keys.prefix(), &id.store);
+    Error::Refused(format!(
+        "{data} belongs to a node of another store: it remembers {noted}, and under {prefix} in etcd is {store}. If that \
+         one was made because the other was lost, it grants the same tokens again: stop every server, delete it \
+         (etcdctl del --prefix {prefix}) and restore a backup of the other one (leasehold restore BACKUP --store ...). \
+         If this server is to be one of {store}, give it an empty folder (--data)"
     ))
 }

@@ -101,7 +101,12 @@ impl Look {
 
     /// How far the journal goes.
     pub(super) fn head(&self, keys: &Keys) -> Result<Place, Error> {
-        let wiped = || format!("the store under {} is gone from etcd", keys.prefix());
+        let wiped = || {
+            format!(
+                "the store under {} is gone from etcd: restore a backup of it (leasehold restore BACKUP --store ...)",
+                keys.prefix()
+            )
+        };
         let found = self.answer.found(HEAD).ok_or_else(|| Error::Refused(wiped()))?;
         let head: HeadValue = value::decode(&found.key, &found.value).map_err(Error::Refused)?;
         head.place().ok_or_else(|| Error::Refused("the head of the journal is no head".into()))

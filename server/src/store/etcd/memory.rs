@@ -1,6 +1,7 @@
 //! What a node remembers by itself, in its own folder: how far the journal went at least. If etcd is ever put back to
 //! an earlier state, this is how it is noticed.
 
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,12 @@ pub(super) struct Noted {
     /// The boot of this machine in which it was received, and when in it, in nanoseconds.
     boot: String,
     received: u64,
+}
+
+impl fmt::Display for Noted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "store {} up to record {}", self.store, self.seq)
+    }
 }
 
 impl Noted {

@@ -9,7 +9,7 @@ use super::follower::Follower;
 use super::init;
 use super::keys::Keys;
 use super::look::Look;
-use super::memory::receipt;
+use super::memory::{Noted, receipt};
 use super::snapshot;
 use super::value::Id;
 use crate::clock::Clock;
@@ -90,8 +90,17 @@ impl<'a> Reading<'a> {
 
     /// Which store it is, and the bytes that say so.
     pub(super) fn id(&self) -> Result<(Id, Vec<u8>), Error> {
+        self.id_of(None)
+    }
+
+    /// The same for a node that remembers this of it.
+    pub(super) fn id_of(&self, noted: Option<&Noted>) -> Result<(Id, Vec<u8>), Error> {
         let found = self.patiently(|| init::find(self.cluster, self.keys))?;
-        let (id, bytes) = found.ok_or_else(|| init::missing(self.keys))?;
+        let missing = || match noted {
+            Some(noted) => init::lost(self.keys, noted),
+            None => init::missing(self.keys),
+        };
+        let (id, bytes) = found.ok_or_else(missing)?;
         init::check_format(self.keys, &id)?;
         Ok((id, bytes))
     }

@@ -11,6 +11,7 @@ use leasehold_etcd::{Op, Txn, When};
 use super::cluster::Cluster;
 use super::compaction::{self, Compaction};
 use super::follower::Follower;
+use super::init;
 use super::keeper::Keeper;
 use super::keys::Keys;
 use super::look::Look;
@@ -177,18 +178,13 @@ impl EtcdSeat {
     /// Reads the whole store.
     fn load(&mut self) -> Result<News, Error> {
         self.memory = Memory::open(self.folder.path())?;
-        let (id, bytes) = self.reading().id()?;
+        let noted = self.memory.noted().cloned();
+        let (id, bytes) = self.reading().id_of(noted.as_ref())?;
         // What is known of another generation says nothing of this one.
         self.may_lead &= self.id.as_ref().is_some_and(|known| known.bytes == bytes);
         self.id = Some(Known { id: id.clone(), bytes });
-        let noted = self.memory.noted().cloned();
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
-            return Err(Error::Refused(format!(
-                "{} belongs to a node of another store ({}, and this is {})",
-                self.folder.path().display(),
-                noted.store,
-                id.store
-            )));
+            return Err(init::foreign(self.folder.path(), &self.keys, noted, &id));
         }
         // Another generation was restored by an operator, who knows that it is not what it was.
         let noted = noted.filter(|noted| noted.generation == id.generation);

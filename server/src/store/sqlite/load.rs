@@ -188,7 +188,8 @@ fn in_file(file: &str, error: Error) -> Error {
     }
 }
 
-fn is_backup(tables: &Connection) -> Result<bool, Error> {
+/// Is it a backup, or made from one and not started since?
+pub(super) fn is_backup(tables: &Connection) -> Result<bool, Error> {
     Ok(schema::get::<i64>(tables, "is_backup")?.is_some())
 }
 

@@ -98,6 +98,7 @@ impl Departure {
         if !super::is_complete(&options.data) {
             return Err(refused(format!("{} is no store", options.data.display())));
         }
+        check_no_backup(&options.data)?;
         let mut store = SqliteStore::open(options)?;
         let loaded = store.load(Limits::default(), 0)?;
         let tables = schema::open_tables(&store.options.data, &store.journal)?;
@@ -125,6 +126,18 @@ impl Departure {
         (whole.place, whole.last) = (self.store.chain.place(), Some(moment));
         self.store.finish()
     }
+}
+
+/// Fails if the folder is a backup, which a move would use up: its first start ends whatever was held.
+fn check_no_backup(data: &Path) -> Result<(), Error> {
+    if !load::is_backup(&Source::at_rest(data)?.tables)? {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{0} is a backup, or no server has started from it since it was restored or recovered: what it holds cannot \
+         move, because it ends by the first start. Put it in place instead: leasehold restore {0} --store TO",
+        data.display()
+    )))
 }
 
 /// Undoes a move from this folder.
