@@ -68,8 +68,8 @@ pub(crate) struct VerifyArgs {
     /// The data folder, or a backup.
     #[arg(conflicts_with = "store")]
     data: Option<PathBuf>,
-    /// The store to check instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it (default: LEASEHOLD_STORE,
-    /// unless a folder is given).
+    /// The store to check instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Servers may be using it (default:
+    /// LEASEHOLD_STORE, unless a folder is given).
     #[arg(long)]
     store: Option<Location>,
     #[command(flatten)]

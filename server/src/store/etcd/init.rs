@@ -112,8 +112,8 @@ pub(super) fn check_format(keys: &Keys, id: &Id) -> Result<(), Error> {
 /// There is no store.
 pub(super) fn missing(keys: &Keys) -> Error {
     Error::Refused(format!(
-        "there is no store under {} in etcd. If there was one, restore a backup of it (leasehold restore BACKUP --store \
-         ...); `leasehold init --store` makes one whose tokens begin at 1",
+        "there is no store under {} in etcd. If there was one, restore a backup of it (leasehold restore BACKUP \
+         --store ...); `leasehold init --store` makes one whose tokens begin at 1",
         keys.prefix()
     ))
 }
@@ -131,8 +131,8 @@ pub(super) fn lost(keys: &Keys, noted: &Noted) -> Error {
 pub(super) fn foreign(data: &Path, keys: &Keys, noted: &Noted, id: &Id) -> Error {
     let (data, prefix, store) = (data.display(), keys.prefix(), &id.store);
     Error::Refused(format!(
-        "{data} belongs to a node of another store: it remembers {noted}, and under {prefix} in etcd is {store}. If that \
-         one was made because the other was lost, it grants the same tokens again: stop every server, delete it \
+        "{data} belongs to a node of another store: it remembers {noted}, and under {prefix} in etcd is {store}. If \
+         that one was made because the other was lost, it grants the same tokens again: stop every server, delete it \
          (etcdctl del --prefix {prefix}) and restore a backup of the other one (leasehold restore BACKUP --store ...). \
          If this server is to be one of {store}, give it an empty folder (--data)"
     ))
