@@ -15,9 +15,13 @@ async fn post(client: &Client, path: &str, form: &str) -> Response {
 fn rows(page: &Response) -> (Vec<String>, Option<String>) {
     let rows = page.text.split("<tr data-key=\"").skip(1);
     let names = rows.map(|row| row.split('"').next().unwrap().to_owned()).collect();
-    let next = page.text.split_once("rel=\"next\" href=\"").map(|(_, rest)| rest);
-    let next = next.map(|rest| rest.split('"').next().unwrap().replace("&amp;", "&"));
-    (names, next)
+    (names, link(page, "next"))
+}
+
+/// Where a link of this kind leads.
+fn link(page: &Response, rel: &str) -> Option<String> {
+    let (_, rest) = page.text.split_once(&format!("rel=\"{rel}\" href=\""))?;
+    Some(rest.split('"').next().unwrap().replace("&amp;", "&"))
 }
 
 async fn get(client: &Client, path: &str) -> Response {
@@ -29,7 +33,13 @@ async fn get(client: &Client, path: &str) -> Response {
 #[tokio::test]
 async fn what_is_at_the_root_depends_on_who_asks() {
     let local = Local::ephemeral().await;
-    for (accept, is_page) in [("text/html", true), ("*/*", false), ("application/json", false)] {
+    for (accept, is_page) in [
+        ("text/html", true),
+        ("*/*", false),
+        ("application/json", false),
+        ("application/json, text/html;q=0.1", false),
+        ("text/html, application/json;q=0.9", true),
+    ] {
         let headers = [("accept", accept)];
         let answer = local.client.send_with(Method::GET, "/", &headers, "").await.unwrap();
         assert_eq!(answer.status, 200, "{accept}: {}", answer.text);
@@ -56,10 +66,13 @@ async fn every_lock_is_on_one_page_of_every_order() {
     for sort in ["", "name", "ends", "held", "waiters", "waited"] {
         let mut seen = Vec::new();
         let mut path = Some(format!("/console?namespace=many&sort={sort}"));
+        let (mut forth, mut before) = (Vec::new(), None);
         while let Some(at) = path {
             let page = get(&local.client, &at).await;
             let first = seen.len() + 1;
             let (names, next) = rows(&page);
+            forth.push(names.clone());
+            before = link(&page, "prev");
             seen.extend(names);
             let range = format!("{first} to {} of 2,400", seen.len());
             assert!(
@@ -69,6 +82,14 @@ async fn every_lock_is_on_one_page_of_every_order() {
             path = next;
         }
         assert_eq!(seen.len(), 2400, "{sort}");
+        // And back again, from the last to the first.
+        forth.pop();
+        while let Some(at) = before.take() {
+            let page = get(&local.client, &at).await;
+            assert_eq!(Some(rows(&page).0), forth.pop(), "{at}");
+            before = link(&page, "prev");
+        }
+        assert!(forth.is_empty(), "{sort}: {} pages left", forth.len());
         if sort == "ends" {
             let tail = format!("many/job/{:04}", 2399);
             assert_eq!(seen.last(), Some(&tail));
@@ -84,6 +105,100 @@ async fn every_lock_is_on_one_page_of_every_order() {
     assert_eq!(found("state=free").await.len(), 0);
     assert_eq!(found("protocol=locks&state=held").await.len(), 50);
     assert_eq!(found("protocol=files").await.len(), 0);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_link_adds_is_ignored_and_what_is_wrong_is_told_in_words() {
+    let local = Local::ephemeral().await;
+    for path in [
+        "/console?",
+        "/console/lock?namespace=a&name=b&",
+        "/console/sessions?",
+        "/console/files?",
+        "/console/cluster?",
+        "/console/take?",
+    ] {
+        get(&local.client, &format!("{path}utm_source=x&fbclid=y")).await;
+    }
+    for (path, why) in [
+        ("/console?sort=x", "sort: must be one of name, ends"),
+        ("/console?q=a&q=b", "the address has q=... twice"),
+        ("/console?q=%FF", "the address: is not percent-encoded UTF-8"),
+        ("/console/lock?namespace=a", "the address does not say which name is meant"),
+        ("/console/sessions?from=-1", "from: must be a whole number"),
+    ] {
+        let page = local.client.get(path).await;
+        assert_eq!(page.status, 400, "{path}");
+        assert!(page.text.contains(why), "{path}: {}", page.text);
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_path_that_is_nobodys_is_a_page_for_browsers() {
+    let local = Local::ephemeral().await;
+    let ask = async |path: &str, accept: &str| {
+        let headers = [("accept", accept)];
+        local.client.send_with(Method::GET, path, &headers, "").await.unwrap()
+    };
+    let lost = ask("/console/nope", "text/html").await;
+    assert_eq!(lost.status, 404);
+    assert!(lost.text.contains("there is no such page in the console"), "{}", lost.text);
+    let lost = ask("/console/nope/at/all", "*/*").await;
+    assert_eq!((lost.status, lost.text_of("code")), (404, "NOT_FOUND".into()), "{}", lost.text);
+    let home = ask("/console/", "text/html").await;
+    assert_eq!((home.status, home.headers["location"].to_str().unwrap()), (303, "/console"));
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_no_field_can_have_is_found_by_its_spelling() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    for namespace in ["a%00b", "a%1Bb", "plain"] {
+        let path = format!("/v1/namespaces/{namespace}/locks/x/acquire");
+        let taken = client.post(&path, json!({"owner_id": "o", "ttl_ms": 60_000})).await.unwrap();
+        assert_eq!(taken.status, 200, "{}", taken.text);
+    }
+    let page = get(client, "/console").await.text;
+    assert!(page.contains("value=\"&quot;a\\u0000b&quot;\""), "{page}");
+    let metrics = get(client, "/metrics").await.text;
+    assert!(metrics.contains("u001bb"), "{metrics}");
+    for text in [&page, &metrics] {
+        assert!(!text.contains(['\0', '\u{1b}']), "{text:?}");
+    }
+    for path in ["/console?namespace=%22a%5Cu0000b%22", "/console?namespace=a%00b"] {
+        let found = get(client, path).await;
+        assert_eq!(rows(&found).0, ["a\u{fffd}b/x"], "{path}");
+        assert!(found.text.contains("value=\"&quot;a\\u0000b&quot;\" selected"), "{}", found.text);
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn of_very_many_holders_those_on_the_page_are_meant() {
+    let local = Local::ephemeral().await;
+    let client = &local.client;
+    for n in 0..300 {
+        let more = json!({"limit": 1000});
+        assert_eq!(client.acquire("pool", &format!("h-{n}"), 60_000, more).await.status, 200);
+    }
+    let path = "/console/lock?namespace=default&name=pool";
+    let page = get(client, path).await.text;
+    let tokens: Vec<_> = page.split("name=\"token\" value=\"").skip(1).collect();
+    let tokens: Vec<_> = tokens.iter().map(|rest| rest.split('"').next().unwrap()).collect();
+    let n_kept = 300 - tokens.len();
+    assert!(n_kept > 0);
+    let said = format!("Only those on this page are meant: {n_kept} others keep it.");
+    assert!(page.contains(&said), "{page}");
+    let form = format!("reason=r&token={}", tokens.join("&token="));
+    let done = post(client, "/console/lock/revoke?namespace=default&name=pool", &form).await;
+    let after = get(client, done.headers["location"].to_str().unwrap()).await.text;
+    assert!(after.contains(&format!("{} of its holders have lost it.", tokens.len())), "{after}");
+    let tile =
+        format!("<span class=\"figure\">{n_kept}</span><span class=\"what\">Leases held</span>");
+    assert!(get(client, "/console").await.text.contains(&tile), "it counts what its chart does");
     local.stop().await;
 }
 

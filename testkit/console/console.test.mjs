@@ -57,6 +57,9 @@ test('locks are searched, filtered, sorted and paged by the server', limit, asyn
   assert.equal(await text(page, '.pages span'), '51 to 100 of 120');
   await page.click('text=Next page');
   assert.equal(await text(page, '.pages span'), '101 to 120 of 120');
+  await page.click('text=Previous page');
+  assert.equal(await text(page, '.pages span'), '51 to 100 of 120');
+  await page.click('text=Next page');
   assert.match(await text(page, 'tbody tr:last-child th'), /^paged\/119/);
   await page.click('thead >> text=Time left');
   assert.match(await text(page, 'tbody tr:first-child th'), /^paged\/119/);
@@ -77,6 +80,7 @@ test('a hand-over is seen live, and the time left runs down', limit, async () =>
   await live(page);
   assert.match(await text(page, '[data-part=holders]'), /Held by vm-1/);
   assert.match(await text(page, 'pre.value'), /release 41/);
+  assert.match(await text(page, '.title .sub'), /latest fencing token 1$/);
   const left = async () => Number((await text(page, '[data-part=holders] [data-left] .run')).split(' ')[0]);
   const before = await left();
   const waits = server.acquire('deploy', 'vm-2', { wait_ms: 60_000 });
@@ -125,6 +129,46 @@ test('a lock is revoked with a reason, and not without', limit, async () => {
   assert.equal((await send({ ...fields, reason: 'x' }, { 'sec-fetch-site': 'cross-site' })).status, 403);
   assert.equal((await send({ ...fields, reason: 'x' }, { 'content-type': 'text/plain' })).status, 400);
   assert.equal((await server.look('stuck')).held, true);
+});
+
+test('what was typed stays while the page goes on being live, if somebody else holds the lock by now', limit, async () => {
+  const first = await server.acquire('late', 'vm-1');
+  const page = await open(lockPage('late'));
+  await live(page);
+  await page.fill('input[name=reason]', 'vm-1 is gone');
+  await server.release(first);
+  await server.acquire('late', 'vm-2');
+  await page.click('button:text("Revoke")');
+  await page.waitForSelector('[role=alert] >> text=nothing was revoked');
+  await live(page);
+  assert.match(await text(page, '[data-part=holders]'), /Held by vm-2/);
+  const waits = server.acquire('late', 'vm-3', { wait_ms: 60_000 });
+  await page.waitForSelector('[data-part=queue] >> text=vm-3');
+  assert.equal(await page.inputValue('input[name=reason]'), 'vm-1 is gone');
+  await page.click('button:text("Revoke")');
+  await page.waitForSelector('text=Revoked: its holder vm-2 (fencing token 2) has lost it.');
+  await server.release(await waits);
+  page.wrong = page.wrong.filter((wrong) => !/409/.test(wrong));
+  await close(page);
+});
+
+test('a session is ended with a reason, on a page that says what ends', limit, async () => {
+  const session = (await server.call('POST', '/v1/sessions', { owner_id: 'vm-7', ttl_ms: 60_000 })).json();
+  const taken = await server.call('POST', '/v1/locks/of-session/acquire', { owner_id: 'vm-7', session_id: session.session_id });
+  assert.equal(taken.status, 200, taken.text);
+  const page = await open('/console/sessions');
+  await page.click('tr:has-text("vm-7") >> text=End');
+  await page.waitForURL(/sessions\/end\?number=/);
+  assert.match(await text(page, 'main'), /vm-7.*Its lease is revoked at once/);
+  await page.click('button:text("End the session")');
+  assert.match(page.url(), /sessions\/end/, 'the browser asks for a reason');
+  await page.fill('input[name=reason]', 'host is gone');
+  await page.click('button:text("End the session")');
+  await page.waitForSelector('.note >> text=of vm-7 was ended: its lease was revoked.');
+  assert.equal((await server.look('of-session')).held, false);
+  await page.goto(server.url + lockPage('of-session'));
+  assert.match(await text(page, 'ol.timeline'), /vm-7 had it revoked.*host is gone/);
+  await close(page);
 });
 
 test('everything can be done with the keyboard', limit, async () => {
@@ -213,7 +257,9 @@ async function everyPage() {
   const session = await server.call('POST', '/v1/sessions', { owner_id: 'vm-5', ttl_ms: 60_000 });
   assert.ok(session.status < 300, session.text);
   server.acquire('tour', 'vm-6', { wait_ms: 20_000 }).then((next) => server.release(next), () => undefined);
+  const { sessions } = (await server.call('GET', '/v1/admin/sessions')).json();
   const pages = ['/console', '/console?q=nothing-like-it', lockPage('tour'), lockPage('never-seen'), '/console/sessions',
+    `/console/sessions/end?number=${sessions[0].number}`, '/console/nope',
     '/console/files', '/console/cluster', '/console/take', '/console/sign-in', '/lock/page', '/console?sort=x'];
   return { lease, pages };
 }
@@ -293,6 +339,10 @@ test('the command line and curl of the page work as they are', limit, async () =
   assert.match(await paste('Command line'), /^done with token 1$/m);
   const taken = JSON.parse(await paste('curl'));
   assert.deepEqual([taken.acquired, taken.lock_name, taken.fencing_token], [true, name, 2]);
+  await page.goto(`${server.url}/console/take?${new URLSearchParams({ name: '..', namespace: '-ns' })}`);
+  assert.match(await paste('Command line'), /^done with token 1$/m);
+  const dots = JSON.parse(await paste('curl'));
+  assert.deepEqual([dots.acquired, dots.lock_name, dots.fencing_token], [true, '..', 2]);
   await server.release({ namespace: 'pasted', name, owner: 'me', ...taken });
   await close(page);
   rmSync(folder, { recursive: true });
@@ -375,6 +425,17 @@ test('whoever is asked who they are signs in first, and sees only what they may'
   await page.fill('input[name=key]', admin);
   await page.click('button:text("Sign in")');
   await page.waitForURL(/console\/lock/);
+  // A link on a page of another site leads to what whoever is signed in may see, not to the sign-in.
+  const elsewhere = createServer((request, answer) => {
+    answer.setHeader('content-type', 'text/html').end(`<a href="${asked.url}${lockPage('orders', 'bank').replace('&', '&amp;')}">look</a>`);
+  }).listen(0, '127.0.0.1');
+  await once(elsewhere, 'listening');
+  await page.goto(`http://localhost:${elsewhere.address().port}/`);
+  await page.click('text=look');
+  await page.waitForSelector('text=of-bank');
+  elsewhere.close();
+  page.wrong = page.wrong.filter((wrong) => !wrong.startsWith('asked http://localhost'));
+  await page.goto(asked.url + lockPage('orders', 'shop'));
   await page.fill('input[name=reason]', 'by an admin');
   await page.click('button:text("Revoke")');
   await page.waitForSelector('text=Revoked: its holder');

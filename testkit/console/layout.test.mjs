@@ -15,7 +15,7 @@ const LONG_OWNER = 'o'.repeat(84);
 const REASON = 'r'.repeat(400);
 const lockPage = (name, namespace) => `/console/lock?${new URLSearchParams({ namespace, name })}`;
 const PAGES = ['/console', '/console?sort=waited', lockPage(NAME, NAMESPACE), lockPage('payments_reconciliation_nightly_eu', 'default'),
-  lockPage(NAME, 'default'), '/console/sessions', '/console/sessions?from=x', '/console/files', '/console/cluster',
+  lockPage(NAME, 'default'), '/console/sessions', '/console/sessions?from=x', '/console/sessions/end?number=1', '/console/sessions/end?number=2', '/console/files', '/console/cluster',
   `/console/take?${new URLSearchParams({ namespace: NAMESPACE, name: NAME })}`, `/console?sort=${NAME}`, `/console?q=${'q'.repeat(200)}`, '/lock/page'];
 
 before(async () => {

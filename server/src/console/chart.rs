@@ -5,6 +5,7 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::sample::{KEPT, Sample};
+use crate::page::count;
 
 const WIDTH: f64 = 120.0;
 const HEIGHT: f64 = 40.0;
@@ -21,15 +22,25 @@ pub(super) fn spark(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
 pub(super) fn chart(word: &str, samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Markup {
     let most = samples.iter().map(&of).fold(0.0, f64::max);
     let latest = samples.last().map_or(0.0, &of);
-    let said = format!("{word}: {latest:.1} now, at most {most:.1} in the last ten minutes");
+    let (latest, most) = (figure(latest), figure(most));
+    let said = format!("{word}: {latest} now, at most {most} in the last ten minutes");
     html! {
         figure {
-            figcaption { span { (word) } span { "at most " (format!("{most:.1}").trim_end_matches(".0")) } }
+            figcaption { span { (word) } span { "at most " (most) } }
             svg.chart viewBox="0 0 120 40" preserveAspectRatio="none" role="img" aria-label=(said) {
                 line.axis x1="0" y1="39.5" x2="120" y2="39.5" {}
                 (trace(samples, of, KEPT))
             }
         }
+    }
+}
+
+/// `1,600.6`: whole numbers have no fraction.
+fn figure(n: f64) -> String {
+    let tenths = (n * 10.0).round() as usize;
+    match tenths % 10 {
+        0 => count(tenths / 10),
+        tenth => format!("{}.{tenth}", count(tenths / 10)),
     }
 }
 
@@ -69,5 +80,7 @@ mod tests {
             "{drawn}"
         );
         assert!(!spark(&[], |_| 0.0).into_string().contains("path"));
+        let said = [0.0, 0.26, 10.0, 1600.6, 17_856.0].map(figure);
+        assert_eq!(said, ["0", "0.3", "10", "1,600.6", "17,856"]);
     }
 }

@@ -171,7 +171,10 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
                     }
                     dt { "Format of the store" } dd { (status.format) }
                     dt { "Last record" }
-                    dd { (status.head) " " span.dim { "the snapshot has those up to " (status.snapshot) } }
+                    dd {
+                        (whole(status.head)) " "
+                        span.dim { "the snapshot has those up to " (whole(status.snapshot)) }
+                    }
                     (room(health.room()))
                 }
                 @if visit.sees_all() {
@@ -189,6 +192,10 @@ fn own(visit: &Visit, seen: Option<&Seen>) -> Markup {
             }
         }
     }
+}
+
+fn whole(n: u64) -> String {
+    count(usize::try_from(n).unwrap_or(usize::MAX))
 }
 
 /// How much room etcd has left.

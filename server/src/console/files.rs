@@ -15,7 +15,7 @@ use crate::page::{Page, Place, Text, bytes, day, name, title};
 const PAGE: usize = 100;
 
 #[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Params {
     path: String,
     after: String,

@@ -23,7 +23,7 @@ const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(5);
 const CHANGE_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Params {
     namespace: String,
     name: String,

@@ -11,6 +11,7 @@ use super::visit::{Trouble, Visit, address, of_lock};
 use crate::auth::View;
 use crate::dialect::{self, Dialect};
 use crate::engine::{Order, ReadLock, Stand, Survey, Tally, Wanted};
+use crate::http::spelled::{meant, spelled};
 use crate::page::{Page, Place, Shape, Text, ago, count, left, name, state, tag, title};
 
 /// Locks on one page.
@@ -34,7 +35,7 @@ const ORDERS: [(&str, Order); 5] = [
 
 /// What the address says. A form sends empty what was not filled in.
 #[derive(Deserialize, Default)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Params {
     q: String,
     namespace: String,
@@ -57,6 +58,11 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
     let now = visit.app.engine.now();
     let next =
         (tally.n_before + rows.len() < tally.n_wanted).then(|| tally.places.last()).flatten();
+    // The page before begins after the one more, or is the first.
+    let before = (tally.n_before > 0).then(|| match tally.before.len() > PAGE {
+        true => tally.before.first().map(cursor::of).unwrap_or_default(),
+        false => String::new(),
+    });
     let body = html! {
         (title(html! { "Locks" }, html! { "Who holds what, and who waits behind." }))
         div data-part="tiles" { (tiles(visit, &tally)) }
@@ -77,6 +83,9 @@ async fn page(visit: &Visit) -> Result<Page, Trouble> {
                     nav aria-label="Pages of the list" {
                         @if !params.cursor.is_empty() {
                             a href=(Text(&params.with("cursor", ""))) { "First page" } " "
+                        }
+                        @if let Some(before) = before {
+                            a rel="prev" href=(Text(&params.with("cursor", &before))) { "Previous page" } " "
                         }
                         @if let Some(last) = next {
                             a rel="next" href=(Text(&params.with("cursor", &cursor::of(last)))) { "Next page" }
@@ -122,10 +131,10 @@ fn wanted(params: &Params) -> Result<Wanted, Trouble> {
         return Err(Trouble::Wrong(format!("q: at most {max} bytes can be searched for, got {n}")));
     }
     let protocols: Vec<_> = dialect::ALL.iter().map(|known| (known.name(), *known)).collect();
-    let namespace = Some(&params.namespace).filter(|namespace| !namespace.is_empty());
+    let namespace = Some(meant(&params.namespace)).filter(|namespace| !namespace.is_empty());
     Ok(Wanted {
         search: params.q.trim().to_lowercase().into(),
-        namespace: namespace.map(|namespace| namespace.as_str().into()),
+        namespace: namespace.map(|namespace| (*namespace).into()),
         standing: one_of("state", &params.state, &STANDS)?,
         dialect: one_of("protocol", &params.protocol, &protocols)?.map(Dialect::number),
         order: one_of("sort", &params.sort, &ORDERS)?.unwrap_or_default(),
@@ -181,9 +190,9 @@ fn tiles(visit: &Visit, tally: &Tally) -> Markup {
         samples.as_ref().map(|samples| super::chart::spark(samples, of))
     };
     let all = [
-        ("Held", tally.n_held, trace(|sample| sample.n_held as f64)),
-        ("Waiting", tally.n_waiters, trace(|sample| sample.n_waiting as f64)),
-        ("In grace", tally.n_grace, None),
+        ("Leases held", tally.n_held, trace(|sample| sample.n_held as f64)),
+        ("Leases waiting", tally.n_waiters, trace(|sample| sample.n_waiting as f64)),
+        ("Locks in grace", tally.n_grace, None),
         ("Locks", tally.n_locks, None),
     ];
     html! {
@@ -204,10 +213,11 @@ fn tiles(visit: &Visit, tally: &Tally) -> Markup {
 
 /// The form by which locks are searched.
 fn find(params: &Params, tally: &Tally) -> Markup {
+    let namespace = meant(&params.namespace);
     let namespaces = tally.namespaces.iter().map(|namespace| &**namespace);
-    let other =
-        Some(&*params.namespace).filter(|own| !own.is_empty() && !tally.namespaces.contains(*own));
-    let namespaces: Vec<_> = other.into_iter().chain(namespaces).collect();
+    let other = Some(&*namespace).filter(|own| !own.is_empty() && !tally.namespaces.contains(*own));
+    let namespaces: Vec<_> = other.into_iter().chain(namespaces).map(spelled).collect();
+    let namespaces: Vec<_> = namespaces.iter().map(|namespace| &**namespace).collect();
     let protocols: Vec<_> = dialect::ALL.iter().map(|known| known.name()).collect();
     let states = STANDS.map(|(word, _)| word);
     html! {
@@ -217,7 +227,7 @@ fn find(params: &Params, tally: &Tally) -> Markup {
                 input #search type="search" name="q" value=(Text(&params.q)) maxlength=(SEARCH_BYTES_MAX)
                     placeholder="deploy, vm-7, ..." autocomplete="off" spellcheck="false";
             }
-            (choice("Namespace", "namespace", &params.namespace, &namespaces))
+            (choice("Namespace", "namespace", &spelled(&namespace), &namespaces))
             (choice("State", "state", &params.state, &states))
             (choice("Protocol", "protocol", &params.protocol, &protocols))
             @if !params.sort.is_empty() { input type="hidden" name="sort" value=(Text(&params.sort)); }
@@ -233,7 +243,7 @@ fn choice(word: &str, field: &str, chosen: &str, known: &[&str]) -> Markup {
             select name=(field) {
                 option value="" { "All" }
                 @for option in known {
-                    option value=(option) selected[*option == chosen] { (Text(option)) }
+                    option value=(Text(option)) selected[*option == chosen] { (Text(option)) }
                 }
             }
         }

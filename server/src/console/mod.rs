@@ -24,19 +24,23 @@ mod timeline;
 mod visit;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{any, get};
 use maud::html;
 
 use crate::app::App;
+use crate::auth::Denied;
+use crate::door::Arrival;
 use crate::http::media;
 use crate::page::{self, Page, Viewer};
 pub(crate) use notice::Notices;
 pub(crate) use sample::Samples;
-use visit::Visit;
+use sign_in::HOME;
+use visit::{Trouble, Visit};
 
 /// How often a page that cannot be shown for want of a leader is tried again, in seconds.
 const UNLED_REFRESH_S: u32 = 3;
@@ -52,6 +56,8 @@ pub(crate) fn routes() -> Router<App> {
         .route("/console/cluster", get(cluster::show))
         .route("/console/take", get(take::show))
         .route("/console/live", get(live::follow))
+        .route("/console/", get(async || sign_in::see_other(HOME, &[])))
+        .route("/console/{*rest}", any(lost))
         .merge(sign_in::routes())
         .merge(page::routes())
 }
@@ -61,10 +67,46 @@ pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool
     path == "/" && wants_page(method, headers)
 }
 
-/// Is this a browser that wants to look at a page, and not a program?
+/// Is this a browser that wants to look at a page, and not a program? Whoever would rather have JSON gets that.
 pub(crate) fn wants_page(method: &Method, headers: &HeaderMap) -> bool {
     let is_look = method == Method::GET || method == Method::HEAD;
-    is_look && media::quality(headers, &["text/html"]) > 0.0
+    let page = media::quality(headers, &["text/html"]);
+    let json = media::quality(headers, &["application/json", "application/*", "*/*"]);
+    is_look && page > 0.0 && page >= json
+}
+
+/// Is it a page for people beside those of the console?
+fn is_page(path: &str) -> bool {
+    matches!(path, "/docs" | "/lock/page")
+}
+
+/// What a browser is shown that may not look at a page for people; `None`: a program asks, or for something else.
+pub(crate) fn refused<B>(
+    app: &App,
+    arrival: &Arrival,
+    request: &axum::http::Request<B>,
+    denied: &Denied,
+) -> Option<Response> {
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let is_shown = is_page(uri.path()) && wants_page(method, headers);
+    let visit = || Visit::of(app.clone(), arrival, method, uri, headers);
+    is_shown.then(|| visit().answer(Err(denied.clone().into())))
+}
+
+/// A page of a dialect, or why there is none, for whoever asks for it.
+pub(crate) fn shown(app: App, parts: &Parts, page: Result<Page, Denied>) -> Response {
+    let visit = Visit::new(app, parts);
+    visit.answer(page.map_err(Trouble::from))
+}
+
+/// For paths that are nobody's here.
+async fn lost(State(app): State<App>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    if !wants_page(&parts.method, &parts.headers) {
+        return crate::app::nothing_here().await;
+    }
+    let missing = Trouble::Missing("there is no such page in the console".into());
+    Visit::new(app, &parts).answer(Err(missing))
 }
 
 /// What browsers are shown while no server leads, so that nobody can answer them.
@@ -98,7 +140,9 @@ mod tests {
     fn browsers_are_known_by_what_they_take() {
         for (accept, expected) in [
             ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
-            ("application/json, TEXT/HTML;q=0.1", true),
+            ("application/json;q=0.1, TEXT/HTML;q=0.1", true),
+            ("application/json, text/html;q=0.1", false),
+            ("*/*, text/html;q=0.9", false),
             ("text/html;level=1;q=0.4", true),
             ("*/*", false),
             ("application/json", false),

@@ -17,14 +17,15 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::form;
+use super::visit::Visit;
 use crate::app::App;
 use crate::auth::issuer::{Code, Issuer};
 use crate::auth::sign_in::attempt::{Attempts, LASTS_SECONDS};
 use crate::auth::sign_in::{self, SignIns, cookie};
 use crate::auth::{Authority, Denied, Principal};
-use crate::door::Arrival;
+use crate::door::{self, Arrival};
 use crate::http::forwarded;
-use crate::page::{Page, Text, Viewer};
+use crate::page::{Page, Text, Viewer, name};
 
 /// Where people go who want to go nowhere else.
 pub(super) const HOME: &str = "/console";
@@ -108,7 +109,16 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     desk.check_private()?;
     let asked: Asked = query(&parts.uri)?;
     let to = local(asked.to.as_deref());
-    let Some(with) = asked.with else { return Ok(choice(&desk, to, None, StatusCode::OK)) };
+    let Some(with) = asked.with else {
+        if door::is_sent(&parts.headers) {
+            return Ok(again(parts.uri.path_and_query().map_or(HOME, |here| here.as_str())));
+        }
+        let viewer = Visit::new(app.clone(), parts).viewer();
+        return Ok(match viewer.name.filter(|_| viewer.is_signed_in) {
+            Some(who) => choice(&desk, to, &Greeting::SignedIn(&who), StatusCode::OK),
+            None => choice(&desk, to, &Greeting::None, StatusCode::OK),
+        });
+    };
     let found = desk.authority.issuers().iter().find(|issuer| *issuer.config().name == *with);
     let login = found.and_then(|issuer| Some((issuer, issuer.config().login.as_ref()?)));
     let Some((issuer, login)) = login else {
@@ -135,20 +145,40 @@ async fn entrance(app: &App, parts: &Parts) -> Result<Response, Refused> {
     Ok(see_other(&away, &[cookie::attempt(&sealed, LASTS_SECONDS)]))
 }
 
+/// What is said above the ways to sign in.
+enum Greeting<'a> {
+    None,
+    Wrong(&'a str),
+    SignedIn(&'a str),
+}
+
+/// Has the browser ask again by itself. When a page of another site leads here, no cookie comes with it; with what our
+/// own page asks for, it does.
+pub(super) fn again(here: &str) -> Response {
+    let body = html! { p { a href=(Text(here)) { "Go on" } } };
+    Page::narrow("One moment", body).refresh(0, here).answer(&Viewer::default())
+}
+
 /// Everything one can sign in with.
-fn choice(desk: &Desk<'_>, to: &str, wrong: Option<&str>, status: StatusCode) -> Response {
+fn choice(desk: &Desk<'_>, to: &str, greeting: &Greeting<'_>, status: StatusCode) -> Response {
     let with_login = desk.authority.issuers().iter().filter(|it| it.config().login.is_some());
     let entrances = with_login.map(|issuer| {
-        let name = &issuer.config().name;
-        let query = crate::auth::issuer::encode(&[("with", name), ("to", to)]);
-        (format!("/console/sign-in?{query}"), name)
+        let own = &issuer.config().name;
+        let query = crate::auth::issuer::encode(&[("with", own), ("to", to)]);
+        (format!("/console/sign-in?{query}"), own)
     });
     let body = html! {
-        @if let Some(wrong) = wrong {
-            p.note.bad role="alert" { (wrong) }
+        @match greeting {
+            Greeting::None => {}
+            Greeting::Wrong(wrong) => p.note.bad role="alert" { (wrong) },
+            Greeting::SignedIn(who) => {
+                p.note { "You are signed in as " (name(who)) ". " a href=(Text(to)) { "Go on" } }
+                form method="post" action="/console/sign-out" { button { "Sign out" } }
+                p.dim { "Or sign in as somebody else:" }
+            }
         }
-        @for (href, name) in entrances {
-            p { a.button href=(Text(&href)) { "Sign in with " (Text(name)) } }
+        @for (href, own) in entrances {
+            p { a.button href=(Text(&href)) { "Sign in with " (Text(own)) } }
         }
         form.card.stack method="post" action="/console/sign-in" autocomplete="off" {
             input type="hidden" name="to" value=(Text(to));
@@ -185,8 +215,8 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
         let from = forwarded::client(&parts.headers, arrival.peer, &app.http.trusted_proxies);
         return Err(match app.auth.take_failure(from, app.engine.at(arrival.received)) {
             Ok(()) => {
-                choice(&desk, to, Some("This API key is not known."), StatusCode::UNAUTHORIZED)
-                    .into()
+                let wrong = Greeting::Wrong("This API key is not known.");
+                choice(&desk, to, &wrong, StatusCode::UNAUTHORIZED).into()
             }
             Err(denied) => too_often(denied),
         });

@@ -29,7 +29,11 @@ pub(super) const LANGUAGES: [Language; 6] = [
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 fn in_path(text: &str) -> String {
-    utf8_percent_encode(text, IN_PATH).to_string()
+    // Dots alone would be the way to another path.
+    match text {
+        "." | ".." => text.replace('.', "%2E"),
+        _ => utf8_percent_encode(text, IN_PATH).to_string(),
+    }
 }
 
 /// One word for a shell, whatever is in it.
@@ -69,10 +73,15 @@ fn in_braces(number: u32) -> String {
 fn command(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, has_key } = wish;
     let key = if *has_key { "export LEASEHOLD_API_KEY=lh_...\n" } else { "" };
-    let (url, namespace) = (word(url), word(namespace));
+    let url = word(url);
+    // What begins with a dash would be taken for another flag.
+    let namespace = match namespace.starts_with('-') {
+        true => format!("--namespace={}", word(namespace)),
+        false => format!("--namespace {}", word(namespace)),
+    };
     let dashes = if name.starts_with('-') { "-- " } else { "" };
     format!(
-        "export LEASEHOLD_URL={url}\n{key}leasehold run --namespace {namespace} --ttl {ttl_s}s {dashes}{} ./job.sh",
+        "export LEASEHOLD_URL={url}\n{key}leasehold run {namespace} --ttl {ttl_s}s {dashes}{} ./job.sh",
         word(name)
     )
 }
@@ -80,10 +89,13 @@ fn command(wish: &Wish<'_>) -> String {
 fn curl(wish: &Wish<'_>) -> String {
     let Wish { url, namespace, name, ttl_s, has_key } = wish;
     let key = if *has_key { " \\\n  -H \"Authorization: Bearer $LEASEHOLD_API_KEY\"" } else { "" };
+    // curl would take these for the way to another path.
+    let is_way = |text: &str| matches!(text, "." | "..");
+    let as_is = if is_way(namespace) || is_way(name) { "--path-as-is " } else { "" };
     let path =
         format!("{url}/v1/namespaces/{}/locks/{}/acquire", in_path(namespace), in_path(name));
     format!(
-        "curl {}{key} \\\n  --json '{{\"owner_id\": \"me\", \"ttl_ms\": {}, \"wait_ms\": 60000}}'\n\
+        "curl {as_is}{}{key} \\\n  --json '{{\"owner_id\": \"me\", \"ttl_ms\": {}, \"wait_ms\": 60000}}'\n\
          # its answer has lease_id and fencing_token; both are needed to renew and to release",
         word(&path),
         ttl_s * 1000
@@ -144,7 +156,7 @@ mod tests {
         let name = "a'b\"c\\d $(id) `x` \u{202e}\n/ü";
         let url = "http://127.0.0.1:8080";
         let wish = Wish { url, namespace: "-x y", name, ttl_s: 30, has_key: true };
-        assert!(command(&wish).contains(r#"'-x y' --ttl 30s 'a'\''b"c\d $(id) `x` "#));
+        assert!(command(&wish).contains(r#"--namespace='-x y' --ttl 30s 'a'\''b"c\d $(id) `x` "#));
         let path = "/v1/namespaces/-x%20y/locks/a%27b%22c%5Cd%20%24%28id%29%20%60x%60%20%E2%80%AE%0A%2F%C3%BC/acquire";
         assert!(curl(&wish).contains(path), "{}", curl(&wish));
         assert!(curl(&wish).contains("Bearer $LEASEHOLD_API_KEY"));
@@ -153,6 +165,10 @@ mod tests {
             assert!(write(&wish).contains(json), "{}", write(&wish));
         }
         assert!(rust(&wish).contains(r#""a'b\"c\\d $(id) `x` \u{202e}\n/ü""#), "{}", rust(&wish));
+        let dots = Wish { name: "..", namespace: "shop", ..wish };
+        assert!(curl(&dots).starts_with("curl --path-as-is http"), "{}", curl(&dots));
+        assert!(curl(&dots).contains("/shop/locks/%2E%2E/acquire"), "{}", curl(&dots));
+        assert!(!curl(&wish).contains("as-is"));
         let tagged = Wish { name: "a\u{e0001}", ..wish };
         assert!(python(&tagged).contains(r#""a\U000e0001""#), "{}", python(&tagged));
         assert!(go(&tagged).contains(r#""a\U000e0001""#), "{}", go(&tagged));

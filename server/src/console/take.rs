@@ -14,7 +14,7 @@ const TTL_S_MAX: u64 = 86_400;
 const NAME_BYTES_MAX: usize = 1024;
 
 #[derive(Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 struct Params {
     namespace: String,
     name: String,

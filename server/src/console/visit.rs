@@ -14,7 +14,7 @@ use super::sign_in::{self, HOME};
 use crate::app::App;
 use crate::auth::sign_in::cookie;
 use crate::auth::{Caller, Denied, Right};
-use crate::door::Arrival;
+use crate::door::{self, Arrival};
 use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
@@ -31,6 +31,8 @@ pub(super) struct Visit {
     is_signed_in: bool,
     /// They want to look, and not to do something.
     is_look: bool,
+    /// A page of another site sent them here, so that their browser did not say who they are.
+    is_sent: bool,
 }
 
 /// Why a page cannot be shown.
@@ -86,13 +88,23 @@ where
 
 impl Visit {
     pub(super) fn new(app: App, parts: &Parts) -> Self {
-        let arrival = Arrival::of(parts);
+        Self::of(app, Arrival::of(parts), &parts.method, &parts.uri, &parts.headers)
+    }
+
+    pub(super) fn of(
+        app: App,
+        arrival: &Arrival,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Self {
         let caller = arrival.caller.clone();
-        let has_cookie = cookie::only(&parts.headers, cookie::SESSION).is_ok_and(|it| it.is_some());
+        let has_cookie = cookie::only(headers, cookie::SESSION).is_ok_and(|it| it.is_some());
         let is_signed_in = has_cookie && !caller.principal().is_anonymous();
-        let origin = origin(&app, &caller, arrival, &parts.headers, &parts.uri);
-        let is_look = parts.method == Method::GET || parts.method == Method::HEAD;
-        Self { app, caller, uri: parts.uri.clone(), origin, is_signed_in, is_look }
+        let origin = origin(&app, &caller, arrival, headers, uri);
+        let is_look = method == Method::GET || method == Method::HEAD;
+        let is_sent = is_look && door::is_sent(headers);
+        Self { app, caller, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
     }
 
     /// The page, or why there is none.
@@ -104,7 +116,10 @@ impl Visit {
         };
         let (status, why) = match trouble {
             Trouble::Denied(Denied::Unauthenticated(_)) if self.caller.is_asked() => {
-                return sign_in::see_other(&self.entrance(), &[]);
+                return match self.is_sent {
+                    true => sign_in::again(self.here()),
+                    false => sign_in::see_other(&self.entrance(), &[]),
+                };
             }
             Trouble::Denied(denied) => (denied.status(), denied.to_string()),
             Trouble::Wrong(why) => (StatusCode::BAD_REQUEST, why),
@@ -113,7 +128,7 @@ impl Visit {
             Trouble::Later(why) => (StatusCode::SERVICE_UNAVAILABLE, why),
             Trouble::Failed(why) => (StatusCode::INTERNAL_SERVER_ERROR, why),
         };
-        let mut answer = apology(status, &why).answer(&viewer);
+        let mut answer = self.apology(status, &why).answer(&viewer);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             answer.headers_mut().insert(header::RETRY_AFTER, 1.into());
         }
@@ -127,13 +142,25 @@ impl Visit {
             name: is_known.then(|| principal.name().to_string()),
             may_sign_in: self.caller.is_asked() && !is_known,
             is_signed_in: self.is_signed_in,
-            has_files: self.app.content.is_some(),
+            has_sessions: self.caller.check_everywhere(Right::Admin).is_ok(),
+            has_files: self.has_files(),
         }
+    }
+
+    fn has_files(&self) -> bool {
+        let Self { app, caller, .. } = self;
+        let is_open = caller.is_asked() || app.dialect.files.is_public;
+        app.content.is_some() && is_open && caller.check_somewhere(Right::FilesRead, None).is_ok()
+    }
+
+    /// What they asked for.
+    fn here(&self) -> &str {
+        self.uri.path_and_query().map_or(HOME, |here| here.as_str())
     }
 
     /// Where to sign in, and then come back to here.
     fn entrance(&self) -> String {
-        let here = self.uri.path_and_query().map_or(HOME, |here| here.as_str());
+        let here = self.here();
         // What was to be done is not done by coming back.
         if here == HOME || here == "/" || !self.is_look {
             return "/console/sign-in".into();
@@ -175,20 +202,35 @@ impl Visit {
     }
 }
 
-fn apology(status: StatusCode, why: &str) -> Page {
-    let title = match status {
+impl Visit {
+    /// Why a page is not shown, and where to go from there: not to where they may not go either.
+    fn apology(&self, status: StatusCode, why: &str) -> Page {
+        let is_known = self.viewer().name.is_some();
+        let may_read = self.caller.check_somewhere(Right::Read, None).is_ok();
+        let body: Markup = html! {
+            p.note.bad role="alert" { (Text(why)) }
+            @if status == StatusCode::FORBIDDEN && is_known {
+                p { a href=(Text(&self.entrance())) { "Sign in as somebody else" } }
+            }
+            @if may_read {
+                p { a href=(HOME) { "Go to the locks" } }
+            } @else if is_known {
+                p { a href="/console/take" { "See how to take a lock" } }
+            }
+        };
+        Page::narrow(title_of(status), body).status(status)
+    }
+}
+
+fn title_of(status: StatusCode) -> &'static str {
+    match status {
         StatusCode::FORBIDDEN => "Not allowed",
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::BAD_REQUEST => "This cannot be shown",
         StatusCode::CONFLICT => "Something changed meanwhile",
         StatusCode::SERVICE_UNAVAILABLE => "Not now",
         _ => "Something went wrong",
-    };
-    let body: Markup = html! {
-        p.note.bad role="alert" { (Text(why)) }
-        p { a href=(HOME) { "Go to the locks" } }
-    };
-    Page::narrow(title, body).status(status)
+    }
 }
 
 /// How clients reach the server, as far as it can know.

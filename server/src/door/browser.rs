@@ -122,10 +122,8 @@ fn check_origin(
              public-url or --trusted-proxies)"
         )));
     }
-    let site = headers.get(SEC_FETCH_SITE);
     // `same-site` is foreign too: another port of localhost is the same site.
-    let is_foreign = site.is_some_and(|site| site != "same-origin" && site != "none");
-    if is_foreign && !is_visit(method, uri, headers) {
+    if is_sent(headers) && !is_visit(method, uri, headers) {
         let why = "a page of another origin may not ask this server (--cors-origins)";
         return Err(Foreign::Origin(why.into()));
     }
@@ -152,6 +150,11 @@ fn is_same_origin(one: &str, other: &str) -> bool {
 /// Is this origin's page one that may ask?
 pub(super) fn is_allowed(origin: &str, known: &Known<'_>) -> bool {
     known.origins.iter().any(|allowed| allowed == origin)
+}
+
+/// Did a page of another site lead here? Then the browser keeps a sign-in to itself.
+pub(crate) fn is_sent(headers: &HeaderMap) -> bool {
+    headers.get(SEC_FETCH_SITE).is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 /// Somebody follows a link to a page for people.

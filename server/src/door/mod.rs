@@ -34,6 +34,7 @@ use tracing::Instrument;
 use crate::app::{self, App};
 use crate::auth::{Authority, Caller, Denied, Way};
 use crate::clock::Instant;
+use crate::console;
 use crate::dialect::{self, Dialect, native};
 use crate::http::{self, forwarded};
 use crate::peer::Relay;
@@ -44,6 +45,7 @@ pub(crate) use arrival::Arrival;
 use arrival::{Ids, RequestId};
 pub use arrival::{Peer, Visitor};
 use browser::Foreign;
+pub(crate) use browser::is_sent;
 use follow::Followed;
 pub(crate) use form::is_host;
 pub use link::{CertificateNames, Link};
@@ -254,7 +256,9 @@ impl Inner {
                 Denied::Unavailable(_) => Some(Duration::from_secs(1)),
                 Denied::Unauthenticated(_) | Denied::Forbidden(_) | Denied::Origin(_) => None,
             };
-            let mut response = dialect::of_path(path).refuse(app, denied);
+            let page = console::refused(app, arrival, request, &denied);
+            let refused = || dialect::of_path(path).refuse(app, denied);
+            let mut response = page.unwrap_or_else(refused);
             if let Some(wait) = wait {
                 // Rounded up: whoever comes back then is not told the same again.
                 let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;

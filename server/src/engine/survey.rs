@@ -115,9 +115,9 @@ impl Place {
 pub struct Tally {
     /// Locks there are.
     pub n_locks: usize,
-    /// Of these, the ones that are held.
+    /// Everybody who holds one.
     pub n_held: usize,
-    /// The ones that are reserved for their last owner.
+    /// Locks that are reserved for their last owner.
     pub n_grace: usize,
     /// Everybody who waits.
     pub n_waiters: usize,
@@ -125,6 +125,8 @@ pub struct Tally {
     pub n_wanted: usize,
     /// Of these, the ones up to the place after which the page begins.
     pub n_before: usize,
+    /// The last places up to that: those of the page before, and one more if there is one.
+    pub before: BTreeSet<Place>,
     /// The first places after that.
     pub places: BTreeSet<Place>,
     /// Namespaces with locks in them: the first by name.
@@ -172,7 +174,7 @@ impl Tally {
         let (is_held, n_waiting) = (lock.n_holders() > 0, lock.n_waiting());
         let in_grace = lock.grace_until().is_some();
         self.n_locks += 1;
-        self.n_held += usize::from(is_held);
+        self.n_held += lock.n_holders();
         self.n_grace += usize::from(in_grace);
         self.n_waiters += n_waiting;
         self.name(lock.namespace());
@@ -192,6 +194,15 @@ impl Tally {
         let rank = wanted.order.rank(lock);
         if wanted.after.as_ref().is_some_and(|after| after.compare(rank, lock).is_ge()) {
             self.n_before += 1;
+            let is_full = self.before.len() > wanted.n_max;
+            if is_full && self.before.first().is_none_or(|first| first.compare(rank, lock).is_ge())
+            {
+                return;
+            }
+            self.before.insert(Place { rank, key: key() });
+            if self.before.len() > wanted.n_max + 1 {
+                self.before.pop_first();
+            }
             return;
         }
         let is_full = self.places.len() >= wanted.n_max;

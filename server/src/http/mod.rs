@@ -22,6 +22,7 @@ pub(crate) mod pieces;
 pub(crate) mod places;
 mod proxy_header;
 mod socket;
+pub(crate) mod spelled;
 pub(crate) mod tls;
 mod unix;
 mod wire;

@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::Book;
 use crate::engine::NamespaceCounts;
+use crate::http::spelled::spelled;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct NamespaceLabel {
@@ -28,7 +29,8 @@ pub(super) fn register(book: &mut Book, counts: &NamespaceCounts) {
     let locks = Family::<NamespaceLabel, Gauge>::default();
     let leases = Family::<NamespaceLabel, Gauge>::default();
     for namespace in &counts.listed {
-        let label = NamespaceLabel { namespace: namespace.name.to_string() };
+        // A name may have anything in it, and a label is read by terminals, too.
+        let label = NamespaceLabel { namespace: spelled(&namespace.name).into_owned() };
         locks.get_or_create(&label).set(namespace.n_locks as i64);
         leases.get_or_create(&label).set(i64::from(namespace.n_leases));
     }

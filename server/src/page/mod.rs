@@ -75,8 +75,21 @@ pub(crate) struct Viewer {
     pub(crate) may_sign_in: bool,
     /// Did they sign in with this browser, so that they can sign out?
     pub(crate) is_signed_in: bool,
-    /// Are there files?
+    /// May they see sessions?
+    pub(crate) has_sessions: bool,
+    /// Are there files that they may see?
     pub(crate) has_files: bool,
+}
+
+impl Viewer {
+    /// Is there anything for them?
+    fn has(&self, place: Place) -> bool {
+        match place {
+            Place::Sessions => self.has_sessions,
+            Place::Files => self.has_files,
+            Place::Locks | Place::Cluster | Place::Take => true,
+        }
+    }
 }
 
 /// A page that is being written.
@@ -208,7 +221,7 @@ fn top(here: Option<Place>, viewer: &Viewer) -> Markup {
                 nav aria-label="Pages" {
                     ul {
                         @for (place, path, word) in PLACES {
-                            @if place != Place::Files || viewer.has_files {
+                            @if viewer.has(place) {
                                 li {
                                     a href=(path) aria-current=[(here == Some(place)).then_some("page")] { (word) }
                                 }

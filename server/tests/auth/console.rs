@@ -108,6 +108,70 @@ async fn each_page_asks_for_its_right() {
 }
 
 #[tokio::test]
+async fn browsers_are_shown_pages_wherever_they_may_not_look() {
+    let scene = scene().await;
+    let ask = async |who: &str, path: &str, more: &[(&str, &str)]| {
+        let proof = scene.proof(who);
+        let mut headers: Vec<_> = proof.iter().map(|(name, value)| (*name, &**value)).collect();
+        headers.extend(more);
+        let asked = scene.local.client.send_with(Method::GET, path, &headers, "");
+        asked.await.expect("an answer")
+    };
+    let browser = [("accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for (path, to) in [
+        ("/lock/page", "/console/sign-in?to=%2Flock%2Fpage"),
+        ("/docs", "/console/sign-in?to=%2Fdocs"),
+    ] {
+        let answer = ask("nobody", path, &browser).await;
+        assert_eq!(answer.status, 303, "{path}: {}", answer.text);
+        assert_eq!(answer.headers["location"], to);
+        let answer = ask("nobody", path, &[("accept", "*/*")]).await;
+        assert_eq!(answer.status, 401, "{path}: {}", answer.text);
+        assert_eq!(answer.headers["content-type"], "application/json", "{path}");
+    }
+    let answer = ask("nothing", "/lock/page", &browser).await;
+    assert_eq!(answer.status, 403);
+    assert!(answer.text.starts_with("<!DOCTYPE html>"), "{}", answer.text);
+    let answer = ask("nothing", "/lock/page", &[]).await;
+    assert_eq!((answer.status, answer.text.starts_with('{')), (403, true), "{}", answer.text);
+    // Not to where they may not go either.
+    let page = ask("nothing", "/console", &browser).await.text;
+    assert!(page.contains("Sign in as somebody else") && page.contains("/console/take"), "{page}");
+    assert!(!page.contains("Go to the locks"), "{page}");
+    let files = ask("reader", "/console/files", &browser).await.text;
+    assert!(files.contains("key:reader needs the right files-read for files//"), "{files}");
+    for (who, is_named) in [("reader", false), ("admin", true)] {
+        let page = ask(who, "/console", &browser).await.text;
+        for menu in ["href=\"/console/sessions\"", "href=\"/console/files\""] {
+            assert_eq!(page.contains(menu), is_named, "{who} {menu}");
+        }
+    }
+    // Whoever is signed in and comes to sign in is told so.
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let key = format!("key={}", scene.keys["reader"].text);
+    let sent = scene.local.client.send_with(Method::POST, "/console/sign-in", &form, key);
+    let cookie = sent.await.expect("an answer").headers["set-cookie"].clone();
+    let cookie = cookie.to_str().expect("text").split(';').next().expect("a pair");
+    let entrance = ask("nobody", "/console/sign-in?to=/docs", &[("cookie", cookie)]).await.text;
+    assert!(entrance.contains("You are signed in as <bdi class=\"name\">key:reader"), "{entrance}");
+    assert!(entrance.contains("<a href=\"/docs\">Go on</a>"), "{entrance}");
+    // Whoever follows a link of another site comes without a cookie, which our own page asks for again with.
+    let sent = [
+        browser[0],
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "document"),
+    ];
+    for path in ["/console/lock?namespace=shop&name=open/a", "/console/sign-in?to=/docs", "/docs"] {
+        let answer = ask("nobody", path, &sent).await;
+        let again = format!("content=\"0;url={}\"", path.replace('&', "&amp;"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        assert!(answer.text.contains(&again), "{path}: {}", answer.text);
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn only_those_revoke_and_end_who_may() {
     let scene = scene().await;
     let post = async |who: &str, path: &str, form: &str| {

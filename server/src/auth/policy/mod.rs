@@ -241,5 +241,13 @@ pub(crate) fn refusal(who: &Principal, right: Right, lock: &LockKey) -> String {
         name.truncate(end);
         name.push_str("...");
     }
-    format!("{} may not {right} {name}: no rule grants it", who.name().escape_debug())
+    let who = who.name().escape_debug();
+    match right {
+        Right::Read | Right::Acquire | Right::Revoke => {
+            format!("{who} may not {right} {name}: no rule grants it")
+        }
+        Right::FilesRead | Right::FilesWrite | Right::Admin => {
+            format!("{who} needs the right {right} for {name}: no rule grants it")
+        }
+    }
 }

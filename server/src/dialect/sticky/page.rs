@@ -2,6 +2,7 @@
 //! seconds.
 
 use axum::extract::State;
+use axum::http::request::Parts;
 use axum::response::Response;
 use leasehold_core::{LockKey, LockView, Timestamp};
 use maud::{Markup, html};
@@ -9,10 +10,12 @@ use maud::{Markup, html};
 use super::error::Refusal;
 use super::wire::{self, Status};
 use crate::app::App;
-use crate::auth::{Caller, View};
+use crate::auth::{Caller, Right, View};
+use crate::console;
 use crate::dialect::grip;
+use crate::door::Arrival;
 use crate::engine::{Filter, ListLocks, LockPage};
-use crate::page::{Page, Shape, Text, Viewer, name, state, title};
+use crate::page::{Page, Shape, Text, name, state, title};
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 /// More locks than this are not shown: the console shows them in pages.
@@ -20,7 +23,15 @@ const SHOWN_MAX: usize = 200;
 /// How often the browser asks again.
 const REFRESH_S: u32 = 2;
 
-pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Response, Refusal> {
+pub(super) async fn show(State(app): State<App>, parts: Parts) -> Result<Response, Refusal> {
+    let caller = Arrival::of(&parts).caller.clone();
+    // Programs are told so in this dialect's words.
+    let may = caller.check_somewhere(Right::Read, Some(&app.dialect.sticky.namespace));
+    if console::wants_page(&parts.method, &parts.headers)
+        && let Err(denied) = may
+    {
+        return Ok(console::shown(app, &parts, Err(denied)));
+    }
     let (mut locks, is_all) = locks(&app, &caller).await?;
     locks.sort_unstable_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let now = app.engine.now();
@@ -34,9 +45,8 @@ pub(super) async fn show(State(app): State<App>, caller: Caller) -> Result<Respo
         }
         p { a href="/console" { "All locks, in the console" } }
     };
-    let viewer = Viewer { has_files: app.content.is_some(), ..Viewer::default() };
     let page = Page::new("Locks", body).live("/console/live").refresh(REFRESH_S, "/lock/page");
-    Ok(page.answer(&viewer))
+    Ok(console::shown(app, &parts, Ok(page)))
 }
 
 /// The locks of this dialect's namespace, and whether these are all.

@@ -1,0 +1,54 @@
+//! Names as a field of a form or a label can have them: no control character, and nothing that hides.
+
+use std::borrow::Cow;
+
+use super::html::is_hidden;
+
+/// The name itself; or in quotation marks, as JSON writes it, if it has something that cannot be written, or begins
+/// with such a mark. So no two names are spelled the same.
+pub(crate) fn spelled(name: &str) -> Cow<'_, str> {
+    if !name.starts_with('"') && !name.contains(is_hidden) {
+        return Cow::Borrowed(name);
+    }
+    let mut spelled = String::with_capacity(name.len() + 8);
+    for c in serde_json::Value::from(name).to_string().chars() {
+        if !is_hidden(c) {
+            spelled.push(c);
+            continue;
+        }
+        let mut units = [0; 2];
+        c.encode_utf16(&mut units)
+            .iter()
+            .for_each(|unit| spelled.push_str(&format!("\\u{unit:04x}")));
+    }
+    Cow::Owned(spelled)
+}
+
+/// The name that is spelled like this. What is no such spelling stands for itself.
+pub(crate) fn meant(spelled: &str) -> Cow<'_, str> {
+    let unquoted = spelled.starts_with('"').then(|| serde_json::from_str(spelled).ok()).flatten();
+    unquoted.map_or(Cow::Borrowed(spelled), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_spelling_of_its_own_that_can_be_seen() {
+        for (name, expected) in [
+            ("shop", "shop"),
+            ("a\\u0000b", "a\\u0000b"),
+            ("a\u{0}b", "\"a\\u0000b\""),
+            ("a\u{1b}[2J\n", "\"a\\u001b[2J\\n\""),
+            ("a\u{7f}\u{202e}", "\"a\\u007f\\u202e\""),
+            ("a\u{e0001}", "\"a\\udb40\\udc01\""),
+            ("\"a\"", "\"\\\"a\\\"\""),
+            ("", ""),
+        ] {
+            assert_eq!(spelled(name), expected);
+            assert_eq!(meant(&spelled(name)), name);
+        }
+        assert_eq!(meant("\"no end"), "\"no end");
+    }
+}
