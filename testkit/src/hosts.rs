@@ -28,13 +28,18 @@ HOSTS="${hosts[*]}" "$@"
 /// The link-layer address of nobody.
 const NOBODY: &str = "02:00:00:00:00:99";
 
-/// Runs a command where there are `n` hosts beside it; they are [`Host::all`] there.
-pub fn among_hosts(n: usize, program: &std::path::Path, arguments: &[&str]) -> Command {
+/// Runs the rest of this test among `n` hosts: the test of this name is run once more where they are.
+pub fn among_hosts(n: usize, test: &str, inside: impl FnOnce(Vec<Host>)) {
+    let hosts = Host::all();
+    if !hosts.is_empty() {
+        return inside(hosts);
+    }
     let mut command = Command::new("unshare");
     command.args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.args(["bash", "-c", NETWORK, "network", &n.to_string()]);
-    command.arg(program).args(arguments).stdin(Stdio::null());
-    command
+    let program = std::env::current_exe().expect("the program of this test");
+    command.arg(program).args(["--exact", test, "--nocapture"]).stdin(Stdio::null());
+    assert!(command.status().expect("unshare").success(), "{test}");
 }
 
 /// One of them.
@@ -48,7 +53,7 @@ pub struct Host {
 
 impl Host {
     /// All there are; none outside [`among_hosts`].
-    pub fn all() -> Vec<Self> {
+    fn all() -> Vec<Self> {
         let hosts = std::env::var("HOSTS").unwrap_or_default();
         let host = |(n, process): (u8, &str)| Self {
             process: process.into(),

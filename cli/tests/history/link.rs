@@ -16,17 +16,9 @@ const TTL_MS: u64 = 600_000;
 const NOTICED_MAX: Duration = Duration::from_secs(16);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs itself again where there are hosts.
 #[test]
 fn a_link_that_is_silently_cut_loses_no_lock() {
-    let hosts = Host::all();
-    if !hosts.is_empty() {
-        return inside(hosts);
-    }
-    let program = std::env::current_exe().unwrap();
-    let arguments = ["--exact", NAME, "--nocapture"];
-    let status = among_hosts(N_MEMBERS + N_SERVERS, &program, &arguments).status();
-    assert!(status.expect("unshare").success());
+    among_hosts(N_MEMBERS + N_SERVERS, NAME, inside);
 }
 
 #[tokio::main(worker_threads = 2)]

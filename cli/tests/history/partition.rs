@@ -12,17 +12,9 @@ const N_MEMBERS: usize = 3;
 const ROUNDS: &str = "CLUSTER_ROUNDS";
 const NAME: &str = "partition::what_clients_see_while_the_network_loses_things_is_linearizable";
 
-/// Runs itself again where there are hosts.
 #[test]
 fn what_clients_see_while_the_network_loses_things_is_linearizable() {
-    let hosts = Host::all();
-    if !hosts.is_empty() {
-        return inside(hosts);
-    }
-    let program = std::env::current_exe().unwrap();
-    let arguments = ["--exact", NAME, "--nocapture"];
-    let status = among_hosts(N_MEMBERS + N_SERVERS, &program, &arguments).status();
-    assert!(status.expect("unshare").success());
+    among_hosts(N_MEMBERS + N_SERVERS, NAME, inside);
 }
 
 #[tokio::main(worker_threads = 2)]
