@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use leasehold::Error;
-use leasehold::api::Code;
+use leasehold::api::{Code, Reason};
 use serde_json::{Value, json};
 
 use crate::output::{plain, say};
@@ -101,6 +101,8 @@ impl From<String> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match &error {
+            // Nobody knows whether anybody holds it.
+            Error::NotAcquired(no) if no.reason == Reason::BusyRetry => UNREACHABLE,
             Error::NotAcquired(_) => CONFLICT,
             Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => LOST,
             Error::Invalid(_) => USAGE,

@@ -114,6 +114,22 @@ async fn a_second_server_on_one_folder_refuses_to_start() {
     assert_eq!(first.client.get("/readyz").await.status, 200, "the first one does not care");
 }
 
+/// A job that is skipped because another has it must not be skipped because nobody knows.
+#[test]
+fn a_server_that_cannot_say_who_holds_a_lock_is_not_taken_for_one_that_says_it_is_held() {
+    let data = folder();
+    let data = data.path().join("data");
+    let server = Process::start(BINARY, &data, &[]);
+    let other = rusqlite::Connection::open(data.join("journal.db")).expect("a file");
+    other.execute_batch("BEGIN IMMEDIATE").expect("held");
+    for flags in [&["--skip-if-busy"][..], &["-n"], &["-n", "-E", "9"]] {
+        let mut run = std::process::Command::new(BINARY);
+        run.arg("run").args(flags).args(["--url", &format!("http://{}", server.address)]);
+        let done = run.args(["job", "true"]).output().expect("it runs");
+        assert_eq!(done.status.code(), Some(68), "{flags:?}: {done:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_database_held_by_another_process_is_busy_retry_and_nothing_is_done() {
     let data = folder();

@@ -151,6 +151,8 @@ pub enum Mutant {
     TrimOfHead,
     /// Store in etcd: a backup is restored while somebody leads.
     RestoreWithoutSeat,
+    /// Store in etcd: a node that knows of a restore follows what was there before it.
+    EarlierGenerationAccepted,
     /// Store in etcd: pieces of other snapshots are deleted by whoever led once.
     OrphansDeletedUnguarded,
     /// Store in etcd: a follower believes a member that is behind, and takes the store for put back.

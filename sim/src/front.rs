@@ -163,7 +163,7 @@ impl Front {
             match call.await {
                 Ok(Ok(answer)) => done(answer),
                 Ok(Err(rejection)) => refused(rejection),
-                Err(Error::Busy) => Answer::Busy,
+                Err(Error::Busy | Error::StoreSilent) => Answer::Busy,
                 Err(
                     Error::Overloaded | Error::JournalFull | Error::StoreFull | Error::AuditFailed,
                 ) => Answer::Overloaded,

@@ -85,6 +85,27 @@ pub fn put_back_under_a_leader() -> Result<(), String> {
     is_fenced(&store.confirm(permit), "an answer with what was put back")
 }
 
+/// etcd is put back to before a restore, under a node that has seen what was restored.
+pub fn put_back_to_before_a_restore() -> Result<(), String> {
+    let stage = Stage::new();
+    let mut node = stage.player("n1");
+    let mut store = node.lead();
+    append(&mut *store).expect("it leads");
+    store.finish().expect("it leads no more");
+    drop(node.seat.follow(Duration::ZERO).expect("its own records"));
+    let cluster = stage.cluster();
+    let backup = etcd::check(&*cluster, PREFIX, &FakeClock::default()).expect("a whole store");
+    let before = stage.local.lock().0.clone();
+    etcd::restore(&*cluster, PREFIX, backup.whole).expect("nobody leads");
+    drop(node.seat.follow(Duration::ZERO).expect("what was restored"));
+    stage.local.lock().0 = before;
+    match node.seat.follow(Duration::ZERO) {
+        Err(Error::Refused(why)) if why.contains("is not what it was") => Ok(()),
+        Err(error) => Err(format!("it was put back, and that is said to be: {error}")),
+        Ok(_) => Err("what was there before a restore is followed".into()),
+    }
+}
+
 /// A node takes over that has seen a record, and not the last one: how long ago that was written it cannot know.
 pub fn a_takeover_with_an_unread_record() -> Result<(), String> {
     let stage = Stage::new();

@@ -62,6 +62,7 @@ const OF_SCENES: &[Mutant] = &[
     Mutant::OrphansDeletedUnguarded,
     Mutant::TrimOfHead,
     Mutant::RestoreWithoutSeat,
+    Mutant::EarlierGenerationAccepted,
 ];
 
 /// The first seed whose run the checker objects to, and its objection.
@@ -129,6 +130,7 @@ fn scene_of(mutant: Mutant) -> Scene {
         Mutant::OrphansDeletedUnguarded => scene::a_snapshot_while_another_cleans_up,
         Mutant::TrimOfHead => scene::a_takeover_by_one_that_is_behind,
         Mutant::RestoreWithoutSeat => scene::a_restore_under_a_leader,
+        Mutant::EarlierGenerationAccepted => scene::put_back_to_before_a_restore,
         Mutant::KeptThoughStuck => sim::cluster::hang,
         other => panic!("{other:?} has no scene"),
     }

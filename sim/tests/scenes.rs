@@ -80,6 +80,11 @@ fn the_last_record_stays_though_a_snapshot_has_it() {
 }
 
 #[test]
+fn what_was_there_before_a_restore_is_not_led_again() {
+    check(sim::scene::put_back_to_before_a_restore);
+}
+
+#[test]
 fn nothing_is_restored_where_somebody_leads() {
     check(sim::scene::a_restore_under_a_leader);
 }

@@ -34,6 +34,7 @@ use ending::Whom;
 pub(crate) use ending::{DieArgs, Ending, die};
 use held::Held;
 pub(crate) use launch::{LaunchArgs, launch};
+use leasehold::api::Reason;
 use leasehold::{Client, Error, LockRequest, LocksRequest, Retry};
 use release::Release;
 use signals::Signals;
@@ -157,7 +158,7 @@ async fn acquire(client: &Client, args: &RunArgs, locks: &[String]) -> Result<He
         locks => several(client, args, locks)?.acquire().await.map(Held::several),
     };
     asked.map_err(|error| match &error {
-        Error::NotAcquired(no) => {
+        Error::NotAcquired(no) if no.reason != Reason::BusyRetry => {
             let why = format!("{}: {}", plain(&no.lock_name), plain(&error.to_string()));
             args.refused(Failure { why, ..error.into() })
         }

@@ -44,6 +44,16 @@ fn status(cluster: &Cluster) -> Value {
     serde_json::from_str(&cluster.operate(&["cluster", "status", "--json"])).expect("JSON")
 }
 
+/// Until nobody leads, as etcd says.
+async fn no_seat_is_taken(cluster: &Cluster) {
+    let began = Instant::now();
+    let leader = || cluster.etcd.ctl(&["get", "--keys-only", "/test/leader"]);
+    while !leader().trim().is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{}", status(cluster));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_that_was_put_back_under_a_live_leader_grants_no_token_twice() {
     let mut cluster = Cluster::start(1, Vec::new());
@@ -124,6 +134,38 @@ async fn a_fresh_server_does_not_lead_what_was_put_back_while_all_others_were_go
     cluster.operate(&["backup", left]);
     cluster.operate(&["restore", left]);
     cluster.servers[0] = Some(cluster.serve(0));
+    let after = work(&cluster, 1).await;
+    assert!(after > late, "{after} was granted before: {late}");
+}
+
+/// What was restored meanwhile raised all tokens, and etcd has forgotten it: the servers have not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn etcd_that_was_put_back_to_before_a_restore_grants_no_token_twice() {
+    let mut cluster = Cluster::start(1, Vec::new());
+    work(&cluster, 3).await;
+    let (old, saved) = (cluster.path("old"), cluster.path("saved"));
+    let old = old.to_str().expect("text");
+    cluster.operate(&["backup", old]);
+    cluster.etcd.ctl(&["snapshot", "save", saved.to_str().expect("text")]);
+    cluster.operate(&["cluster", "pause"]);
+    cluster.operate(&["cluster", "step-down"]);
+    no_seat_is_taken(&cluster).await;
+    cluster.operate(&["restore", old]);
+    cluster.operate(&["cluster", "resume"]);
+    let late = work(&cluster, 3).await;
+    // They note once a second how far the journal goes.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    cluster.etcd.put_back(&saved);
+    let began = Instant::now();
+    while status(&cluster)["rewound"] != true {
+        for client in cluster.clients() {
+            assert_eq!(token(&client, "db").await, None, "it may have been granted before");
+        }
+        assert!(began.elapsed() < PATIENCE, "nobody has noticed: {}", status(&cluster));
+    }
+    // The one that was put back with the rest runs out first.
+    no_seat_is_taken(&cluster).await;
+    cluster.operate(&["restore", old]);
     let after = work(&cluster, 1).await;
     assert!(after > late, "{after} was granted before: {late}");
 }

@@ -83,6 +83,7 @@ impl Writer {
     /// The store said, after this time, that nobody has taken over.
     fn note_confirmed(&mut self, at: Timestamp) {
         self.confirmed_at = at;
+        self.note_silence(false);
         if self.is_remote {
             self.shared.confirmed_at.store(at.as_nanos(), Relaxed);
         }
@@ -131,7 +132,8 @@ impl Writer {
         error: store::Error,
     ) -> Result<(), store::Error> {
         if matches!(error, store::Error::Busy) {
-            batch.tell_all(Error::Busy);
+            self.note_silence(true);
+            batch.tell_all(self.busy());
             return Ok(());
         }
         let is_overtaken = self.is_remote && matches!(error, store::Error::Fenced(_));

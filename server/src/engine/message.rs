@@ -45,6 +45,8 @@ pub enum Error {
     JournalFull,
     /// The store that several servers share has hardly any room left. Nothing was done.
     StoreFull,
+    /// The store that several servers share does not answer. Nothing was done.
+    StoreSilent,
     /// The audit file cannot be written, and nothing is to change then. Nothing was done.
     AuditFailed,
     /// The server is stopping. Nothing was done.
@@ -67,6 +69,9 @@ impl fmt::Display for Error {
             Error::StoreFull => {
                 "etcd has hardly any room left (etcd-quota; see the server's log); the request had no effect. Renewals \
                  and releases go on as long as there is any"
+            }
+            Error::StoreSilent => {
+                "etcd does not answer (see the server's log); the request had no effect"
             }
             Error::AuditFailed => {
                 "the audit file cannot be written (see the server's log), so nothing is granted or taken away \

@@ -5,6 +5,7 @@
 //! is durable it stops, and a restart finds out.
 
 mod ask;
+mod busy;
 mod chronicler;
 mod commit;
 mod event;

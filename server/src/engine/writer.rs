@@ -58,12 +58,14 @@ pub struct Writer {
     /// When the store last said that what we know is all there is to know.
     pub(super) confirmed_at: Timestamp,
     /// Which epoch of the journal this is.
-    epoch: u64,
+    pub(super) epoch: u64,
     /// It writes to a store that others can take over. When they do, this writer ends and the process follows them.
     pub(super) is_remote: bool,
     /// Something fell due in this round, whether or not that changed anything.
     pub(super) was_due: bool,
-    was_busy: bool,
+    pub(super) was_busy: bool,
+    /// The store did not answer when it was last asked.
+    pub(super) was_silent: bool,
     gathering: Gathering,
     /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
     pub(super) held: Option<Held>,
@@ -115,6 +117,7 @@ impl Writer {
             confirmed_at: Timestamp::ZERO,
             was_due: false,
             was_busy: false,
+            was_silent: false,
             gathering: Gathering::default(),
             held: None,
         }
@@ -196,23 +199,6 @@ impl Writer {
         let later: Vec<_> = asked.collect();
         asks.extend(later);
         self.commit(permit, Kind::Batch, batch)
-    }
-
-    fn refuse_busy(&mut self, asks: &mut Vec<Asked>) {
-        self.was_busy = true;
-        let error = if self.health.room().is_out { Error::StoreFull } else { Error::Busy };
-        for ask in asks.drain(..) {
-            self.metrics.ops.busy(Op::of(&ask.question));
-            self.post(ask.reply_to, Err(error));
-        }
-        self.send();
-    }
-
-    /// Everybody who asked meanwhile is told to come back.
-    fn refuse_all(&mut self) {
-        let mut asks = std::mem::take(&mut self.asks);
-        asks.extend(self.shared.inbox.drain());
-        self.refuse_busy(&mut asks);
     }
 
     /// Applies what is about to be refused: what being busy must never do.
@@ -364,6 +350,7 @@ impl Work for Writer {
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
         if let Some(held) = &self.held {
             if self.is_remote && nanos(began.since(held.since)) >= HELD_MAX {
+                self.note_silence(true);
                 self.refuse_all();
             }
             if mutant!(SweepWhileUnsettled) {

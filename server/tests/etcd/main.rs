@@ -78,7 +78,11 @@ fn a_leader_that_was_cut_off_answers_nothing_more_and_follows() {
     let second = world.node("n2");
     assert!(first.take("db", "a").expect("an answer"));
     first.link.is_cut.store(true, SeqCst);
-    assert_eq!(first.holder("db"), Err(Error::Busy), "nobody could tell whether that is true");
+    assert_eq!(
+        first.holder("db"),
+        Err(Error::StoreSilent),
+        "nobody could tell whether that is true"
+    );
     second.leads();
     assert!(second.take("other", "b").expect("an answer"));
     first.link.is_cut.store(false, SeqCst);

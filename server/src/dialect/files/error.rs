@@ -165,6 +165,7 @@ impl From<engine::Error> for Refusal {
             engine::Error::StoreFull => {
                 "etcd has hardly any room left (etcd-quota); the request had no effect"
             }
+            engine::Error::StoreSilent => "etcd does not answer; the request had no effect",
             engine::Error::AuditFailed => {
                 "the audit file cannot be written (audit-failure); the request had no effect"
             }

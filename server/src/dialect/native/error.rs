@@ -126,7 +126,9 @@ impl From<TooMuch> for Refusal {
 impl From<engine::Error> for Refusal {
     fn from(error: engine::Error) -> Self {
         let code = match error {
-            engine::Error::Busy | engine::Error::NotLeading => Code::Busy,
+            engine::Error::Busy | engine::Error::StoreSilent | engine::Error::NotLeading => {
+                Code::Busy
+            }
             engine::Error::Overloaded => Code::Overloaded,
             engine::Error::JournalFull | engine::Error::StoreFull => Code::JournalFull,
             engine::Error::AuditFailed => Code::AuditFailed,

@@ -7,9 +7,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold_core::mutant;
 use serde::{Deserialize, Serialize};
 
-use super::value::{hex, unhex};
+use super::value::{Id, hex, unhex};
 use crate::clock::{BootId, Clock};
 use crate::pace;
 use crate::store::{Error, Hash, Place};
@@ -35,6 +36,9 @@ pub(super) struct Noted {
     pub(super) store: String,
     /// Which generation of it.
     pub(super) generation: u64,
+    /// How often the store had been restored when this generation began.
+    #[serde(default)]
+    pub(super) n_restores: u64,
     /// The last record that was known to be durable.
     seq: u64,
     hash: String,
@@ -52,6 +56,15 @@ impl fmt::Display for Noted {
 impl Noted {
     pub(super) fn place(&self) -> Place {
         Place { seq: self.seq, hash: Hash(unhex(&self.hash).unwrap_or_default()) }
+    }
+
+    /// Is the generation in etcd an earlier one than this, so that etcd was put back? A restore counts up; a store that
+    /// moved away and back goes on after what is remembered.
+    pub(super) fn is_later_than(&self, id: &Id) -> bool {
+        if self.generation == id.generation || mutant!(EarlierGenerationAccepted) {
+            return false;
+        }
+        self.n_restores > id.n_restores || self.n_restores == id.n_restores && self.seq > id.start
     }
 
     /// When this very record was received in this boot, if that is what is remembered.
@@ -88,21 +101,21 @@ impl Memory {
         self.noted.as_ref()
     }
 
-    /// This record is durable, and was received then. Written now and then.
-    pub(super) fn note(
-        &mut self,
-        (store, generation): (&str, u64),
-        place: Place,
-        received: (BootId, u64),
-    ) {
+    /// This record of this store is durable, and was received then. Written now and then.
+    pub(super) fn note(&mut self, id: &Id, place: Place, received: (BootId, u64)) {
         let noted = Noted {
-            store: store.into(),
-            generation,
+            store: id.store.clone(),
+            generation: id.generation,
+            n_restores: id.n_restores,
             seq: place.seq,
             hash: hex(&place.hash.0),
             boot: hex(&received.0),
             received: received.1,
         };
+        self.keep(noted);
+    }
+
+    fn keep(&mut self, noted: Noted) {
         if self.noted.as_ref() != Some(&noted) {
             self.noted = Some(noted);
             self.write_if_due();
@@ -111,8 +124,11 @@ impl Memory {
 
     /// The same of a record that this node wrote itself. When it was received does not matter then.
     pub(super) fn note_own(&mut self, place: Place) {
-        if let Some(Noted { store, generation, .. }) = self.noted.clone() {
-            self.note((&store, generation), place, Default::default());
+        if let Some(known) = &self.noted {
+            let (seq, hash) = (place.seq, hex(&place.hash.0));
+            let noted =
+                Noted { seq, hash, boot: hex(&BootId::default()), received: 0, ..known.clone() };
+            self.keep(noted);
         }
     }
 

@@ -20,7 +20,7 @@ use super::presence::{Described, Presence};
 use super::reading::{Read, Reading, Unread};
 use super::scribe::Snapshots;
 use super::space::{SpaceWatch, Watching};
-use super::value::{self, Drained, Id, leader_in};
+use super::value::{self, Drained, Id, RewoundValue, leader_in};
 use crate::clock::Clock;
 use crate::pace;
 use crate::store::{
@@ -186,6 +186,12 @@ impl EtcdSeat {
         if let Some(noted) = noted.as_ref().filter(|noted| noted.store != id.store) {
             return Err(init::foreign(self.folder.path(), &self.keys, noted, &id));
         }
+        if let Some(noted) = noted.as_ref().filter(|noted| noted.is_later_than(&id)) {
+            return Err(self.put_back(format!(
+                "it was restored {} times, and now is one that was restored {} times",
+                noted.n_restores, id.n_restores
+            )));
+        }
         // Another generation was restored by an operator, who knows that it is not what it was.
         let noted = noted.filter(|noted| noted.generation == id.generation);
         let acknowledged = noted.as_ref().map(|noted| noted.place());
@@ -228,7 +234,11 @@ impl EtcdSeat {
     /// What is there is not what was there: nobody may lead before an operator has looked at it. If one just has, the
     /// store is of another generation by now, and what is wrong with the one before does not matter.
     fn put_back(&mut self, why: String) -> Error {
-        let text = value::encode(&serde_json::json!({"node": &*self.options.node, "why": &why}));
+        let text = value::encode(&RewoundValue {
+            node: self.options.node.to_string(),
+            why: why.clone(),
+            n_restores: self.memory.noted().map_or(0, |noted| noted.n_restores),
+        });
         let mut txn = Txn::default().when(self.keys.rewound(), When::Absent);
         if let Some(known) = &self.id {
             txn = txn.when(self.keys.id(), When::Is(&known.bytes));
@@ -266,7 +276,7 @@ impl EtcdSeat {
         self.presence.iter().for_each(|presence| presence.came_to(place.seq));
         let Some(Known { id, .. }) = &self.id else { return };
         let (boot, now) = receipt(&*self.clock);
-        self.memory.note((&id.store, id.generation), place, (boot, received.unwrap_or(now)));
+        self.memory.note(id, place, (boot, received.unwrap_or(now)));
     }
 
     /// Can the seat be taken, as far as a look shows that had nothing else to tell?

@@ -13,7 +13,7 @@ use super::init;
 use super::keys::Keys;
 use super::reading::{Read, Reading, Unread};
 use super::snapshot::Manifest;
-use super::value::{self, ClosedValue, HeadValue, Id, hex, unhex};
+use super::value::{self, ClosedValue, HeadValue, Id, RewoundValue, hex, unhex};
 use crate::clock::{Clock, LockClock};
 use crate::store::{Chain, Draft, Error, Hash, Kind, Place, Whole};
 
@@ -63,7 +63,7 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
                 hex(&whole.store_id)
             )));
         }
-        n_restores = id.n_restores;
+        n_restores = id.n_restores.max(remembered_restores(cluster, &keys)?);
     } else {
         init::check_apart(cluster, &keys)?;
     }
@@ -79,6 +79,17 @@ pub fn restore(cluster: &dyn Cluster, prefix: &str, mut whole: Whole) -> Result<
     let changed =
         || Error::Refused("somebody else has changed the store meanwhile: try again".into());
     chair.put(txn, &id, manifest, &whole)?.ok_or_else(changed)
+}
+
+/// How often the store was restored as far as a server remembers that has found it put back: etcd may have forgotten
+/// the last time.
+fn remembered_restores(cluster: &dyn Cluster, keys: &Keys) -> Result<u64, Error> {
+    let request = RangeRequest { key: keys.rewound(), ..Default::default() };
+    let found = cluster.range(request).map_err(|error| Error::Refused(error.to_string()))?;
+    let rewound =
+        found.kvs.first().map(|found| value::decode::<RewoundValue>(&found.key, &found.value));
+    // One that cannot be read says nothing.
+    Ok(rewound.and_then(Result::ok).map_or(0, |rewound| rewound.n_restores))
 }
 
 /// A place in etcd for a store that moves there: nothing is in it yet, and nobody else makes one.

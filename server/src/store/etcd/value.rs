@@ -62,6 +62,16 @@ pub(super) struct ClosedValue {
     pub(super) moved_to: String,
 }
 
+/// Who has found that etcd was put back to an earlier state.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct RewoundValue {
+    pub(super) node: String,
+    pub(super) why: String,
+    /// How often the store had been restored, as that node remembers: the next restore has to know.
+    #[serde(default)]
+    pub(super) n_restores: u64,
+}
+
 /// Who leads.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct LeaderValue {

@@ -1,0 +1,49 @@
+//! While the store cannot be written: who is told what.
+
+use super::message::{Asked, Error};
+use super::writer::Writer;
+use crate::metrics::Op;
+
+impl Writer {
+    pub(super) fn refuse_busy(&mut self, asks: &mut Vec<Asked>) {
+        self.was_busy = true;
+        let error = self.busy();
+        for ask in asks.drain(..) {
+            self.metrics.ops.busy(Op::of(&ask.question));
+            self.post(ask.reply_to, Err(error));
+        }
+        self.send();
+    }
+
+    /// Why nothing can be done at present.
+    pub(super) fn busy(&self) -> Error {
+        match self.is_remote {
+            _ if self.health.room().is_out => Error::StoreFull,
+            true => Error::StoreSilent,
+            false => Error::Busy,
+        }
+    }
+
+    /// Says once that the store does not answer, and once that it does again.
+    pub(super) fn note_silence(&mut self, is_silent: bool) {
+        if !self.is_remote || self.was_silent == is_silent {
+            return;
+        }
+        self.was_silent = is_silent;
+        self.metrics.cluster.leads(Some(self.epoch).filter(|_| !is_silent));
+        if is_silent {
+            tracing::error!(
+                "etcd does not answer: nothing is granted, renewed or told until it does. Have its members a quorum?"
+            );
+        } else {
+            tracing::info!("etcd answers again");
+        }
+    }
+
+    /// Everybody who asked meanwhile is told to come back.
+    pub(super) fn refuse_all(&mut self) {
+        let mut asks = std::mem::take(&mut self.asks);
+        asks.extend(self.shared.inbox.drain());
+        self.refuse_busy(&mut asks);
+    }
+}
