@@ -11,6 +11,7 @@ mod bounds;
 mod cluster;
 mod connections;
 mod dav;
+mod environment;
 mod explain;
 mod file;
 mod files;
@@ -19,13 +20,14 @@ mod limits;
 #[cfg(test)]
 mod manual;
 mod redis;
+mod refusal;
 mod terraform;
 mod trace;
 mod transport;
 mod values;
 mod webhook;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -45,6 +47,7 @@ use cluster::ClusterArgs;
 pub(crate) use cluster::EtcdArgs;
 use connections::ConnectionArgs;
 use dav::DavArgs;
+use environment::{joined, variable};
 use explain::Sources;
 pub(crate) use explain::{explain, located};
 use file::Setting;
@@ -52,6 +55,7 @@ use files::FilesArgs;
 use lfs::LfsArgs;
 use limits::LimitArgs;
 use redis::RedisArgs;
+pub(crate) use refusal::{is_json_chosen, refusal};
 use terraform::TerraformArgs;
 use trace::TraceArgs;
 use transport::TransportArgs;
@@ -390,6 +394,7 @@ impl Given {
                 given.sources.insert(name.into(), theirs.into());
             }
         }
+        environment::check(&given)?;
         given.words.splice(2..2, added);
         Ok(given)
     }
@@ -415,19 +420,17 @@ impl Given {
         self.sources.get(name).map(String::as_str)
     }
 
-    /// The settings that stand in a file, and where.
-    fn in_file(&self) -> impl Iterator<Item = (&str, &str)> {
-        let said = self.sources.iter().map(|(name, place)| (name.as_str(), place.as_str()));
-        said.filter(|(name, place)| place.contains(':') && !self.is_flag(name))
+    /// Where a setting stands that was not typed: in a file, or in a variable.
+    fn place(&self, name: &str) -> Option<String> {
+        let variable = variable(name);
+        let is_set = std::env::var_os(&variable).is_some();
+        let place = self.source(name).map(str::to_owned).or(is_set.then_some(variable));
+        place.filter(|_| !self.is_flag(name))
     }
 }
 
 /// What other lock servers call two of our settings.
 const ALIASES: [(&str, &str); 2] = [("LOCKSERVER_ADDR", "listen"), ("LOCKSERVER_DB", "data")];
-
-fn variable(name: &str) -> String {
-    format!("LEASEHOLD_{}", name.replace('-', "_").to_uppercase())
-}
 
 fn config_file(given: &[OsString]) -> Option<PathBuf> {
     let mut words = given.iter();
@@ -440,10 +443,4 @@ fn config_file(given: &[OsString]) -> Option<PathBuf> {
         }
     }
     std::env::var_os("LEASEHOLD_CONFIG").map(PathBuf::from)
-}
-
-fn joined(flag: &str, value: &OsStr) -> OsString {
-    let mut joined = OsString::from(flag);
-    joined.push(value);
-    joined
 }

@@ -33,25 +33,116 @@ pub(crate) const TOO_LONG: u8 = 124;
 /// Ended by a signal: this and its number.
 pub(crate) const SIGNAL: u8 = 128;
 
-/// Every status and what it means, for the manual.
-pub(crate) const STATUSES: [(&str, &str); 13] = [
-    ("0", "It worked."),
-    (
-        "1",
-        "The lock is held by another (\\-E of run sets another status), or an error without a status of its own.",
-    ),
-    ("64", "A mistake on the command line, also one that only the server can see."),
-    ("68", "The server cannot be reached, or cannot answer now."),
-    ("69", "The command of run cannot be started."),
-    ("70", "load saw a promise broken."),
-    ("71", "The system refused something, such as another process."),
-    ("75", "The lock was lost: the lease or the session is over."),
-    ("76", "The server refused the request, or is no Leasehold server."),
-    ("77", "Unauthenticated or forbidden."),
-    ("124", "The command of run took longer than \\-\\-at\\-most."),
-    ("128+N", "The command of run was ended by signal N."),
-    ("141", "Nobody reads what is printed any more."),
+/// A status and what it means, for the manual.
+pub(crate) struct Status {
+    pub(crate) status: &'static str,
+    pub(crate) meaning: &'static str,
+    whose: Whose,
+}
+
+/// The commands that can end so.
+enum Whose {
+    All,
+    /// Those that ask a server.
+    Asking,
+    Of(&'static [&'static str]),
+}
+
+/// Commands that ask a server, under their whole names.
+const ASKING: [&str; 14] = [
+    "run",
+    "acquire",
+    "renew",
+    "release",
+    "status",
+    "ls",
+    "watch",
+    "history",
+    "revoke",
+    "session",
+    "state",
+    "load",
+    "backup",
+    "key revoke",
 ];
+
+/// Every status, in order.
+const STATUSES: [Status; 19] = [
+    all("0", "It worked."),
+    of(
+        &["run"],
+        "1",
+        "The lock is held by another (-E sets another status), or an error without a status of its own.",
+    ),
+    of(&["acquire"], "1", "The lock is held by another, or an error without a status of its own."),
+    of(
+        &["status"],
+        "1",
+        "With --exit-code: the lock is held, reserved or waited for. Or an error without a status of its own.",
+    ),
+    of(&["state"], "1", "The state is locked, or an error without a status of its own."),
+    of(&["load"], "1", "No lock was ever acquired, or an error without a status of its own."),
+    of(&["doctor"], "1", "Something has to be changed; with --strict also: something should be."),
+    all("1", "An error without a status of its own."),
+    all("64", "A mistake on the command line, also one that only the server can see."),
+    asking("68", "The server cannot be reached, or cannot answer now."),
+    of(&["run"], "69", "The command cannot be started."),
+    of(&["load"], "70", "A promise was broken."),
+    all("71", "The system refused something, such as another process."),
+    of(
+        &["run", "acquire", "renew", "release", "session"],
+        "75",
+        "The lock was lost: the lease or the session is over.",
+    ),
+    asking("76", "The server refused the request, or is no Leasehold server."),
+    asking("77", "Unauthenticated or forbidden."),
+    of(&["check-config"], "77", "With --as: that principal may not."),
+    of(&["run"], "124", "The command took longer than --at-most."),
+    of(&["run"], "128+N", "The command was ended by signal N."),
+];
+
+/// The last of them: whoever prints can end so.
+const UNREAD: Status = all("141", "Nobody reads what is printed any more.");
+
+const fn all(status: &'static str, meaning: &'static str) -> Status {
+    Status { status, meaning, whose: Whose::All }
+}
+
+const fn asking(status: &'static str, meaning: &'static str) -> Status {
+    Status { status, meaning, whose: Whose::Asking }
+}
+
+const fn of(
+    commands: &'static [&'static str],
+    status: &'static str,
+    meaning: &'static str,
+) -> Status {
+    Status { status, meaning, whose: Whose::Of(commands) }
+}
+
+/// The statuses a command can end with, each once; that of a group of commands has those of all in it. Of the whole,
+/// which is no command, every one there is.
+pub(crate) fn statuses(command: &str) -> Vec<&'static Status> {
+    // `session` is in `session open`, and the other way round.
+    let within = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let is_one = |other: &&str| within(command, other) || within(other, command);
+    let can_end_so = |status: &&Status| match status.whose {
+        Whose::All => true,
+        _ if command.is_empty() => true,
+        Whose::Asking => ASKING.iter().any(&is_one),
+        Whose::Of(commands) => commands.iter().any(&is_one),
+    };
+    let mut found: Vec<&Status> = Vec::new();
+    for status in STATUSES.iter().chain([&UNREAD]).filter(can_end_so) {
+        let is_known = found.last().is_some_and(|last| last.status == status.status);
+        if !is_known {
+            found.push(status);
+        }
+    }
+    found
+}
 
 /// A command that failed.
 #[derive(Debug)]
@@ -164,4 +255,27 @@ fn answer(error: &Error) -> Value {
             "may_have_taken_effect": error.may_have_taken_effect(),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_its_own_statuses() {
+        let of = |command: &str| -> Vec<_> {
+            statuses(command).iter().map(|status| status.status).collect()
+        };
+        assert_eq!(of("revoke"), ["0", "1", "64", "68", "71", "76", "77", "141"]);
+        assert_eq!(of("verify"), ["0", "1", "64", "71", "141"]);
+        assert_eq!(of("key list"), of("verify"));
+        assert_eq!(of("key revoke"), of("revoke"));
+        assert_eq!(of("key"), of("revoke"), "a group has those of all in it");
+        assert_eq!(of("session open"), of("session"));
+        assert!(of("session").contains(&"75"));
+        let (whole, mut run) = (of(""), of("run"));
+        run.insert(5, "70");
+        assert_eq!(whole, run, "every status there is");
+        assert!(statuses("doctor")[1].meaning.contains("--strict"));
+    }
 }

@@ -151,15 +151,23 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let given = match config::Given::new(std::env::args_os()) {
+    let typed: Vec<_> = std::env::args_os().collect();
+    let given = match config::Given::new(typed.iter().cloned()) {
         Ok(given) => given,
-        Err(error) => return Failure::from(error).report(),
+        Err(why) => return config::refusal(&typed, why).report(),
     };
     let words: Vec<_> = given.words().cloned().collect();
     #[cfg(target_os = "linux")]
     let words = run::separated(words);
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
+        Err(error) if error.use_stderr() && config::is_json_chosen(&typed) => {
+            let said = error.to_string();
+            let first = said.split("\n\n").next().unwrap_or_default();
+            let first = first.strip_prefix("error: ").unwrap_or(first);
+            log::tell("ERROR", first, serde_json::Map::new());
+            return ExitCode::from(exit::USAGE);
+        }
         Err(error) => return unparsed(&error),
     };
     dispatch(cli.command, &given).unwrap_or_else(|failure| failure.report())

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::builder::Resettable;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::exit::{Failure, STATUSES, SYSTEM, USAGE};
+use crate::exit::{Failure, SYSTEM, Status, USAGE, statuses};
 use crate::output::print;
 
 const EXAMPLES: &str = "\
@@ -14,6 +15,9 @@ Examples:
   leasehold man | man -l -
   leasehold man session open | man -l -
   leasehold man --out /usr/local/share/man/man1";
+
+/// How the paragraph of `--help` begins that goes before the list of exit statuses.
+const EXIT_STATUS: &str = "Exit status:";
 
 /// Print a page of the manual, or write all of them.
 #[derive(Args, Debug)]
@@ -49,18 +53,77 @@ fn whole() -> Command {
     whole
 }
 
-/// The page as roff, with every exit status.
+/// The page as roff, with the exit statuses of the command, and what `--help` says at its end.
 fn page(command: &Command) -> io::Result<String> {
     let mut text = Vec::new();
     man_of(command).render(&mut text)?;
-    let statuses = STATUSES.map(|(status, meaning)| format!(".TP\n\\fB{status}\\fR\n{meaning}\n"));
-    let text = String::from_utf8_lossy(&text).into_owned();
-    Ok(format!("{}\n.SH \"EXIT STATUS\"\n{}", text.trim_end(), statuses.concat()))
+    let mut page = String::from_utf8_lossy(&text).trim_end().to_owned();
+    let rest = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let rest = Rest::of(&rest);
+    let name = command.get_bin_name().unwrap_or_default();
+    let words = name.strip_prefix("leasehold").unwrap_or(name).trim_start();
+    let listed = statuses(words)
+        .into_iter()
+        .map(|Status { status, meaning, .. }| format!(".TP\n\\fB{status}\\fR\n{}", roff(meaning)));
+    page += "\n.SH \"EXIT STATUS\"\n";
+    page += &roff(rest.ending.trim_start());
+    page += &listed.collect::<Vec<_>>().concat();
+    section(&mut page, "EXAMPLES", &rest.examples);
+    section(&mut page, "NOTES", &rest.notes);
+    Ok(page)
+}
+
+/// What `--help` says at its end, in parts.
+#[derive(Default)]
+struct Rest {
+    examples: Vec<String>,
+    /// What its exit statuses mean for this command.
+    ending: String,
+    notes: Vec<String>,
+}
+
+impl Rest {
+    /// By how its paragraphs begin.
+    fn of(text: &str) -> Self {
+        let mut rest = Self::default();
+        for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+            match paragraph.split_once('\n') {
+                Some((first, lines)) if first.starts_with("Example") => {
+                    rest.examples.push(lines.into());
+                }
+                _ if paragraph.starts_with(EXIT_STATUS) => {
+                    rest.ending = paragraph.trim_start_matches(EXIT_STATUS).into();
+                }
+                _ => rest.notes.push(paragraph.into()),
+            }
+        }
+        rest
+    }
+}
+
+/// Lines as they are: commands, and text that has been broken into lines already.
+fn section(page: &mut String, heading: &str, paragraphs: &[String]) {
+    if paragraphs.is_empty() {
+        return;
+    }
+    let paragraphs: Vec<_> = paragraphs.iter().map(|paragraph| roff(paragraph)).collect();
+    *page += &format!(".SH {heading}\n.nf\n{}.fi\n", paragraphs.join(".sp\n"));
+}
+
+/// Text for roff: nothing in it is a command, and a hyphen can be copied as one.
+fn roff(text: &str) -> String {
+    let line = |line: &str| {
+        let shown = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+        let guard = if shown.starts_with('.') { "\\&" } else { "" };
+        format!("{guard}{shown}\n")
+    };
+    text.lines().map(line).collect()
 }
 
 fn man_of(command: &Command) -> Man {
     let source = concat!("leasehold ", env!("CARGO_PKG_VERSION"));
-    Man::new(command.clone()).source(source).manual("Leasehold")
+    let command = command.clone().after_help(Resettable::Reset);
+    Man::new(command).source(source).manual("Leasehold")
 }
 
 fn write(command: &Command, folder: &Path) -> io::Result<()> {

@@ -6,13 +6,14 @@ mod signals;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold_core::LockKey;
 use leasehold_server::auth::{Policy, Right, Surroundings};
 use leasehold_server::dialect::Dialect;
+use leasehold_server::probe;
 use leasehold_server::serve::Server;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -28,14 +29,17 @@ use settings::Reload;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn serve(args: Args, given: &Given) -> Result<(), Failure> {
-    let is_json = args.log_format.is_json();
-    served(args, given).map_err(|why| {
-        if !is_json {
-            return why.into();
-        }
-        log::tell("ERROR", &why, Map::new());
-        Failure::silent(exit::FAILED)
-    })
+    let format = args.log_format;
+    served(args, given).map_err(|why| fatal(why, format))
+}
+
+/// Why a server ended, or did not begin, in the format of its log.
+pub(crate) fn fatal(why: String, format: log::Format) -> Failure {
+    if !format.is_json() {
+        return why.into();
+    }
+    log::tell("ERROR", &why, Map::new());
+    Failure::silent(exit::FAILED)
 }
 
 fn served(args: Args, given: &Given) -> Result<(), String> {
@@ -152,6 +156,7 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
     // Before anything is announced, so that whoever reads the announcement can already stop us.
     let reload = Arc::new(Notify::new());
     let ended = signals::heed(settings, reload.clone()).map_err(|error| error.to_string())?;
+    args.port_file.as_deref().map_or(Ok(()), check_port_file)?;
     let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
     banner(&args, &server);
     if let Some(file) = &args.port_file {
@@ -253,13 +258,25 @@ fn redis(args: &Args, server: &Server) -> Option<String> {
 }
 
 /// All at once, so that whoever waits for the file never reads half a number.
-fn write_port(file: &std::path::Path, port: u16) -> Result<(), String> {
+fn write_port(file: &Path, port: u16) -> Result<(), String> {
     let why = |error: std::io::Error| format!("{}: {error}", file.display());
-    let unfinished = file.with_extension("tmp");
+    let unfinished = unfinished(file);
     fs::write(&unfinished, format!("{port}\n")).map_err(why)?;
     // No secret: whoever waits for it need not be us.
     fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o644)).map_err(why)?;
     fs::rename(&unfinished, file).map_err(why)
+}
+
+/// Says why the port could not be written there. Nothing is made.
+pub(crate) fn check_port_file(file: &Path) -> Result<(), String> {
+    if file.is_dir() {
+        return Err(format!("{} is a folder, not a file", file.display()));
+    }
+    probe::file(&unfinished(file))
+}
+
+fn unfinished(file: &Path) -> PathBuf {
+    file.with_extension("tmp")
 }
 
 /// A connection is a file; the usual soft limit is too low for a server.

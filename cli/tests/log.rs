@@ -167,3 +167,47 @@ fn why_a_server_ends_is_told_in_the_format_of_its_log() {
         assert!(said.starts_with("leasehold: ") && said.contains(why), "{said}");
     }
 }
+
+#[test]
+fn settings_that_cannot_be_read_are_told_in_the_format_of_the_log() {
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("typo.toml", "log-format = \"json\"\nlisen = \"x\"\n");
+    write("bad.toml", "ttl_max = \"abc\"\nlog_format = \"json\"\n");
+    write("text.toml", "log-format = \"text\"\nlisen = \"x\"\n");
+    let run = |flags: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(BINARY);
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEASEHOLD_")) {
+            command.env_remove(name);
+        }
+        command.arg("serve").args(flags).envs(variables.iter().copied());
+        let output = command.current_dir(folder.path()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let json = ("LEASEHOLD_LOG_FORMAT", "json");
+    for (flags, variables, status, why) in [
+        (
+            &["--log-format", "json", "--config", "nope.toml"][..],
+            &[][..],
+            1,
+            "nope.toml: No such file",
+        ),
+        (&["--config=typo.toml"], &[], 1, "typo.toml:2: there is no setting \"lisen\""),
+        (&["--config=bad.toml"], &[], 1, "bad.toml:1: invalid value 'abc'"),
+        (&["--config=text.toml"], &[json], 1, "text.toml:2: there is no setting"),
+        (&[], &[json, ("LEASEHOLD_TTL_MAX", "abc")], 1, "LEASEHOLD_TTL_MAX: invalid value 'abc'"),
+        (&["--log-format=json", "--nonsense"], &[], 64, "unexpected argument '--nonsense'"),
+    ] {
+        let (code, said) = run(flags, variables);
+        assert_eq!(code, status, "{flags:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{flags:?}: {said}");
+        let line: Value =
+            serde_json::from_str(&said).unwrap_or_else(|_| panic!("{flags:?}: {said}"));
+        assert_eq!(line["level"], "ERROR");
+        assert!(line["message"].as_str().unwrap().contains(why), "{flags:?}: {said}");
+    }
+    let (_, said) = run(&["--config=text.toml"], &[]);
+    assert!(said.starts_with("leasehold: text.toml:2: there is no setting"), "{said}");
+    let (_, said) = run(&["--config=typo.toml", "--log-format=text"], &[json]);
+    assert!(said.starts_with("leasehold: typo.toml:2: "), "the flag counts: {said}");
+}

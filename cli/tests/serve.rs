@@ -325,7 +325,17 @@ fn settings_that_make_no_sense_are_refused_by_name() {
     assert!(check_config(&["--workers=1025"], &[]).contains("--workers"));
     assert!(check_config(&["--grace=61m"], &[]).contains("--grace: 1h 1m is longer"));
     assert!(check_config(&["--lock-namespace="], &[]).contains("--lock-namespace: is empty"));
-    assert!(check_config(&[], &[("LEASEHOLD_TTL_MAX", "x")]).contains("--ttl-max"));
+    let said = check_config(&[], &[("LEASEHOLD_TTL_MAX", "x")]);
+    assert!(said.contains("LEASEHOLD_TTL_MAX: invalid value 'x'"), "{said}");
+    assert!(!said.contains("--ttl-max"), "nobody gave the flag: {said}");
+    assert!(
+        check_config(&["--ttl-max=1h"], &[("LEASEHOLD_TTL_MAX", "x")]).contains("ttl-max = \"1h\"")
+    );
+    let said = check_config(&[], &[("LEASEHOLD_GRACE", "61m")]);
+    assert!(
+        said.contains("is longer than --grace-max") && said.contains("(LEASEHOLD_GRACE)"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

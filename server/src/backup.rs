@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
 use crate::dialect::calendar;
+use crate::probe;
 use crate::store::{self, sqlite};
 use crate::sync::lock;
 
@@ -27,6 +28,13 @@ pub struct Options {
     pub every: Option<Duration>,
     /// How many are kept.
     pub n_keep: usize,
+}
+
+impl Options {
+    /// Says why no backup could be put into the folder. Nothing is made.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        probe::folder(&self.dir)
+    }
 }
 
 /// A backup that was taken.
@@ -146,7 +154,17 @@ fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// How old the newest backup in a folder is; `None`: there is none.
 pub fn newest(dir: &Path, wall_ms: i64) -> Option<Duration> {
-    let complete = list(dir).ok()?.into_iter().filter(|path| sqlite::is_complete(path));
+    age_of_newest(list(dir).ok()?.into_iter(), wall_ms)
+}
+
+/// The same of every backup below a folder, also of those that were put there by hand under other names.
+pub fn newest_of_any(dir: &Path, wall_ms: i64) -> Option<Duration> {
+    let all = fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    age_of_newest(all, wall_ms)
+}
+
+fn age_of_newest(all: impl Iterator<Item = PathBuf>, wall_ms: i64) -> Option<Duration> {
+    let complete = all.filter(|path| sqlite::is_complete(path));
     let newest = complete.filter_map(|path| path.metadata().ok()?.modified().ok()).max()?;
     let since_epoch = newest.duration_since(std::time::UNIX_EPOCH).ok()?;
     let age_ms = wall_ms.saturating_sub(i64::try_from(since_epoch.as_millis()).ok()?);

@@ -21,6 +21,7 @@ pub mod pace;
 mod page;
 mod past;
 mod peer;
+pub mod probe;
 pub mod random;
 pub mod serve;
 pub mod store;

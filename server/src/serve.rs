@@ -2,6 +2,7 @@
 
 mod begin;
 mod listening;
+mod preflight;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ use crate::trace::{self, Tracer};
 use crate::webhook::{self, Webhook};
 use begin::{begin, open_store};
 use listening::{Listening, Use, certificate};
+pub use listening::{Wanted, listeners};
+pub use preflight::{Checked, Part, examine, preflight};
 
 /// How often an audit file that cannot be written is tried again.
 const AUDIT_RETRY: Duration = Duration::from_secs(1);
@@ -174,11 +177,11 @@ impl Server {
         let http = settings.http;
         let is_shared = settings.cluster.is_some();
         let dialects = spoken(&settings.dialects, is_shared);
-        let keeps_content = dialects.iter().any(|dialect| dialect.keeps_content());
+        let keeps_content = keeps_content(&dialects);
         let data = settings.data.clone().filter(|_| !is_shared);
         // What happened is told by each server from a folder of its own.
         let told = settings.data.clone();
-        let files = settings.files.or(data.as_ref().map(|data| data.join("files")));
+        let files = files_folder(&settings.files, &data);
         let backups = backed_up(data.clone().zip(settings.backup), &clock);
         let audit = settings.audit.map(Audit::open).transpose().map_err(Error::Audit)?;
         let shared = told.clone().filter(|_| is_shared).map(|data| (data, settings.history));
@@ -323,6 +326,15 @@ impl Server {
 fn spoken(wanted: &[Dialect], is_shared: bool) -> Vec<Dialect> {
     let is_spoken = |dialect: &&Dialect| !is_shared || !dialect.keeps_content();
     wanted.iter().filter(is_spoken).copied().collect()
+}
+
+fn keeps_content(spoken: &[Dialect]) -> bool {
+    spoken.iter().any(|dialect| dialect.keeps_content())
+}
+
+/// Where files are kept if they outlast the server: in a folder of their own, or beside the data.
+fn files_folder(files: &Option<PathBuf>, data: &Option<PathBuf>) -> Option<PathBuf> {
+    files.clone().or_else(|| Some(data.as_ref()?.join("files")))
 }
 
 /// Where backups go, and how often.

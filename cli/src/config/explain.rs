@@ -27,7 +27,7 @@ pub(crate) fn explain(given: &Given) -> Result<String, String> {
     Ok(text)
 }
 
-/// Puts behind what is wrong where the settings it names come from, as far as they come from a file.
+/// Puts behind what is wrong where the settings it names come from, as far as they were not typed.
 pub(crate) fn located(why: String, given: &Given) -> String {
     let is_named = |name: &str| {
         let flag = format!("--{name}");
@@ -36,11 +36,14 @@ pub(crate) fn located(why: String, given: &Given) -> String {
             !next.is_some_and(|c| c.is_alphanumeric() || c == '-')
         })
     };
-    let places: Vec<_> = given.in_file().filter(|(name, _)| is_named(name)).collect();
+    let settings = file::settings();
+    let names = settings.get_arguments().filter_map(Arg::get_long);
+    let places = names.filter(|name| is_named(name)).filter_map(|name| given.place(name));
+    let places: std::collections::BTreeSet<_> = places.collect();
     if places.is_empty() {
         return why;
     }
-    let places: Vec<_> = places.into_iter().map(|(_, place)| place).collect();
+    let places: Vec<_> = places.into_iter().collect();
     format!("{why} ({})", places.join(", "))
 }
 

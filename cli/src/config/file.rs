@@ -66,8 +66,15 @@ fn plain(key: &str, value: &toml::Value) -> Result<String, String> {
     }
 }
 
+/// What a file says of one setting, in which something else may be wrong.
+pub(super) fn said(file: &Path, name: &str) -> Option<String> {
+    let table: toml::Table = std::fs::read_to_string(file).ok()?.parse().ok()?;
+    let value = table.iter().find(|(key, _)| key.replace('_', "-") == name)?.1;
+    plain(name, value).ok()
+}
+
 /// Would this flag be taken? What it needs beside it may stand elsewhere, and is looked for when all are known.
-fn check(flag: &OsString) -> Result<(), String> {
+pub(super) fn check(flag: &OsString) -> Result<(), String> {
     let command = settings().mut_args(|arg| arg.env(Resettable::Reset));
     let parsed = command.try_get_matches_from([OsString::from("leasehold"), flag.clone()]);
     match parsed {

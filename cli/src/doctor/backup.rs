@@ -11,18 +11,20 @@ const CHECK: &str = "backup";
 /// The oldest that the latest may be where nobody says how often one is taken.
 const AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Finding {
+/// `None`: there is no folder they could be in, which is told elsewhere.
+pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Option<Finding> {
     let Some(options) = options else {
         let advice = "set --backup-dir and --backup-every, or have leasehold backup run by a timer";
-        return Finding::warning(CHECK, "this server takes no backups of itself", advice);
+        return Some(Finding::warning(CHECK, "this server takes no backups of itself", advice));
     };
-    if !options.dir.is_dir() {
+    if !options.dir.exists() {
         let found = format!("{} is not there yet", options.dir.display());
         let advice =
             "make it, and give it to the user of the server; the first backup makes it if it can";
-        return Finding::warning(CHECK, found, advice);
+        return Some(Finding::warning(CHECK, found, advice));
     }
-    judge(backup::newest(&options.dir, now_ms), options.every)
+    let is_folder = options.dir.is_dir();
+    is_folder.then(|| judge(backup::newest_of_any(&options.dir, now_ms), options.every))
 }
 
 fn judge(age: Option<Duration>, every: Option<Duration>) -> Finding {
@@ -61,8 +63,11 @@ mod tests {
             (Verdict::Fine, Verdict::Problem)
         );
         assert_eq!(of(None, Some(hours(6))), Verdict::Warning);
-        assert_eq!(look(None, 0).verdict, Verdict::Warning);
+        let looked = |options| look(options, 0).map(|found| found.verdict);
+        assert_eq!(looked(None), Some(Verdict::Warning));
         let nowhere = Options { dir: "/no-such-folder".into(), every: None, n_keep: 1 };
-        assert_eq!(look(Some(&nowhere), 0).verdict, Verdict::Warning);
+        assert_eq!(looked(Some(&nowhere)), Some(Verdict::Warning));
+        let file = Options { dir: "/dev/null".into(), ..nowhere };
+        assert_eq!(looked(Some(&file)), None);
     }
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock, statfs};
+use leasehold_core::Counts;
+use leasehold_server::serve;
+use rustix::fs::statfs;
 
 use super::finding::Finding;
 use super::nearest;
@@ -21,18 +23,8 @@ const REMOTE: [(i64, &str); 5] = [
 ];
 const FORGETFUL: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
 
-/// The process that uses a folder, if one does.
-pub(super) fn user(folder: &Path) -> Option<String> {
-    let path = folder.join("lock");
-    let file = fs::File::open(&path).ok()?;
-    match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => fs::read_to_string(&path).ok(),
-        _ => None,
-    }
-}
-
 /// What is to be said of a folder, or of having none.
-pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: &Option<String>) -> Vec<Finding> {
+pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: Option<&str>) -> Vec<Finding> {
     let Some(folder) = folder else {
         let advice = "leave --ephemeral out if locks have to outlast the server";
         return vec![Finding::warning(
@@ -42,69 +34,64 @@ pub(super) fn look(folder: Option<&Path>, is_shared: bool, user: &Option<String>
         )];
     };
     let kind = statfs(nearest(folder)).map_or(0, |found| found.f_type);
-    [Some(state(folder, is_shared, user)), file_system(folder, kind)]
+    let us = rustix::process::geteuid().as_raw();
+    [Some(state(folder, is_shared, user)), rights(folder, us), file_system(folder, kind)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn state(folder: &Path, is_shared: bool, user: &Option<String>) -> Finding {
+/// What a start would say of it, if nobody uses it.
+fn state(folder: &Path, is_shared: bool, user: Option<&str>) -> Finding {
     let shown = folder.display();
-    let Ok(metadata) = fs::metadata(folder) else {
-        return absent(folder);
-    };
-    if !metadata.is_dir() {
-        return Finding::problem(
+    if let Some(process) = user {
+        return Finding::fine(CHECK, format!("{shown} is in use by process {process}"));
+    }
+    match serve::examine(folder, is_shared) {
+        Err(why) => Finding::problem(
             CHECK,
-            format!("{shown} is not a folder"),
-            "name another with --data",
-        );
-    }
-    if folder.join("INCOMPLETE").exists() {
-        let advice =
-            "repeat the backup, restore or start that was interrupted, with the same folder";
-        return Finding::problem(CHECK, format!("{shown} is incomplete"), advice);
-    }
-    let us = rustix::process::geteuid().as_raw();
-    if metadata.uid() != us {
-        let found = format!("{shown} belongs to user {}, and this is user {us}", metadata.uid());
-        return Finding::warning(
-            CHECK,
-            found,
-            "run doctor as the user of the server, or give the folder to it",
-        );
-    }
-    if metadata.permissions().mode() & 0o077 != 0 {
-        let found = format!("others can look into {shown} (mode {:o})", metadata.mode() & 0o777);
-        return Finding::warning(
-            CHECK,
-            found,
-            format!("chmod 700 {shown}; a server does that itself if there is a store in it"),
-        );
-    }
-    match user {
-        Some(process) => Finding::fine(CHECK, format!("{shown} is in use by process {process}")),
-        None if is_shared => {
+            about(folder, why.to_string()),
+            "a server does not start with this folder; docs/operations.md, Damage, says what can be done",
+        ),
+        Ok(Some(report)) => {
+            let Counts { n_active, n_waiting, .. } = report.counts;
+            let has = format!("{n_active} leases active, {n_waiting} waiting");
+            Finding::fine(CHECK, format!("{shown} is a sound store nobody uses now: {has}"))
+        }
+        Ok(None) if !folder.exists() => {
+            Finding::fine(CHECK, format!("{shown} is made by the first start"))
+        }
+        Ok(None) if is_shared => {
             Finding::fine(CHECK, format!("{shown} is this server's memory of a shared store"))
         }
-        None if folder.join("lock").exists() => Finding::fine(
-            CHECK,
-            format!("{shown} is a store nobody uses now; check it with: leasehold verify {shown}"),
-        ),
-        None => Finding::fine(CHECK, format!("{shown} is empty: the first start makes a store")),
+        Ok(None) => {
+            Finding::fine(CHECK, format!("{shown} is empty: the first start makes a store"))
+        }
     }
 }
 
-fn absent(folder: &Path) -> Finding {
-    let (shown, above) = (folder.display(), nearest(folder));
-    match rustix::fs::access(&above, rustix::fs::Access::WRITE_OK) {
-        Ok(()) => Finding::fine(CHECK, format!("{shown} is made by the first start")),
-        Err(_) => Finding::problem(
-            CHECK,
-            format!("{shown} is not there, and this user may not make it in {}", above.display()),
-            "make it, and give it to the user of the server; or name another with --data",
-        ),
+/// What was read may be a copy, under another name.
+fn about(folder: &Path, why: String) -> String {
+    let shown = folder.display().to_string();
+    if why.contains(&shown) { why } else { format!("{shown}: {why}") }
+}
+
+/// Whether the folder is the server's alone.
+fn rights(folder: &Path, us: u32) -> Option<Finding> {
+    let (shown, metadata) = (folder.display(), fs::metadata(folder).ok()?);
+    if metadata.uid() != us {
+        let found = format!("{shown} belongs to user {}, and this is user {us}", metadata.uid());
+        let advice = "run doctor as the user of the server, or give the folder to it";
+        return Some(Finding::warning(CHECK, found, advice));
     }
+    (metadata.permissions().mode() & 0o077 != 0).then(|| {
+        let found = format!("others can look into {shown} (mode {:o})", metadata.mode() & 0o777);
+        Finding::warning(
+            CHECK,
+            found,
+            format!("chmod 700 {shown}; the next start does it otherwise"),
+        )
+    })
 }
 
 fn file_system(folder: &Path, kind: i64) -> Option<Finding> {
@@ -130,58 +117,55 @@ mod tests {
     use super::*;
     use crate::doctor::finding::Verdict;
 
-    /// A folder with a mode, gone at the end.
-    struct Folder(std::path::PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir()
-                .join(format!("leasehold-doctor-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
-            fs::create_dir(&path).expect("a folder");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).expect("ours");
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
-    fn a_folder_is_empty_a_store_incomplete_open_to_others_or_none() {
-        let Folder(path) = &Folder::new("state");
+    fn a_folder_is_judged_as_a_start_does() {
+        let folder = leasehold_testkit::folder();
+        let path = &folder.path().join("data");
         let said = |user: Option<&str>| {
-            let found = state(path, false, &user.map(String::from));
+            let found = state(path, false, user);
             (found.verdict, found.found)
         };
+        assert!(said(None).1.ends_with("is made by the first start"));
+        fs::create_dir(path).expect("a folder");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("ours");
         assert!(said(None).1.ends_with("is empty: the first start makes a store"));
-        fs::write(path.join("lock"), "").expect("a file");
-        assert!(said(None).1.contains("nobody uses now; check it with: leasehold verify"));
         assert!(said(Some("17")).1.ends_with("is in use by process 17"));
-        assert!(state(path, true, &None).found.ends_with("memory of a shared store"));
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
-        assert_eq!(said(None).0, Verdict::Warning);
-        assert!(said(None).1.contains("(mode 755)"));
+        assert!(state(path, true, None).found.ends_with("memory of a shared store"));
         fs::write(path.join("INCOMPLETE"), "").expect("a file");
-        assert_eq!(said(None).0, Verdict::Problem);
-        let file = path.join("lock");
-        assert_eq!(state(&file, false, &None).verdict, Verdict::Problem, "no folder");
-        assert_eq!(state(&path.join("new"), false, &None).verdict, Verdict::Fine);
-        assert_eq!(look(None, false, &None)[0].verdict, Verdict::Warning, "in memory only");
+        let (verdict, why) = said(None);
+        assert_eq!(verdict, Verdict::Problem);
+        assert!(why.contains("INCOMPLETE in it is empty. Restore a backup"), "{why}");
+        fs::write(path.join("INCOMPLETE"), "first start\n").expect("a file");
+        assert_eq!(said(None).0, Verdict::Fine, "the next start begins anew");
+        fs::remove_file(path.join("INCOMPLETE")).expect("removed");
+        fs::write(path.join("mark"), "x").expect("a file");
+        assert!(said(None).1.contains("journal.db is missing or empty beside"), "half a store");
+        assert_eq!(state(path, true, None).verdict, Verdict::Problem, "a store of its own");
+        let file = path.join("mark");
+        assert!(state(&file, false, None).found.ends_with("is a file, not a folder"));
+        assert!(state(&file.join("x"), false, None).found.ends_with("is a file, not a folder"));
+        assert_eq!(look(None, false, None)[0].verdict, Verdict::Warning, "in memory only");
     }
 
     #[test]
-    fn whoever_has_the_lock_uses_it() {
-        let Folder(path) = &Folder::new("user");
-        assert_eq!(user(path), None);
-        fs::write(path.join("lock"), "4711").expect("a file");
-        assert_eq!(user(path), None, "its server is gone");
-        let file = fs::File::open(path.join("lock")).expect("a file");
-        flock(&file, FlockOperation::LockExclusive).expect("locked");
-        assert_eq!(user(path).as_deref(), Some("4711"));
+    fn a_folder_is_its_owners_alone() {
+        let folder = leasehold_testkit::folder();
+        let path = folder.path();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
+        let us = rustix::process::geteuid().as_raw();
+        assert!(rights(path, us).expect("open").found.contains("(mode 755)"));
+        assert!(rights(path, us + 1).expect("a stranger").found.contains("belongs to user"));
+        assert_eq!(
+            state(path, false, None).verdict,
+            Verdict::Fine,
+            "a start takes the rights away"
+        );
+        fs::write(path.join("notes"), "").expect("a file");
+        let found = state(path, false, None);
+        assert_eq!(found.verdict, Verdict::Problem, "it is not the server's alone");
+        assert!(found.found.contains("has other files in it"), "{}", found.found);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("ours");
+        assert_eq!(rights(path, us), None);
     }
 
     #[test]

@@ -11,12 +11,15 @@ mod etcd;
 mod finding;
 mod limit;
 mod network;
+mod owner;
+mod part;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args as ClapArgs;
+use leasehold_server::store;
 use serde_json::json;
 
 use crate::ask::told;
@@ -57,34 +60,49 @@ fn examined(args: &DoctorArgs, given: &Given) -> Result<ExitCode, Failure> {
     } else {
         let lines: Vec<_> = findings.iter().map(Finding::text).collect();
         print(&lines.join("\n"))?;
-        print(&format!("{n_problems} problems, {n_warnings} warnings"))?;
+        print(&format!("{}, {}", counted(n_problems, "problem"), counted(n_warnings, "warning")))?;
     }
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Everything there is to say.
 fn findings(args: &Args, given: &Given) -> Vec<Finding> {
     let settings = args.settings();
     let now_ms = now_ms();
-    let mut all = vec![match args.check() {
+    let checked = match args.check() {
         Ok(()) => Finding::fine("settings", "they go together"),
         Err(why) => Finding::problem("settings", located(why, given), "correct this setting"),
-    }];
+    };
     let folder = settings.data.as_deref();
-    let user = folder.and_then(data::user);
-    all.extend(data::look(folder, settings.cluster.is_some(), &user));
+    let user = folder.and_then(store::user);
+    let user = user.as_deref();
+    let mut all = data::look(folder, settings.cluster.is_some(), user);
     all.extend(disk::look(folder.map(nearest).as_deref(), &settings));
     all.push(limit::clock(limit::clock_source().as_deref()));
     all.push(limit::files(limit::n_files_max(), &settings.http));
     all.push(limit::memory(limit::memory_bytes(), &settings));
-    all.extend(network::look(&args.listening(), &settings, user.is_some()));
-    all.extend(settings.tls.iter().map(|files| credential::certificate(files.ends_ms(), now_ms)));
+    all.extend(network::look(&settings, user));
+    all.extend(settings.tls.iter().flat_map(|files| credential::tls(files, now_ms)));
     all.extend(args.auth_file().map(|file| credential::keys(file, now_ms)));
+    all.extend(part::look(&settings, args.port_file.as_deref()));
     if settings.cluster.is_none() {
-        all.extend(folder.map(|_| backup::look(settings.backup.as_ref(), now_ms)));
+        all.extend(folder.and_then(|_| backup::look(settings.backup.as_ref(), now_ms)));
     }
     all.extend(args.etcd().map(|access| etcd::look(&access)));
-    all
+    told_once(checked, all)
+}
+
+/// The settings are checked with the files they name, so what is wrong with those is known twice.
+fn told_once(checked: Finding, mut others: Vec<Finding>) -> Vec<Finding> {
+    if checked.verdict == Verdict::Problem {
+        others.retain(|other| !checked.found.contains(&other.found));
+    }
+    others.insert(0, checked);
+    others
 }
 
 /// The folder itself, or the one nearest above it that is there.
@@ -102,6 +120,23 @@ fn now_ms() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_is_counted_and_told_once() {
+        assert_eq!(
+            (counted(1, "problem"), counted(0, "warning")),
+            ("1 problem".into(), "0 warnings".into())
+        );
+        let settings = Finding::problem("settings", "a.pem: no such file (x.toml:3)", "correct it");
+        let others = vec![
+            Finding::problem("tls", "a.pem: no such file", "correct the files"),
+            Finding::fine("clock", "tsc"),
+        ];
+        let told = told_once(settings, others.clone());
+        let checks: Vec<_> = told.iter().map(|finding| finding.check).collect();
+        assert_eq!(checks, ["settings", "clock"]);
+        assert_eq!(told_once(Finding::fine("settings", "well"), others).len(), 3);
+    }
 
     #[test]
     fn the_nearest_folder_is_one_that_is_there() {

@@ -1,77 +1,90 @@
 //! Where the server is to listen: whether it can, and who could listen to it.
 
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::path::Path;
 
-use leasehold_server::http::Listen;
-use leasehold_server::serve::Settings;
+use leasehold_server::serve::{Settings, Wanted, listeners};
 
 use super::finding::Finding;
+use super::owner::{self, Owner};
 
 const CHECK: &str = "listen";
 
-/// What is to be said of each listener. One that is taken is taken by our own server, if one is running.
-pub(super) fn look(
-    listening: &[(&str, Listen)],
-    settings: &Settings,
-    is_running: bool,
-) -> Vec<Finding> {
-    let metrics = settings.metrics_listen.iter().map(|listen| ("--metrics-listen", listen.clone()));
-    let all = listening.iter().cloned().chain(metrics);
-    all.flat_map(|(flag, listen)| {
-        let is_open = flag == "--listen" && !listen.is_local() && !listen.is_tls();
-        let open = is_open.then(|| unencrypted(&listen));
-        [Some(bound(flag, &listen, is_running)), open].into_iter().flatten()
+/// What is to be said of each listener, where this process uses the data folder.
+pub(super) fn look(settings: &Settings, user: Option<&str>) -> Vec<Finding> {
+    let folder = settings.data.as_deref();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return Vec::new() };
+    runtime.block_on(async {
+        // Each address stays taken until all were tried: some may be named twice.
+        let (mut held, mut all) = (Vec::new(), Vec::new());
+        for wanted in listeners(settings) {
+            let tried = wanted.attempt().await.map(|attempt| held.push(attempt));
+            all.push(bound(&wanted, tried, folder, user));
+            let is_open = wanted.is_for_all && !wanted.listen.is_local() && !wanted.listen.is_tls();
+            all.extend(is_open.then(|| unencrypted(&wanted.shown)));
+        }
+        all
     })
-    .collect()
 }
 
-fn unencrypted(listen: &Listen) -> Finding {
+fn unencrypted(shown: &str) -> Finding {
     Finding::warning(
         CHECK,
-        format!("{listen} is not encrypted, and other machines can reach it"),
+        format!("{shown} is not encrypted, and other machines can reach it"),
         "listen on https:// with --tls-cert-file and --tls-key-file, or only for a proxy that encrypts",
     )
 }
 
-fn bound(flag: &str, listen: &Listen, is_running: bool) -> Finding {
-    let tried = match listen {
-        Listen::Http(address) | Listen::Https(address) => TcpListener::bind(address).map(drop),
-        Listen::Unix(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            Some(folder) => std::fs::metadata(folder).map(drop),
-            None => Ok(()),
-        },
-    };
-    judge(flag, listen, tried.map_err(|error| (error.kind(), error.to_string())), is_running)
+fn bound(
+    wanted: &Wanted,
+    tried: std::io::Result<()>,
+    folder: Option<&Path>,
+    user: Option<&str>,
+) -> Finding {
+    let owner = || owner::of(&wanted.listen, folder, user);
+    let tried = tried.map_err(|error| (error.kind(), error.to_string()));
+    judge(&format!("{} {}", wanted.flag, wanted.shown), tried, owner)
 }
 
 fn judge(
-    flag: &str,
-    listen: &Listen,
+    what: &str,
     tried: Result<(), (ErrorKind, String)>,
-    is_running: bool,
+    owner: impl FnOnce() -> Owner,
 ) -> Finding {
     let Err((kind, why)) = tried else {
-        return Finding::fine(CHECK, format!("{flag} {listen} is free"));
+        return Finding::fine(CHECK, format!("{what} is free"));
     };
-    if kind == ErrorKind::AddrInUse && is_running {
-        return Finding::fine(
-            CHECK,
-            format!("{flag} {listen} is taken, by the server that is running"),
-        );
-    }
-    let advice = match kind {
-        ErrorKind::AddrInUse => "end the program that has it (ss -ltnp), or name another port",
+    let (why, advice) = match kind {
+        ErrorKind::AddrInUse => match owner() {
+            Owner::Server => {
+                let found = format!("{what} is taken, by the server that is running");
+                return Finding::fine(CHECK, found);
+            }
+            Owner::Unknown => {
+                let found = format!("{what} is taken, and this user cannot see by which process");
+                let advice = "run doctor as the user of the server, or as root";
+                return Finding::warning(CHECK, found, advice);
+            }
+            Owner::Settings => (
+                "another of these settings names the same address".into(),
+                "give each listener an address or a port of its own",
+            ),
+            Owner::Another => (why, "end the program that has it (ss -ltnp), or name another port"),
+        },
         ErrorKind::AddrNotAvailable => {
-            "no interface of this machine has that address: name another, or 0.0.0.0"
+            (why, "no interface of this machine has that address: name another, or 0.0.0.0")
         }
-        ErrorKind::PermissionDenied => {
-            "take a port from 1024 on, or allow the service to (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)"
+        ErrorKind::PermissionDenied => (
+            why,
+            "take a port from 1024 on, or allow the service to (AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit)",
+        ),
+        ErrorKind::NotFound => {
+            (why, "make the folder of the socket (RuntimeDirectory= in the unit)")
         }
-        ErrorKind::NotFound => "make the folder of the socket (RuntimeDirectory= in the unit)",
-        _ => "name another address",
+        _ => (why, "name another address"),
     };
-    Finding::problem(CHECK, format!("{flag} {listen}: {why}"), advice)
+    Finding::problem(CHECK, format!("{what}: {why}"), advice)
 }
 
 #[cfg(test)]
@@ -79,40 +92,58 @@ mod tests {
     use super::*;
     use crate::doctor::finding::Verdict;
 
+    fn settings(listen: &[&str]) -> Settings {
+        let listen = listen.iter().map(|text| text.parse().expect("a listener")).collect();
+        Settings { listen, ..leasehold_testkit::settings(None) }
+    }
+
+    fn verdicts(listen: &[&str]) -> Vec<Verdict> {
+        look(&settings(listen), None).iter().map(|found| found.verdict).collect()
+    }
+
     #[test]
-    fn an_address_is_free_or_taken_by_us_or_by_another() {
-        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let listen = Listen::Http(taken.local_addr().expect("an address"));
-        assert_eq!(bound("--listen", &listen, false).verdict, Verdict::Problem);
-        assert_eq!(bound("--listen", &listen, true).verdict, Verdict::Fine);
-        drop(taken);
-        let any = "127.0.0.1:0".parse().expect("an address");
-        assert_eq!(bound("--listen", &any, false).verdict, Verdict::Fine);
-        let nowhere = "192.0.2.1:80".parse().expect("an address");
-        assert_eq!(bound("--listen", &nowhere, false).verdict, Verdict::Problem);
-        for (path, verdict) in
-            [("unix:/tmp/x.sock", Verdict::Fine), ("unix:/no-such/x.sock", Verdict::Problem)]
-        {
-            assert_eq!(
-                bound("--listen", &path.parse().expect("a path"), false).verdict,
-                verdict,
-                "{path}"
-            );
-        }
-        let tried = Err((ErrorKind::PermissionDenied, "no".into()));
-        assert!(
-            judge("--listen", &any, tried, true)
-                .advice
-                .is_some_and(|advice| advice.contains("1024"))
-        );
+    fn an_address_is_free_or_taken_by_the_server_or_by_another() {
+        let tried = || Err((ErrorKind::AddrInUse, "Address already in use".into()));
+        let of = |owner: Owner| judge("--listen http://127.0.0.1:8080", tried(), || owner);
+        assert_eq!(of(Owner::Server).verdict, Verdict::Fine);
+        assert_eq!(of(Owner::Another).verdict, Verdict::Problem);
+        assert_eq!(of(Owner::Unknown).verdict, Verdict::Warning);
+        assert!(of(Owner::Settings).found.contains("another of these settings"));
+        assert_eq!(verdicts(&["127.0.0.1:0", "127.0.0.1:0"]), [Verdict::Fine, Verdict::Fine]);
+        assert_eq!(verdicts(&["https://192.0.2.1:443"]), [Verdict::Problem], "no address of ours");
+        let no =
+            judge("--listen x", Err((ErrorKind::PermissionDenied, "no".into())), || Owner::Server);
+        assert!(no.advice.is_some_and(|advice| advice.contains("1024")));
+    }
+
+    #[test]
+    fn settings_that_name_an_address_twice_are_told() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        assert_eq!(verdicts(&[&address, &address]), [Verdict::Fine, Verdict::Problem]);
+    }
+
+    #[test]
+    fn a_unix_socket_is_judged_as_a_server_does() {
+        let folder = leasehold_testkit::folder();
+        let path = folder.path().join("x.sock");
+        let listen = format!("unix:{}", path.display());
+        assert_eq!(verdicts(&[&listen]), [Verdict::Fine]);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
+        assert_eq!(verdicts(&[&listen]), [Verdict::Fine], "its server is gone");
+        assert!(path.exists(), "and it is left where it is");
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::write(&path, "").expect("written");
+        assert_eq!(verdicts(&[&listen]), [Verdict::Problem], "a file");
+        assert_eq!(verdicts(&["unix:/no-such/x.sock"]), [Verdict::Problem]);
     }
 
     #[test]
     fn what_others_can_reach_is_encrypted() {
-        let settings = leasehold_testkit::settings(None);
         let n_warnings = |listen: &str| {
-            let listening = [("--listen", listen.parse().expect("a listener"))];
-            let all = look(&listening, &settings, true);
+            let all = look(&settings(&[listen]), None);
             all.iter().filter(|found| found.verdict == Verdict::Warning).count()
         };
         assert_eq!(n_warnings("0.0.0.0:0"), 1);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod completion;
+mod doctor;
 mod escape;
 mod full;
 mod lease;

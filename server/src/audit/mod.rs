@@ -56,6 +56,11 @@ impl Options {
             refusals_per_second: REFUSALS_PER_SECOND,
         }
     }
+
+    /// Says why the file could not be opened. Nothing is made.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        Sink::check(self).map(drop)
+    }
 }
 
 /// What to do if the file cannot be written. What could not be written already happened; this is about what is next.

@@ -6,6 +6,7 @@ use std::io;
 use super::Options;
 use super::file::{self, Appending};
 use crate::engine::Cursor;
+use crate::probe;
 
 /// So many bytes of lines are kept while the file cannot be written; more are lost, the oldest first.
 const UNWRITTEN_BYTES_MAX: usize = 16 << 20;
@@ -24,9 +25,15 @@ pub(super) struct Sink {
 }
 
 impl Sink {
+    /// How far a file goes that could be opened. Nothing is made.
+    pub(super) fn check(options: &Options) -> Result<Option<Cursor>, String> {
+        probe::file(&options.file)?;
+        file::last(options).map_err(|error| format!("{}: {error}", options.file.display()))
+    }
+
     pub(super) fn open(options: &Options) -> Result<Self, String> {
         let why = |error: io::Error| format!("{}: {error}", options.file.display());
-        let last = file::last(options).map_err(why)?;
+        let last = Self::check(options)?;
         let file = Some(Appending::open(options).map_err(why)?);
         let (lines, n_bytes, n_lost) = (VecDeque::new(), 0, 0);
         Ok(Self { file, lines, n_bytes, n_lost, last, refusals: (0, 0, 0) })

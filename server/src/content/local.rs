@@ -59,6 +59,7 @@ impl Place {
 impl Local {
     /// Makes the folder if need be, and removes what an earlier server left unfinished.
     pub(crate) fn open(root: &Path, quota: Quota) -> std::io::Result<Self> {
+        crate::probe::folder(root).map_err(std::io::Error::other)?;
         DirBuilder::new().recursive(true).create(root)?;
         let path = root.to_path_buf();
         let root: OwnedFd = File::open(root)?.into();

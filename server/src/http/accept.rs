@@ -53,6 +53,17 @@ impl Listener {
         Ok((Self { socket, port: Arc::new(port) }, listen))
     }
 
+    /// Listens as long as what comes back lives, where that leaves nothing behind; elsewhere only says why it could
+    /// not.
+    pub(crate) async fn try_bind(listen: &Listen) -> io::Result<Option<TcpListener>> {
+        match listen {
+            Listen::Unix(path) => UnixSocket::check(path).await.map(|_| None),
+            Listen::Http(address) | Listen::Https(address) => {
+                TcpListener::bind(address).await.map(Some)
+            }
+        }
+    }
+
     async fn next(&self) -> io::Result<(Unserved, Peer)> {
         match &self.socket {
             ListeningSocket::Tcp(listener) => {

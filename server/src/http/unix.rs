@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::probe;
+
 /// Whoever does not even refuse within this time is there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
@@ -22,11 +24,19 @@ pub(super) struct UnixSocket {
 impl UnixSocket {
     /// Listens at `path`. What a server that is gone has left there is replaced, anything else is left alone.
     pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
-        remove_stale(path).await?;
+        if Self::check(path).await? {
+            fs::remove_file(path)?;
+        }
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
         let file = identity(path)?;
         Ok(Self { listener, path: path.into(), file })
+    }
+
+    /// Whether a server that is gone has left its socket at `path`. Fails if nobody could listen there.
+    pub(super) async fn check(path: &Path) -> io::Result<bool> {
+        let is_left = is_stale(path).await?;
+        probe::beside(path).map(|()| is_left)
     }
 }
 
@@ -44,9 +54,9 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((facts.dev(), facts.ino()))
 }
 
-async fn remove_stale(path: &Path) -> io::Result<()> {
+async fn is_stale(path: &Path) -> io::Result<bool> {
     let facts = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         facts => facts?,
     };
     if !facts.file_type().is_socket() {
@@ -56,8 +66,8 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     let in_use = || io::Error::new(ErrorKind::AddrInUse, "another server answers on this socket");
     match tokio::time::timeout(ANSWER_WITHIN, UnixStream::connect(path)).await {
         Err(_) | Ok(Ok(_)) => Err(in_use()),
-        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Ok(true),
+        Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(false),
         Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => Err(in_use()),
         Ok(Err(error)) => Err(error),
     }

@@ -34,6 +34,60 @@ pub(super) enum Use {
     Dialect(Dialect),
 }
 
+impl Use {
+    /// The setting that says where.
+    fn flag(self) -> String {
+        match self {
+            Use::Http => "--listen".into(),
+            Use::Metrics => "--metrics-listen".into(),
+            Use::Peers => "--peer-listen".into(),
+            Use::Dialect(dialect) => format!("--{dialect}-listen"),
+        }
+    }
+}
+
+/// Somewhere a server is to listen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// The setting that says so.
+    pub flag: String,
+    /// Where it is.
+    pub listen: Listen,
+    /// The same as clients write it.
+    pub shown: String,
+    /// Whether every request is answered there.
+    pub is_for_all: bool,
+}
+
+/// Everywhere a server with these settings listens.
+pub fn listeners(settings: &Settings) -> Vec<Wanted> {
+    let shown = |what: Use, listen: &Listen| match (what, listen) {
+        (Use::Dialect(dialect), Listen::Http(address)) => format!("{dialect}://{address}"),
+        (Use::Dialect(dialect), Listen::Https(address)) => format!("{dialect}s://{address}"),
+        _ => listen.to_string(),
+    };
+    let wanted = wanted(settings).map(|(what, listen, _)| Wanted {
+        flag: what.flag(),
+        shown: shown(what, &listen),
+        listen,
+        is_for_all: what == Use::Http,
+    });
+    wanted.collect()
+}
+
+impl Wanted {
+    /// Whether a server could listen there now: the address is taken as long as what comes back lives. Nobody is
+    /// answered, and nothing is left behind.
+    pub async fn attempt(&self) -> std::io::Result<Attempt> {
+        Listener::try_bind(&self.listen).await.map(Attempt)
+    }
+}
+
+/// An address that is taken only to find out whether it can be.
+pub struct Attempt(
+    #[expect(dead_code, reason = "it is held, not used")] Option<tokio::net::TcpListener>,
+);
+
 impl Listening {
     /// Listens on everything the settings name.
     pub(super) async fn begin(settings: &Settings, tls: &Option<Arc<Tls>>) -> Result<Self, Error> {
@@ -85,10 +139,8 @@ pub(super) fn certificate(
     match wanted(settings).find(|(_, listen, _)| listen.is_tls()) {
         Some((what, listen, _)) => {
             let flag = match what {
-                Use::Http => format!("--listen {listen}"),
-                Use::Metrics => format!("--metrics-listen {listen}"),
-                Use::Peers => format!("--peer-listen {listen}"),
                 Use::Dialect(dialect) => format!("--{dialect}-tls"),
+                what => format!("{} {listen}", what.flag()),
             };
             Err(Error::Tls(format!(
                 "{flag} needs a certificate: --tls-cert-file and --tls-key-file"

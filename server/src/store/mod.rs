@@ -30,7 +30,7 @@ use leasehold_core::{Limits, Machine};
 
 pub use chain::{Chain, Place};
 pub(crate) use change::bytes_at_most;
-pub use folder::NodeFolder;
+pub use folder::{NodeFolder, lock_path, user};
 pub use hash::Hash;
 pub use health::{Health, Room};
 pub use pulse::Pulse;

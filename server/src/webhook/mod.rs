@@ -55,6 +55,15 @@ impl Options {
             retry_max: Duration::from_secs(60),
         }
     }
+
+    /// Says what is wrong with the secret.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.secret().map(drop)
+    }
+
+    fn secret(&self) -> Result<Option<Secret>, String> {
+        self.secret_file.as_deref().map(Secret::read).transpose()
+    }
 }
 
 /// Delivers notes until there are no more. Its task is [`Webhook::run`].
@@ -75,7 +84,7 @@ impl Webhook {
         clock: Arc<dyn Clock>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, String> {
-        let secret = options.secret_file.as_deref().map(Secret::read).transpose()?;
+        let secret = options.secret()?;
         let notes = engine.take_notes(options.queue_max);
         let engine = engine.clone();
         Ok(Self { options, secret, notes, engine, clock, metrics })

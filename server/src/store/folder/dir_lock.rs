@@ -33,7 +33,7 @@ pub(in crate::store) struct LockFile {
 impl LockFile {
     /// Keeps everybody else out who asks at the door.
     pub(in crate::store) fn take(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(LOCK);
+        let path = lock_path(folder);
         let why = |error: io::Error| trouble(&path, &error);
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
@@ -119,16 +119,25 @@ impl Drop for Hold {
 
 /// Says who uses the folder, if that is known.
 pub(in crate::store) fn in_use(folder: &Path) -> Error {
-    let who = user(folder).unwrap_or_else(|| "another process, such as a check or a backup".into());
+    let who = user(folder).map_or_else(
+        || "another process, such as a check or a backup".into(),
+        |pid| format!("process {pid}"),
+    );
     refused(format!("{} is in use by {who}", folder.display()))
 }
 
-/// The number in the lock file is of whoever has it locked; otherwise it is an old one.
-fn user(folder: &Path) -> Option<String> {
-    let path = folder.join(LOCK);
+/// The number of the process that uses a folder, if one does. The number in the lock file is of whoever has it locked;
+/// otherwise it is an old one.
+pub fn user(folder: &Path) -> Option<String> {
+    let path = lock_path(folder);
     let is_locked = Locked::shared(File::open(&path).ok()?).ok()?.is_none();
     let pid = std::fs::read_to_string(&path).ok().filter(|_| is_locked)?;
-    (!pid.is_empty()).then(|| format!("process {pid}"))
+    (!pid.is_empty()).then_some(pid)
+}
+
+/// The file that whoever uses a folder has open.
+pub fn lock_path(folder: &Path) -> PathBuf {
+    folder.join(LOCK)
 }
 
 fn open_here() -> MutexGuard<'static, BTreeSet<Key>> {

@@ -14,13 +14,14 @@ use std::io;
 use std::path::Path;
 
 pub(super) use dir_lock::{DirLock, Hold, LockFile, in_use};
+pub use dir_lock::{lock_path, user};
 pub(super) use identity::Identity;
 #[cfg(feature = "etcd")]
 pub(crate) use node::MEMORY;
 pub use node::NodeFolder;
 pub(crate) use node::check_own;
-pub(super) use rights::make_private;
-pub(super) use unfinished::{Making, Unfinished, admit, check};
+pub(super) use rights::{check_private, make_private};
+pub(super) use unfinished::{Making, Unfinished, admit, check, is_leftover};
 
 use rustix::fs::statvfs;
 

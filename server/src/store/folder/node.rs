@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{LockFile, is_store_file, make_private, refused, trouble};
+use super::{LockFile, check_private, is_store_file, make_private, refused, trouble};
 use crate::store::Error;
 
 /// What a server remembers of a store elsewhere.
@@ -33,21 +33,32 @@ impl NodeFolder {
     pub fn take(path: &Path) -> Result<Self, Error> {
         make_private(path)?;
         let lock = LockFile::take(path)?;
-        for entry in fs::read_dir(path).map_err(|error| trouble(path, &error))? {
-            let name = entry.map_err(|error| trouble(path, &error))?.file_name();
-            let name = name.to_string_lossy();
-            if is_store_file(&name) {
-                return Err(refused(format!(
-                    "{} has a store of its own ({name}); a server with --store needs another folder",
-                    path.display()
-                )));
-            }
-        }
+        check_no_store(path)?;
         Ok(Self { path: path.into(), _lock: lock })
+    }
+
+    /// Says why a folder that nobody uses could not be taken. Leaves everything as it is.
+    pub fn check(path: &Path) -> Result<(), Error> {
+        check_private(path)?;
+        if path.exists() { check_no_store(path) } else { Ok(()) }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+fn check_no_store(path: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(path).map_err(|error| trouble(path, &error))? {
+        let name = entry.map_err(|error| trouble(path, &error))?.file_name();
+        let name = name.to_string_lossy();
+        if is_store_file(&name) {
+            return Err(refused(format!(
+                "{} has a store of its own ({name}); a server with --store needs another folder",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }

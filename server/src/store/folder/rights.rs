@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::unfinished::is_marker;
 use super::{is_store_file, refused, trouble};
+use crate::probe;
 use crate::store::Error;
 
 /// Told to those who may ask, and no part of the store.
@@ -16,17 +17,17 @@ const FILE: u32 = 0o600;
 /// What a group and all others may do.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
+/// Every bit of a mode.
+const ALL: u32 = 0o7777;
 
 /// Makes the folder if it is not there, and takes away what others may do with it and the store in it.
 pub(in crate::store) fn make_private(folder: &Path) -> Result<(), Error> {
     let why = |error: io::Error| trouble(folder, &error);
-    if folder.metadata().is_ok_and(|found| !found.is_dir()) {
-        return Err(Error::Refused(format!("{} is a file, not a folder", folder.display())));
-    }
+    check_private(folder)?;
     DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(why)?;
     let mode = mode(folder).map_err(why)?;
     if mode & OTHERS != 0 {
-        tighten(folder, mode)?;
+        tighten(folder, mode, FOLDER)?;
     }
     for entry in fs::read_dir(folder).map_err(why)? {
         let entry = entry.map_err(why)?;
@@ -35,6 +36,18 @@ pub(in crate::store) fn make_private(folder: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Says why a folder cannot be made, or cannot be made private. Leaves everything as it is.
+pub(in crate::store) fn check_private(folder: &Path) -> Result<(), Error> {
+    match folder.metadata() {
+        Ok(found) if found.is_dir() => {
+            let mode = found.permissions().mode() & ALL;
+            // Whoever may set the mode it has may set another.
+            if mode & OTHERS != 0 { tighten(folder, mode, mode) } else { Ok(()) }
+        }
+        _ => probe::folder(folder).map_err(refused),
+    }
 }
 
 /// Makes an empty file that only its owner can read, in place of one that may be there. What SQLite keeps beside a
@@ -57,19 +70,23 @@ fn make_file_private(path: &Path) -> Result<(), Error> {
     .map_err(|error| trouble(path, &error))
 }
 
-fn tighten(folder: &Path, mode: u32) -> Result<(), Error> {
+fn tighten(folder: &Path, mode: u32, to: u32) -> Result<(), Error> {
     let shown = folder.display();
+    let is_changed = mode != to;
+    let mode = mode & 0o777;
     if !is_ours_alone(folder).map_err(|error| trouble(folder, &error))? {
         return Err(refused(format!(
             "{shown} has other files in it and can be read by others (mode {mode:03o}). Name a folder \
              of its own, such as {shown}/leasehold, or take their rights away: chmod 700 {shown}"
         )));
     }
-    match set_mode(folder, FOLDER) {
+    match set_mode(folder, to) {
         Ok(()) => {
-            tracing::warn!(
-                "{shown} could be read by others (mode {mode:03o}); its mode is 700 now"
-            );
+            if is_changed {
+                tracing::warn!(
+                    "{shown} could be read by others (mode {mode:03o}); its mode is 700 now"
+                );
+            }
             Ok(())
         }
         // Others see the names of our files, and can do nothing with them.

@@ -102,9 +102,14 @@ impl Drop for Unfinished {
 
 /// Lets nobody take an incomplete folder for a store. What a first start left is removed: nobody relied on it.
 pub(in crate::store) fn admit(folder: &Path) -> Result<(), Error> {
+    if is_leftover(folder)? { clear(folder) } else { Ok(()) }
+}
+
+/// Whether all there is was left by a first start that was interrupted. Whatever else is incomplete is refused.
+pub(in crate::store) fn is_leftover(folder: &Path) -> Result<bool, Error> {
     match found(folder)? {
-        Some(Making::Store) => clear(folder),
-        _ => check(folder),
+        Some(Making::Store) => Ok(true),
+        _ => check(folder).map(|()| false),
     }
 }
 
@@ -145,8 +150,20 @@ fn found(folder: &Path) -> Result<Option<Making>, Error> {
     let text = io::read_to_string(marker.file()).map_err(why)?;
     let first = text.lines().next().unwrap_or_default();
     let making = Making::ALL.into_iter().find(|making| making.word() == first);
-    let unknown = || refused(format!("{} is incomplete: {first}", folder.display()));
-    making.map(Some).ok_or_else(unknown)
+    making.map(Some).ok_or_else(|| unknown(folder, first))
+}
+
+/// A marker that is none of ours, or of a later version.
+fn unknown(folder: &Path, word: &str) -> Error {
+    let what = match word {
+        "" => "is empty".to_owned(),
+        word => format!("says {word:?}, which this version does not know"),
+    };
+    refused(format!(
+        "{0} is incomplete: the file {MARKER} in it {what}. Restore a backup into a new folder, or let the version \
+         that made this one finish it. Only if you know that nothing is missing, remove {0}/{MARKER}",
+        folder.display()
+    ))
 }
 
 /// Fails if somebody is at work.

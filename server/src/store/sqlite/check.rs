@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use super::load::State;
 use super::mark::Found;
 use super::source::Source;
-use super::{load, refused, schema, transfer, trouble_in};
-use crate::store::Error;
+use super::{is_there, load, refused, schema, transfer, trouble_in};
+use crate::store::{Error, folder};
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -34,7 +34,21 @@ pub fn verify(data: &Path) -> Result<Report, Error> {
     Ok(Source::at_rest(data)?.judge()?.0)
 }
 
-/// The same, of databases that are open. It is what a start goes by, and the invariants of the result.
+/// Judges a folder that no server uses as a start would; `None`: a start would make a store there. Changes nothing.
+pub fn examine(data: &Path) -> Result<Option<Report>, Error> {
+    folder::check_private(data)?;
+    if folder::is_leftover(data)? {
+        return Ok(None);
+    }
+    if !is_there(data)? {
+        return folder::check_own(data).map(|()| None);
+    }
+    let mut source = Source::at_rest(data)?;
+    transfer::check_open(data, &source.journal)?;
+    Ok(Some(source.judge()?.0))
+}
+
+/// Judges databases that are open. It is what a start goes by, and the invariants of the result.
 pub(super) fn judge(
     journal: &Connection,
     tables: &mut Connection,

@@ -27,7 +27,7 @@ use leasehold_core::Limits;
 use rusqlite::{Connection, ErrorCode, params};
 
 pub use backup::{Copied, backup, restore};
-pub use check::{Report, verify};
+pub use check::{Report, examine, verify};
 pub use recover::{Recovered, recover};
 pub use transfer::{Arrival, Departure, read_backup, reopen};
 

@@ -1,0 +1,65 @@
+//! Whether something could be written, found out without leaving anything behind.
+//!
+//! Whoever needs a file or a folder asks here before it makes one. So does `leasehold doctor`, and both get one answer.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Could this file be appended to, or be made? Its folder must be there.
+pub fn file(path: &Path) -> Result<(), String> {
+    let tried = match path.symlink_metadata() {
+        Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
+        Err(_) => beside(path),
+    };
+    tried.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Could there be another name in the folder of this file?
+pub fn beside(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    unnamed(folder.unwrap_or(Path::new(".")))
+}
+
+/// Could files be put into this folder, once it is made with those above it?
+pub fn folder(path: &Path) -> Result<(), String> {
+    let why = |at: &Path, error: io::Error| match error.kind() {
+        ErrorKind::NotADirectory => format!("{} is a file, not a folder", at.display()),
+        _ if at == path => format!("{}: {error}", at.display()),
+        _ => format!("{} cannot be made: {}: {error}", path.display(), at.display()),
+    };
+    let absolute = std::path::absolute(path).map_err(|error| why(path, error))?;
+    let mut above = absolute.ancestors().filter(|path| path.symlink_metadata().is_ok());
+    let nearest = above.next().unwrap_or(Path::new("/"));
+    let shown = if nearest == absolute { path } else { nearest };
+    unnamed(nearest).map_err(|error| why(shown, error))
+}
+
+/// A file without a name is gone with its descriptor.
+fn unnamed(folder: &Path) -> io::Result<()> {
+    tempfile::tempfile_in(folder).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_made_is_not_made() {
+        let here = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| here.path().join(name);
+        assert_eq!(file(&path("new")), Ok(()));
+        assert!(file(&path("none/new")).is_err_and(|why| why.contains("No such file")));
+        assert_eq!((folder(&path("new")), folder(&path("a/b/c"))), (Ok(()), Ok(())));
+        assert_eq!(folder(here.path()), Ok(()));
+        assert_eq!(std::fs::read_dir(here.path()).expect("a folder").count(), 0);
+        std::fs::write(path("plain"), "text").expect("written");
+        assert_eq!(file(&path("plain")), Ok(()));
+        assert_eq!(std::fs::read(path("plain")).expect("a file"), b"text");
+        for below in ["plain", "plain/below"] {
+            let why = folder(&path(below)).expect_err("a file is in the way");
+            assert!(why.ends_with("plain is a file, not a folder"), "{why}");
+        }
+        assert!(file(here.path()).is_err(), "a folder is no file");
+    }
+}
