@@ -1,6 +1,7 @@
 //! `leasehold cluster` and `upgrade`: what an operator asks of the servers that share a store, by keys in etcd.
 
 use clap::{Args, Subcommand};
+use leasehold_server::cluster::status::Unreadable;
 use leasehold_server::cluster::{self, Location};
 use leasehold_server::store::Error;
 use leasehold_server::store::etcd::{Operator, Status};
@@ -78,10 +79,17 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
     match &args.command {
         ClusterCommand::Status(args) => told(args.output, status(args)),
         ClusterCommand::StepDown(args) => args.done(|operator| {
+            if operator.clear_seat()? {
+                let words = "no server kept the key of the leader: it is deleted, and a server can lead again";
+                return Ok((json!({"stepping_down": null, "deleted": "leader"}), words.into()));
+            }
             let node = operator.step_down()?;
             let mut words = format!("{node} gives up the lead within a second");
-            if operator.status()?.paused {
+            let status = operator.look()?;
+            if status.paused {
                 words.push_str("; nobody takes it, because the servers are paused (leasehold cluster resume)");
+            } else if status.is_alone(&node) {
+                words.push_str(". No other server is there that could lead: nobody leads for 10 seconds");
             }
             Ok((json!({"stepping_down": node}), words))
         }),
@@ -90,16 +98,19 @@ pub(crate) fn cluster(args: &ClusterArgs) -> Result<(), Failure> {
             let mut words = format!(
                 "{node} leads no more and takes no new connections; leasehold cluster resume {node} undoes it"
             );
-            let status = operator.status()?;
-            if !status.nodes.iter().any(|node| status.drained(&node.node).is_none()) {
+            if operator.look()?.is_alone(node) {
                 words.push_str(". No other server is there that could lead");
             }
             Ok((json!({"drained": node}), words))
         }),
         ClusterCommand::Pause(args) => args.done(|operator| {
             operator.pause()?;
-            let words = "nobody takes the lead; the one that leads goes on. leasehold cluster resume undoes it";
-            Ok((json!({"paused": true}), words.into()))
+            let now = match operator.look()?.leader {
+                Some(leader) => format!("{}, which leads, goes on", leader.node),
+                None => "nobody leads at present, and that stays so".into(),
+            };
+            let words = format!("nobody takes the lead; {now}. leasehold cluster resume undoes it");
+            Ok((json!({"paused": true}), words))
         }),
         ClusterCommand::Resume(ResumeArgs { node, store }) => store.done(|operator| {
             let was_there = operator.resume(node.as_deref())?;
@@ -183,6 +194,10 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
     if let Some(moved_to) = &status.moved_to {
         lines.push(format!("closed    the store has moved to {moved_to}"));
     }
+    let damaged = status.unreadable.iter();
+    lines.extend(damaged.map(|Unreadable { key, why, remedy }| {
+        format!("damaged   {key} is not what a server wrote ({why}): {remedy}")
+    }));
     let mut nodes = Table::new(["NODE", "ADDRESS", "VERSION", "FORMATS", "BEHIND", "STATE"]);
     for node in &status.nodes {
         let state = match status.drained(&node.node) {
@@ -201,10 +216,10 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
         nodes.row([a, b, c, d, e, state]);
     }
     let mut etcd = Table::new(["ETCD", "VERSION", "IN USE", "FILE", "ALARMS"]);
-    for (address, member) in args.store.members.iter().zip(&status.etcd) {
+    for member in &status.etcd {
         let alarms = member.error.clone().unwrap_or_else(|| member.alarms.join(", "));
         let [in_use, file] = [member.bytes_in_use, member.bytes].map(megabytes);
-        etcd.row([address.clone(), member.version.clone(), in_use, file, alarms]);
+        etcd.row([member.endpoint.clone(), member.version.clone(), in_use, file, alarms]);
     }
     let gone = status
         .drained

@@ -11,7 +11,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct World {
-    _etcd: Etcd,
+    etcd: Etcd,
     store: String,
     server: Process,
 }
@@ -24,7 +24,7 @@ impl World {
         assert!(init.unwrap().success());
         let flags = [&format!("--store={store}"), "--node-name=n1"];
         let server = Process::start(BINARY, data, &flags);
-        Self { _etcd: etcd, store, server }
+        Self { etcd, store, server }
     }
 
     fn ask(&self, words: &[&str]) -> (bool, String) {
@@ -73,15 +73,21 @@ async fn an_operator_sees_and_steers_the_servers() {
     assert!(world.does(&["upgrade", "--finish"]).contains("nothing to finish"));
     assert!(!world.ask(&["upgrade"]).0, "--finish is to be said");
 
-    world.does(&["cluster", "pause"]);
+    let words = world.does(&["cluster", "pause"]);
+    assert!(words.contains("n1, which leads, goes on"), "{words}");
     assert_eq!(world.status()["paused"], true);
     assert!(world.does(&["cluster", "status"]).contains("nobody takes the lead"));
     world.does(&["cluster", "resume"]);
     assert!(world.does(&["cluster", "resume"]).contains("were not paused"));
     assert!(world.does(&["cluster", "resume", "n1"]).contains("n1 was not drained"));
 
-    let (worked, said) = world.ask(&["cluster", "drain", "n7"]);
-    assert!(!worked && said.contains("there is no server \"n7\""), "{said}");
+    for what in ["drain", "resume", "forget-node"] {
+        let (worked, said) = world.ask(&["cluster", what, "n7"]);
+        assert!(!worked && said.contains("there is no server \"n7\""), "{said}");
+    }
+    let endpoint = world.status()["etcd"][0]["endpoint"].clone();
+    let is_told = |endpoint: &str| world.store.starts_with(&format!("etcd://{endpoint}/"));
+    assert!(endpoint.as_str().is_some_and(is_told), "{endpoint}");
     assert!(world.does(&["cluster", "drain", "n1"]).contains("No other server is there"));
     assert_eq!(world.status()["drained"], json!([["n1", "drain"]]));
     let began = Instant::now();
@@ -97,8 +103,39 @@ async fn an_operator_sees_and_steers_the_servers() {
     world.until("it leads again", "/readyz", 200).await;
     assert_eq!(world.newcomer().acquire("db", "a", 60_000, json!({})).await.status, 200);
 
-    assert!(world.does(&["cluster", "step-down"]).contains("n1 gives up the lead"));
+    let words = world.does(&["cluster", "step-down"]);
+    assert!(words.contains("n1 gives up the lead"), "{words}");
+    assert!(words.contains("No other server is there that could lead"), "{words}");
     world.until("it leads no more", "/readyz", 503).await;
+    let words = world.does(&["cluster", "pause"]);
+    assert!(words.contains("nobody leads at present"), "{words}");
+    world.does(&["cluster", "resume"]);
+}
+
+/// Somebody writes where only servers may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {
+    let folder = folder();
+    let world = World::new(folder.path());
+    world.until("it leads", "/readyz", 200).await;
+    // A server puts its own key anew.
+    world.etcd.ctl(&["put", "/test/node/n1", "garbage"]);
+    let began = Instant::now();
+    while world.status()["nodes"][0]["node"] != "n1" {
+        assert!(began.elapsed() < PATIENCE, "{}", world.status());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.etcd.ctl(&["put", "/test/node/n2", "garbage"]);
+    world.etcd.ctl(&["put", "/test/leader", "garbage"]);
+    world.until("it leads no more", "/leaderz", 503).await;
+    let shown = world.does(&["cluster", "status"]);
+    for words in ["leader    nobody", "leasehold cluster forget-node n2", "step-down deletes it"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    world.does(&["cluster", "forget-node", "n2"]);
+    assert!(world.does(&["cluster", "step-down"]).contains("it is deleted"));
+    world.until("it leads again", "/leaderz", 200).await;
+    assert_eq!(world.status()["unreadable"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

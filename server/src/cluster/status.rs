@@ -27,6 +27,8 @@ pub struct Status {
     pub rewound: bool,
     /// Where the store has moved to.
     pub moved_to: Option<String>,
+    /// Keys whose values no server wrote.
+    pub unreadable: Vec<Unreadable>,
     /// The members of etcd.
     pub etcd: Vec<Member>,
 }
@@ -62,16 +64,29 @@ pub struct Node {
     pub behind_s: Option<u64>,
 }
 
+/// A key whose value no server wrote.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Unreadable {
+    /// The key.
+    pub key: String,
+    /// What is wrong with its value.
+    pub why: String,
+    /// What an operator can do about it.
+    pub remedy: String,
+}
+
 /// A member of etcd.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Member {
+    /// Where it is: HOST:PORT.
+    pub endpoint: String,
     /// What it runs; empty: it does not answer.
     pub version: String,
     /// Bytes of its file.
     pub bytes: u64,
     /// Bytes of it that are in use.
     pub bytes_in_use: u64,
-    /// Its alarms.
+    /// Its own alarms. Each member tells those of all.
     pub alarms: Vec<String>,
     /// Why it does not answer.
     pub error: Option<String>,
@@ -87,6 +102,12 @@ impl Status {
     pub fn drained(&self, node: &str) -> Option<&str> {
         let found = self.drained.iter().find(|(name, _)| name == node);
         found.map(|(_, how)| how.as_str())
+    }
+
+    /// Is nobody there but this server who could lead?
+    pub fn is_alone(&self, node: &str) -> bool {
+        let may_lead = |other: &Node| other.node != node && self.drained(&other.node).is_none();
+        !self.nodes.iter().any(may_lead)
     }
 
     /// How many records a server has not read yet. What it has read it says now and then only, so one that says it
@@ -131,6 +152,7 @@ pub(crate) mod tests {
             drained: vec![("n2".into(), "drain".into())],
             rewound: false,
             moved_to: None,
+            unreadable: Vec::new(),
             etcd: Vec::new(),
         }
     }
@@ -145,6 +167,9 @@ pub(crate) mod tests {
         assert_eq!(behind(lags), (3, Some(4)));
         assert_eq!(behind(&Node { behind_s: None, ..follows.clone() }), (2, None), "an old one");
         assert_eq!((status.drained("n2"), status.drained("n1")), (Some("drain"), None));
+        assert!(!status.is_alone("n1") && !status.is_alone("n3"));
+        let rest = vec![leads.clone(), follows.clone()];
+        assert!(Status { nodes: rest, ..status.clone() }.is_alone("n1"), "n2 is drained");
     }
 
     #[test]

@@ -63,7 +63,8 @@ fn who_is_drained_leads_no_more_until_it_is_resumed() {
     first.leads();
     assert_eq!(first.holder("db"), Ok(Some("a".into())));
     assert!(!world.operate(|operator| operator.resume(Some("n1"))).expect("an answer"));
-    for wrong in [Operator::drain, Operator::forget] {
+    let resume = |operator: &Operator, node: &str| operator.resume(Some(node)).map(drop);
+    for wrong in [Operator::drain, Operator::forget, resume] {
         let unknown = world.operate(|operator| wrong(operator, "n9")).expect_err("unknown");
         assert!(unknown.to_string().contains("there is no server \"n9\""), "{unknown}");
     }
@@ -156,4 +157,40 @@ fn an_upgrade_is_finished_once_every_server_can_read_the_format() {
     assert_eq!(world.status().format, 1);
     assert!(first.take("db", "a").expect("an answer"), "who leads goes on");
     first.stop();
+}
+
+/// Somebody writes where only servers may.
+#[test]
+fn a_key_that_cannot_be_read_is_told_and_can_be_deleted() {
+    let world = World::new();
+    let (first, second) = pair(&world);
+    world.etcd.ctl(&["put", "/test/node/n9", "garbage"]);
+    world.etcd.ctl(&["put", "/test/manifest", "garbage"]);
+    let told = world.status().unreadable;
+    let [manifest, n9] = told.as_slice() else { panic!("two: {told:?}") };
+    assert!(manifest.remedy.contains("leasehold restore"), "{manifest:?}");
+    assert_eq!(n9.key, "/test/node/n9");
+    assert!(n9.remedy.contains("forget-node n9"), "{n9:?}");
+    let refused = world.operate(Operator::finish_upgrade).expect("nothing to finish");
+    assert_eq!(refused, (1, 1));
+    world.operate(|operator| operator.forget("n9")).expect("forgotten");
+    world.etcd.ctl(&["del", "/test/manifest"]);
+    assert_eq!(world.status().unreadable, []);
+
+    assert!(!world.operate(Operator::clear_seat).expect("an answer"), "n1 leads");
+    world.etcd.ctl(&["put", "/test/leader", "garbage"]);
+    first.follows();
+    let status = world.status();
+    let [seat] = status.unreadable.as_slice() else { panic!("one: {status:?}") };
+    assert!(status.leader.is_none() && seat.remedy.contains("step-down deletes it"), "{seat:?}");
+    assert!(world.operate(Operator::clear_seat).expect("an answer"));
+    wait_until("somebody leads", || [&first, &second].iter().any(|it| !it.handle.is_following()));
+    first.stop();
+    second.stop();
+    let id = world.etcd.ctl(&["get", "--print-value-only", "/test/id"]);
+    world.etcd.ctl(&["put", "/test/id", "garbage"]);
+    let why = world.operate(Operator::status).expect_err("which store is it?").to_string();
+    assert!(why.contains("etcdctl del /test/id) and restore a backup"), "{why}");
+    world.etcd.ctl(&["put", "/test/id", id.trim()]);
+    world.status();
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse, When};
+use leasehold_etcd::{KeyValue, Op, StatusResponse, Txn, TxnResponse, When};
+use serde::de::DeserializeOwned;
 
 use super::cluster::Cluster;
 use super::keys::Keys;
 use super::snapshot::Manifest;
-use super::value::{self, ClosedValue, Drained, FORMAT, HeadValue, Id, LeaderValue};
-use super::{guard, init};
-use crate::cluster::status::{Leads, Member, Node, Status};
+use super::value::{self, Drained, FORMAT, HeadValue, Id, LeaderValue};
+use super::{guard, init, space};
+use crate::cluster::status::{Leads, Member, Node, Status, Unreadable};
 use crate::store::Error;
 
 /// Whoever steps down does not lead again for so many seconds, so that another does.
@@ -48,16 +49,20 @@ impl Operator {
         Ok(Status { etcd: self.members(), ..self.look()? })
     }
 
-    /// The same without the members of etcd.
+    /// The same without the members of etcd. What cannot be read is left out, and said.
     pub fn look(&self) -> Result<Status, Error> {
         let answer = self.read()?;
         let keys = &self.keys;
         let id = self.id(&answer)?;
-        let (head, manifest) = (
-            decoded::<HeadValue>(answer.found(HEAD))?,
-            decoded::<Manifest>(answer.found(MANIFEST))?,
-        );
-        let leader = decoded::<LeaderValue>(answer.found(LEADER))?;
+        let mut unreadable = Vec::new();
+        let head: Option<HeadValue> = self.readable(answer.found(HEAD), &mut unreadable);
+        let manifest: Option<Manifest> = self.readable(answer.found(MANIFEST), &mut unreadable);
+        let leader: Option<LeaderValue> = self.readable(answer.found(LEADER), &mut unreadable);
+        let node = |found: &KeyValue| {
+            let said: Node = self.readable(Some(found), &mut unreadable)?;
+            Some(Node { node: self.name_in(found), ..said })
+        };
+        let nodes = answer.found_all(NODES).iter().filter_map(node).collect();
         let drained = |found: &KeyValue| {
             let node = keys.name_under("drain", &found.key).unwrap_or_default();
             (node.to_owned(), String::from_utf8_lossy(&found.value).into_owned())
@@ -73,13 +78,26 @@ impl Operator {
                 address,
                 version,
             }),
-            nodes: self.nodes(&answer)?,
+            nodes,
             paused: answer.found(PAUSE).is_some(),
             drained: answer.found_all(DRAINS).iter().map(drained).collect(),
             rewound: answer.found(REWOUND).is_some(),
-            moved_to: decoded::<ClosedValue>(answer.found(CLOSED))?.map(|closed| closed.moved_to),
+            moved_to: answer.found(CLOSED).map(value::moved_to),
+            unreadable,
             etcd: Vec::new(),
         })
+    }
+
+    /// Deletes what stands where the leader does, if no server keeps it: as long as it is there nobody can lead.
+    /// Whether there was anything to delete.
+    pub fn clear_seat(&self) -> Result<bool, Error> {
+        let key = self.keys.leader();
+        let answer = self.send(Txn::default().then(Op::Get(key.clone())))?;
+        let Some(found) = answer.found(0).filter(|found| found.lease == 0) else {
+            return Ok(false);
+        };
+        let txn = Txn::default().when(key.clone(), When::PutAt(found.mod_revision));
+        self.send(txn.then(Op::Delete(key))).map(|answer| answer.succeeded)
     }
 
     /// Has whoever leads give that up, and not lead for a while; who that is.
@@ -93,11 +111,7 @@ impl Operator {
 
     /// Has a server lead no more, and take no new connections, until it is resumed.
     pub fn drain(&self, node: &str) -> Result<(), Error> {
-        let status = self.look()?;
-        let leads = status.is_leader(node);
-        if !leads && !status.nodes.iter().any(|known| known.node == node) {
-            return Err(unknown(node, &status));
-        }
+        self.check_known(node, &self.look()?)?;
         self.put(self.keys.drain(node), Drained::Wholly.word(), 0)
     }
 
@@ -109,7 +123,10 @@ impl Operator {
 
     /// Undoes a pause, or, of one server, a drain; whether there was anything to undo.
     pub fn resume(&self, node: Option<&str>) -> Result<bool, Error> {
-        self.look()?;
+        let status = self.look()?;
+        if let Some(node) = node {
+            self.check_known(node, &status)?;
+        }
         let key = node.map_or_else(|| self.keys.pause(), |node| self.keys.drain(node));
         let txn = Txn::default().then(Op::Get(key.clone())).then(Op::Delete(key));
         Ok(self.send(txn)?.found(0).is_some())
@@ -121,11 +138,7 @@ impl Operator {
         if status.is_leader(node) {
             return Err(Error::Refused(format!("{node} leads: stop it first")));
         }
-        let is_known =
-            status.nodes.iter().any(|known| known.node == node) || status.drained(node).is_some();
-        if !is_known {
-            return Err(unknown(node, &status));
-        }
+        self.check_known(node, &status)?;
         let txn = Txn::default();
         let txn = txn.then(Op::Delete(self.keys.node(node)));
         self.send(txn.then(Op::Delete(self.keys.drain(node)))).map(drop)
@@ -191,31 +204,81 @@ impl Operator {
     }
 
     fn id(&self, answer: &TxnResponse) -> Result<Id, Error> {
-        decoded::<Id>(answer.found(ID))?.ok_or_else(|| init::missing(&self.keys))
+        let found = answer.found(ID).ok_or_else(|| init::missing(&self.keys))?;
+        init::read(&self.keys, found).map_err(Error::Refused)
     }
 
     fn nodes(&self, answer: &TxnResponse) -> Result<Vec<Node>, Error> {
         let node = |found: &KeyValue| {
-            let node = self.keys.name_under("node", &found.key).unwrap_or_default().to_owned();
             let said: Node = value::decode(&found.key, &found.value).map_err(Error::Refused)?;
-            Ok(Node { node, ..said })
+            Ok(Node { node: self.name_in(found), ..said })
         };
         answer.found_all(NODES).iter().map(node).collect()
     }
 
+    /// The server whose own key this is.
+    fn name_in(&self, found: &KeyValue) -> String {
+        self.keys.name_under("node", &found.key).unwrap_or_default().to_owned()
+    }
+
+    /// What stands there; if it is nothing that a server wrote, that is noted.
+    fn readable<T: DeserializeOwned>(
+        &self,
+        found: Option<&KeyValue>,
+        unreadable: &mut Vec<Unreadable>,
+    ) -> Option<T> {
+        let found = found?;
+        let is_seat = found.key == self.keys.leader();
+        let why = match serde_json::from_slice(&found.value) {
+            Ok(_) if is_seat && found.lease == 0 => "it has no lease: no server keeps it".into(),
+            Ok(read) => return Some(read),
+            Err(error) => error.to_string(),
+        };
+        let remedy = match self.keys.name_under("node", &found.key) {
+            Some(node) => format!("leasehold cluster forget-node {node} deletes it"),
+            None if is_seat && found.lease == 0 => {
+                "nobody can lead while it is there: leasehold cluster step-down deletes it".into()
+            }
+            None if is_seat => "it is gone once whoever keeps it has ended".into(),
+            None => "restore a backup: leasehold restore BACKUP --store ...".into(),
+        };
+        let key = String::from_utf8_lossy(&found.key).into_owned();
+        unreadable.push(Unreadable { key, why, remedy });
+        None
+    }
+
+    /// Fails if nothing is known of a server of this name.
+    fn check_known(&self, node: &str, status: &Status) -> Result<(), Error> {
+        let key = self.keys.node(node);
+        let is_known = status.is_leader(node)
+            || status.nodes.iter().any(|known| known.node == node)
+            || status.drained(node).is_some()
+            || status.unreadable.iter().any(|found| found.key.as_bytes() == key);
+        if is_known { Ok(()) } else { Err(unknown(node, status)) }
+    }
+
     fn members(&self) -> Vec<Member> {
-        let member =
-            |answer: Result<leasehold_etcd::StatusResponse, leasehold_etcd::Error>| match answer {
-                Err(error) => Member { error: Some(error.to_string()), ..Member::default() },
+        let answers = self.cluster.status();
+        let mut alarms = space::alarms(&answers).into_iter();
+        let mut endpoints = self.cluster.endpoints().into_iter();
+        let member = |answer: Result<StatusResponse, leasehold_etcd::Error>| {
+            let endpoint = endpoints.next().unwrap_or_default();
+            let alarms = alarms.next().unwrap_or_default();
+            match answer {
+                Err(error) => {
+                    Member { endpoint, error: Some(error.to_string()), ..Member::default() }
+                }
                 Ok(status) => Member {
+                    endpoint,
                     version: status.version,
                     bytes: u64::try_from(status.db_size).unwrap_or(0),
                     bytes_in_use: u64::try_from(status.db_size_in_use).unwrap_or(0),
-                    alarms: status.errors,
+                    alarms,
                     error: None,
                 },
-            };
-        self.cluster.status().into_iter().map(member).collect()
+            }
+        };
+        answers.into_iter().map(member).collect()
     }
 
     fn put(&self, key: Vec<u8>, word: &str, lease: i64) -> Result<(), Error> {
@@ -236,7 +299,7 @@ impl Operator {
     }
 }
 
-fn decoded<T: serde::de::DeserializeOwned>(found: Option<&KeyValue>) -> Result<Option<T>, Error> {
+fn decoded<T: DeserializeOwned>(found: Option<&KeyValue>) -> Result<Option<T>, Error> {
     let decoded = found.map(|found| value::decode(&found.key, &found.value));
     decoded.transpose().map_err(Error::Refused)
 }

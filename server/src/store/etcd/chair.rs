@@ -131,9 +131,16 @@ fn occupied(cluster: &dyn Cluster, keys: &Keys) -> Error {
     let Ok(answer) = cluster.txn(read) else {
         return Error::Refused("the seat cannot be had, and etcd does not say why".into());
     };
-    let leader = answer.found(0);
+    let found = answer.found(0);
+    if found.is_some_and(|found| found.lease == 0) {
+        let key = String::from_utf8_lossy(&keys.leader()).into_owned();
+        return Error::Refused(format!(
+            "no server keeps the key {key}, and nobody can lead while it is there: leasehold cluster step-down \
+             deletes it"
+        ));
+    }
     let leader =
-        leader.and_then(|found| value::decode::<LeaderValue>(&found.key, &found.value).ok());
+        found.and_then(|found| value::decode::<LeaderValue>(&found.key, &found.value).ok());
     Error::Refused(match leader {
         Some(leader) => format!(
             "{} leads the store under {prefix}: stop every server of it first, or pause them (leasehold cluster pause) \

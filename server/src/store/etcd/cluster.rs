@@ -41,6 +41,11 @@ pub trait Cluster: Send + Sync {
         Vec::new()
     }
 
+    /// Where each of them is, in the same order.
+    fn endpoints(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How many members there are: so many tries reach each of them.
     fn n_members(&self) -> usize;
 
@@ -56,6 +61,7 @@ pub struct Remote {
     runtime: Option<Runtime>,
     line: Mutex<Option<Line>>,
     nudge: Arc<Nudge>,
+    endpoints: Vec<String>,
 }
 
 /// A connection that is served by whoever asks, while it asks: an append is on its way and back without any other
@@ -78,12 +84,13 @@ impl Remote {
             let _inside = runtime.enter();
             Client::new(options.clone()).map_err(|error| error.to_string())?
         };
+        let endpoints = options.members.clone();
         let line = Line::new(&client, options)?;
         let nudge = Arc::new(Nudge::default());
         for key in watched {
             runtime.spawn(watch(client.clone(), key, nudge.clone()));
         }
-        Ok(Self { client, runtime: Some(runtime), line: Mutex::new(Some(line)), nudge })
+        Ok(Self { client, runtime: Some(runtime), line: Mutex::new(Some(line)), nudge, endpoints })
     }
 
     fn block<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -145,6 +152,10 @@ impl Cluster for Remote {
 
     fn status(&self) -> Vec<Result<StatusResponse, Error>> {
         self.block(async { Ok(self.client.status().await) }).unwrap_or_default()
+    }
+
+    fn endpoints(&self) -> Vec<String> {
+        self.endpoints.clone()
     }
 
     fn n_members(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leasehold_etcd::{Client, Op, Options, RangeRequest, Txn, When};
+use leasehold_etcd::{Client, KeyValue, Op, Options, RangeRequest, Txn, When};
 
 use super::cluster::{Cluster, Remote};
 use super::guard::put_once;
@@ -88,11 +88,22 @@ pub(super) fn check_apart(cluster: &dyn Cluster, keys: &Keys) -> Result<(), Erro
 /// Which store is there, and the bytes that say so; `None`: there is none. The error says in words why it cannot be
 /// read, or not by this program.
 pub(super) fn find(cluster: &dyn Cluster, keys: &Keys) -> Result<Option<(Id, Vec<u8>)>, String> {
-    let key = keys.id();
-    let txn = Txn::default().then(Op::Get(key.clone())).request();
+    let txn = Txn::default().then(Op::Get(keys.id())).request();
     let answer = cluster.txn(txn).map_err(|error| error.to_string())?;
     let Some(found) = answer.found(0) else { return Ok(None) };
-    Ok(Some((value::decode(&key, &found.value)?, found.value.clone())))
+    Ok(Some((read(keys, found)?, found.value.clone())))
+}
+
+/// Which store it is, as the key says.
+pub(super) fn read(keys: &Keys, found: &KeyValue) -> Result<Id, String> {
+    serde_json::from_slice(&found.value).map_err(|error| {
+        let key = String::from_utf8_lossy(&found.key);
+        format!(
+            "the value of {key}, which says what store is under {}, cannot be read: {error}. Stop every server, delete \
+             it (etcdctl del {key}) and restore a backup (leasehold restore BACKUP --store ...)",
+            keys.prefix()
+        )
+    })
 }
 
 /// Fails if this program cannot read a store.

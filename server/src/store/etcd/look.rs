@@ -5,7 +5,7 @@ use leasehold_etcd::{KeyValue, Op, Txn, TxnResponse};
 
 use super::cluster::Cluster;
 use super::keys::Keys;
-use super::value::{self, ClosedValue, Drained, HeadValue};
+use super::value::{self, Drained, HeadValue};
 use crate::clock::Clock;
 use crate::store::{Error, Place};
 
@@ -75,9 +75,7 @@ impl Look {
 
     /// Where the store has moved to, if it has.
     pub(super) fn moved_to(&self) -> Option<String> {
-        let found = self.answer.found(CLOSED)?;
-        let value = value::decode::<ClosedValue>(&found.key, &found.value);
-        Some(value.map_or_else(|_| "another place".into(), |value| value.moved_to))
+        self.answer.found(CLOSED).map(value::moved_to)
     }
 
     /// Is nobody to take the seat?

@@ -154,20 +154,29 @@ impl Card {
         let txn = txn.then(put()).or_else(Op::Get(self.key.clone())).request();
         let answer = cluster.txn(txn).map_err(unknown)?;
         if !answer.succeeded {
-            let found = answer.found(0).map(|found| found.value.clone()).unwrap_or_default();
-            let theirs: NodeValue = value::decode(&self.key, &found).map_err(Claim::Taken)?;
-            let is_own = theirs.process == self.value.process
-                || may_succeed && theirs.instance == self.value.instance;
-            if !is_own {
-                return Err(Claim::Taken(self.taken(&theirs)));
+            let found = answer.found(0).cloned().unwrap_or_default();
+            match value::decode::<NodeValue>(&self.key, &found.value) {
+                Ok(theirs) if self.is_own(&theirs, may_succeed) => {}
+                Ok(theirs) => return Err(Claim::Taken(self.taken(&theirs))),
+                // No server wrote that, and none keeps it.
+                Err(why) if found.lease == 0 => {
+                    tracing::warn!(%why, "the key of this server is put anew");
+                }
+                Err(why) => return Err(Claim::Taken(why)),
             }
-            let txn = Txn::default().when(self.key.clone(), When::Is(&found)).then(put()).request();
+            let is_as_found = When::Is(&found.value);
+            let txn = Txn::default().when(self.key.clone(), is_as_found).then(put()).request();
             if !cluster.txn(txn).map_err(unknown)?.succeeded {
                 return Err(Claim::Unknown("the key of this node changes".into()));
             }
         }
         (self.put, self.lease) = (Some(bytes), lease);
         Ok(())
+    }
+
+    fn is_own(&self, theirs: &NodeValue, may_succeed: bool) -> bool {
+        theirs.process == self.value.process
+            || may_succeed && theirs.instance == self.value.instance
     }
 
     fn taken(&self, theirs: &NodeValue) -> String {

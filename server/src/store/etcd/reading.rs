@@ -149,7 +149,10 @@ impl<'a> Reading<'a> {
             match ask() {
                 Ok(answer) => return Ok(answer),
                 Err(why) if pace::now().saturating_sub(began) >= SILENT_MAX => {
-                    return Err(Error::Refused(format!("etcd cannot be read: {why}")));
+                    let prefix = self.keys.prefix();
+                    return Err(Error::Refused(format!(
+                        "the store under {prefix} cannot be read: {why}"
+                    )));
                 }
                 Err(_) => pace::sleep(PAUSE),
             }

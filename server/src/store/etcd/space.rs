@@ -1,6 +1,7 @@
 //! How much room etcd has left. When it has none it refuses whatever needs room, and with it that anybody takes over:
 //! so nothing more is granted long before.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,13 +65,39 @@ impl SpaceWatch {
 
 /// How it is with the member that has least room; `None`: nobody answers.
 fn look(cluster: &dyn Cluster, quota: u64) -> Option<Room> {
-    let answers = cluster.status();
-    worst(answers.iter().filter_map(|answer| answer.as_ref().ok()), quota)
+    worst(&cluster.status(), quota)
 }
 
-fn worst<'a>(members: impl Iterator<Item = &'a StatusResponse>, quota: u64) -> Option<Room> {
+type Answer = Result<StatusResponse, leasehold_etcd::Error>;
+
+/// The alarms of each member that was asked. Every member tells those of all, and each names whose it is: one of a
+/// member that does not answer is told of the first that knows it.
+pub(super) fn alarms(answers: &[Answer]) -> Vec<Vec<String>> {
+    let id = |answer: &Answer| Some(answer.as_ref().ok()?.header.as_ref()?.member_id);
+    let ids: Vec<_> = answers.iter().map(id).collect();
+    let mut told = BTreeSet::new();
+    let of = |(answer, own): (&Answer, &Option<u64>)| {
+        let alarms = answer.iter().flat_map(|status| &status.errors).map(|alarm| alarm.trim());
+        let is_own = |alarm: &&str| match member_in(alarm) {
+            named @ Some(_) if ids.contains(&named) => named == *own,
+            Some(_) => told.insert((*alarm).to_owned()),
+            None => true,
+        };
+        alarms.filter(is_own).map(str::to_owned).collect()
+    };
+    answers.iter().zip(&ids).map(of).collect()
+}
+
+/// The member whose alarm this is: `memberID:7 alarm:NOSPACE`.
+fn member_in(alarm: &str) -> Option<u64> {
+    let mut words = alarm.split_whitespace();
+    words.find_map(|word| word.strip_prefix("memberID:"))?.parse().ok()
+}
+
+fn worst(answers: &[Answer], quota: u64) -> Option<Room> {
+    let n_alarms = alarms(answers).iter().map(|alarms| alarms.len() as u64).sum();
     let mut worst: Option<Room> = None;
-    for member in members {
+    for member in answers.iter().flatten() {
         let quota = u64::try_from(member.db_size_quota).ok().filter(|n| *n > 0).unwrap_or(quota);
         let [n_bytes, n_bytes_in_use] =
             [member.db_size, member.db_size_in_use].map(|n| u64::try_from(n).unwrap_or(0));
@@ -80,7 +107,7 @@ fn worst<'a>(members: impl Iterator<Item = &'a StatusResponse>, quota: u64) -> O
             n_bytes: known.n_bytes.max(n_bytes),
             n_bytes_in_use: known.n_bytes_in_use.max(n_bytes_in_use),
             quota: if known.quota == 0 { quota } else { known.quota.min(quota) },
-            n_alarms: known.n_alarms + member.errors.len() as u64,
+            n_alarms,
             is_out: known.is_out || is_out,
             is_short: false,
         });
@@ -159,23 +186,42 @@ fn fullness(room: &Room) -> Fullness {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_etcd::{Header, Kind};
+
     use super::*;
 
-    fn member(n_bytes: i64, in_use: i64, quota: i64, errors: &[&str]) -> StatusResponse {
-        StatusResponse {
+    fn member(n_bytes: i64, in_use: i64, quota: i64, errors: &[&str]) -> Answer {
+        Ok(StatusResponse {
             db_size: n_bytes,
             db_size_in_use: in_use,
             db_size_quota: quota,
             errors: errors.iter().map(|error| (*error).to_owned()).collect(),
             ..StatusResponse::default()
-        }
+        })
+    }
+
+    #[test]
+    fn every_alarm_is_counted_once_and_told_of_its_member() {
+        let full = |id: u64| format!("memberID:{id} alarm:NOSPACE ");
+        let (full_1, full_2, full_9) = (full(1), full(2), full(9));
+        let says = |member_id: u64, errors: &[&str]| {
+            let header = Some(Header { member_id, ..Header::default() });
+            member(9, 9, 0, errors).map(|status| StatusResponse { header, ..status })
+        };
+        let all = [full_1.as_str(), &full_2, &full_9];
+        let silent = Err(leasehold_etcd::Error::new(Kind::Unknown, "m4", "it is gone"));
+        let answers = [says(3, &all), says(1, &all), says(2, &all), silent];
+        let [full_1, full_2, full_9] =
+            [full_1, full_2, full_9].map(|alarm| alarm.trim().to_owned());
+        assert_eq!(alarms(&answers), [vec![full_9], vec![full_1], vec![full_2], vec![]]);
+        assert_eq!(worst(&answers, 1000).map(|room| (room.n_alarms, room.is_out)), Some((3, true)));
     }
 
     #[test]
     fn what_counts_is_the_member_with_least_room() {
-        let look = |members: &[StatusResponse]| worst(members.iter(), 1000);
+        let look = |members: &[Answer]| worst(members, 1000);
         assert_eq!(look(&[]), None);
-        let short = |members: &[StatusResponse]| look(members).map(|room| room.is_short);
+        let short = |members: &[Answer]| look(members).map(|room| room.is_short);
         assert_eq!(short(&[member(899, 799, 0, &[])]), Some(false), "what is empty is used again");
         assert_eq!(short(&[member(800, 100, 0, &[]), member(800, 800, 0, &[])]), Some(true));
         assert_eq!(short(&[member(900, 800, 2000, &[])]), Some(false), "it says itself");

@@ -62,6 +62,12 @@ pub(super) struct ClosedValue {
     pub(super) moved_to: String,
 }
 
+/// Where a store has moved to, as the key says.
+pub(super) fn moved_to(found: &KeyValue) -> String {
+    let value = decode::<ClosedValue>(&found.key, &found.value);
+    value.map_or_else(|_| "another place".into(), |value| value.moved_to)
+}
+
 /// Who has found that etcd was put back to an earlier state.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct RewoundValue {
@@ -190,7 +196,11 @@ pub(super) fn encode(value: &impl Serialize) -> Vec<u8> {
 /// From bytes; the error says under which key they stood.
 pub(super) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| {
-        format!("etcd: the value of {} cannot be read: {error}", String::from_utf8_lossy(key))
+        format!(
+            "etcd: the value of {} cannot be read: {error}. Nobody but Leasehold may write there (leasehold cluster \
+             status)",
+            String::from_utf8_lossy(key)
+        )
     })
 }
 
