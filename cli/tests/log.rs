@@ -40,7 +40,12 @@ async fn use_it(server: &Process) {
     let named = [("x-request-id", "mine")];
     let read = server.client.send_with(Method::GET, "/v1/locks", &named, "").await;
     assert_eq!(read.unwrap().status, 200);
-    assert_eq!(server.client.release(&taken, json!({})).await.status, 200);
+    let proof = ["owner_id", "lease_id", "fencing_token"].map(|name| (name, taken.get(name)));
+    let proof: std::collections::BTreeMap<_, _> = proof.into_iter().collect();
+    let headers = [traced[0], ("content-type", "application/json")];
+    let (path, body) = ("/v1/locks/nightly/release", json!(proof).to_string());
+    let given_back = server.client.send_with(Method::POST, path, &headers, body).await;
+    assert_eq!(given_back.unwrap().status, 200);
 }
 
 #[tokio::test]
@@ -63,7 +68,7 @@ async fn in_json_every_line_is_json_from_the_banner_to_the_end() {
         (&json!("127.0.0.1"), &json!("anonymous"))
     );
     assert!(acquire["took_us"].is_u64() && acquire["status"].is_u64(), "{acquire}");
-    assert_eq!(acquire["trace_id"], acquire["request_id"], "it belongs to no trace");
+    assert_eq!(acquire["trace_id"], Value::Null, "it belongs to no trace");
     let read = to("/v1/locks/{lock}");
     assert_eq!((&read["trace_id"], &read["status"]), (&json!(TRACE), &json!(200)), "{read}");
     let list = to("/v1/locks");
@@ -73,6 +78,12 @@ async fn in_json_every_line_is_json_from_the_banner_to_the_end() {
     assert_eq!(what, ["granted", "released"]);
     let granted = changes[0];
     assert_eq!(granted["level"], "INFO");
+    assert_eq!((&granted["by"], &granted["peer"]), (&json!("anonymous"), &json!("127.0.0.1")));
+    assert_eq!(granted["route"], "/v1/locks/{lock}/acquire");
+    assert_eq!(granted["request_id"], acquire["request_id"], "{granted}");
+    assert_eq!(granted["trace_id"], Value::Null);
+    assert_eq!(changes[1]["trace_id"], TRACE, "{}", changes[1]);
+    assert_eq!(changes[1]["route"], "/v1/locks/{lock}/release");
     assert_eq!(
         (&granted["namespace"], &granted["lock"], &granted["owner"], &granted["token"]),
         (&json!("default"), &json!("nightly"), &json!("worker \"1\""), &json!(1))

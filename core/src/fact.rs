@@ -55,6 +55,18 @@ pub enum What {
     Noted(Note),
 }
 
+impl Fact {
+    /// On whose word it happened, if on anybody's: time does what nobody asked for, whoever's command noticed it.
+    pub fn by(&self) -> Option<&Asker> {
+        let is_somebodys = match self.what {
+            What::Ended(ending) | What::WaitEnded(ending) => ending != Ending::Expired,
+            What::Queued | What::Granted => true,
+            What::Noted(_) => false,
+        };
+        self.asker.as_deref().filter(|_| is_somebodys)
+    }
+}
+
 impl State {
     /// What is worth telling of a change, before it is absorbed.
     pub(crate) fn fact(&self, change: &Change) -> Option<Fact> {

@@ -71,7 +71,7 @@ macro_rules! mutant {
 
 pub use absorb::Incoherent;
 pub use ask::{Ask, Command, Outcome};
-pub use asker::Asker;
+pub use asker::{Asker, Call};
 pub use change::{Change, Note};
 pub use circle::trimmed;
 pub use command::{

@@ -49,7 +49,7 @@ impl By {
 
 impl From<&Asker> for By {
     fn from(asker: &Asker) -> Self {
-        let Asker { principal, credential, rule, peer } = asker.clone();
+        let Asker { principal, credential, rule, peer, .. } = asker.clone();
         Self { principal, credential, rule, peer }
     }
 }
@@ -180,17 +180,11 @@ pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> 
         namespace: Some(cut(&lock.namespace, NAME_CHARS_MAX)),
         lock: Some(cut(&lock.name, NAME_CHARS_MAX)),
         holder: Some(holder),
-        by: fact.asker.as_deref().filter(|_| is_somebodys(*what)).map(By::from),
+        by: fact.by().map(By::from),
         detail,
         claimed,
         ..Line::default()
     })
-}
-
-/// Time does what nobody asked for, whoever's command noticed it.
-fn is_somebodys(what: What) -> bool {
-    let is_expiry = matches!(what, What::Ended(Ending::Expired) | What::WaitEnded(Ending::Expired));
-    !is_expiry && !matches!(what, What::Noted(_))
 }
 
 fn outcome(what: What) -> &'static str {

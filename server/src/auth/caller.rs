@@ -121,12 +121,15 @@ impl Caller {
         self.trail.as_deref()
     }
 
-    /// For the journal. Where nobody is asked who they are, only from where they ask is known, and that is not kept.
+    /// For the journal, the audit file and the log. Where nobody is asked who they are, only from where they ask is
+    /// known, and that is not kept; nor is anything without an audit file.
     fn asker(&self) -> Option<Arc<Asker>> {
-        self.trail.as_ref()?;
+        let trail = self.trail.as_ref()?;
         let By { principal, credential, rule, peer } = self.by();
-        let principal = if self.is_asked() { principal } else { "".into() };
-        Some(Arc::new(Asker { principal, credential, rule, peer }))
+        let call = trail.call(&principal).map(Arc::new);
+        let is_kept = self.is_asked() && trail.is_audited();
+        let principal = if is_kept { principal } else { "".into() };
+        Some(Arc::new(Asker { principal, credential, rule, peer, call }))
     }
 
     pub(crate) fn principal(&self) -> &Principal {

@@ -41,6 +41,6 @@ pub(crate) use principal::ANONYMOUS;
 pub use principal::Principal;
 pub use remembered::Remembered;
 pub use right::Right;
-pub(crate) use trail::Trail;
+pub(crate) use trail::{Logged, Trail, are_changes_logged};
 pub use view::View;
 pub(crate) use way::Way;

@@ -139,7 +139,7 @@ impl Arrival {
         if !span.is_disabled()
             && let Some(trace) = TraceContext::of(headers)
         {
-            span.record("trace_id", format_args!("{:032x}", trace.trace_id));
+            span.record("trace_id", tracing::field::display(trace));
         }
         span
     }

@@ -1,14 +1,15 @@
-//! What is written down of a request beside what it does, where there is an audit file.
+//! What is written down of a request beside what it does, where there is an audit file or changes are logged.
 
 use std::sync::Arc;
 
 use axum::http::{Method, Request, StatusCode};
 
-use super::record::{Route, known};
+use super::record::{Route, UNMATCHED, known};
+use super::trace::TraceContext;
 use super::{Arrival, Peer, Visitor};
 use crate::app::App;
 use crate::audit::{Audit, Refused};
-use crate::auth::{Caller, Trail};
+use crate::auth::{Caller, Logged, Trail, are_changes_logged};
 use crate::http::forwarded;
 
 /// A request whose answer may have to be written down.
@@ -19,23 +20,33 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// From here on what the caller does is written down. `None`: nothing is.
+    /// From here on it is known who did what the caller does. `None`: what it is refused is not written down.
     pub(super) fn begin<B>(
         app: &App,
         visitor: &Visitor,
         arrival: &mut Arrival,
         request: &Request<B>,
     ) -> Option<Self> {
-        let audit = app.audit.clone()?;
+        let audit = app.audit.clone();
+        let is_logged = are_changes_logged();
+        if audit.is_none() && !is_logged {
+            return None;
+        }
         let from = match visitor.peer {
             Peer::Unix => "unix".to_owned(),
             peer => {
                 forwarded::client(request.headers(), peer, &app.http.trusted_proxies).to_string()
             }
         };
-        let trail = Trail::new(from.into(), arrival.claimed());
+        let logged = is_logged.then(|| Logged {
+            route: UNMATCHED,
+            request_id: Some(arrival.request_id.to_string().into()),
+            trace_id: TraceContext::of(request.headers()).map(|trace| trace.to_string().into()),
+        });
+        let trail = Trail::new(from.into(), arrival.claimed(), audit.is_some(), logged);
         arrival.caller = arrival.caller.clone().followed(trail);
-        Some(Self { audit, caller: arrival.caller.clone(), method: request.method().clone() })
+        let (caller, method) = (arrival.caller.clone(), request.method().clone());
+        audit.map(|audit| Self { audit, caller, method })
     }
 
     /// Writes it down if it was refused because of who asked.

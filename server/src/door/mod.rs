@@ -359,6 +359,7 @@ impl Inner {
             && let Some(direct) = native::Direct::of(&request)
         {
             let route = Route::Direct(direct.verb());
+            arrival.caller.trail().inspect(|trail| trail.take_route(route.pattern()));
             return (route, direct.answer(self.app.clone(), &arrival, request).await);
         }
         request.extensions_mut().insert(arrival);
@@ -411,6 +412,10 @@ fn crowded(http: &http::Options) -> String {
 
 async fn tell_route(request: axum::extract::Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned().map(Route::Matched);
+    let trail = request.extensions().get::<Arrival>().and_then(|arrival| arrival.caller.trail());
+    if let (Some(trail), Some(route)) = (trail, &route) {
+        trail.take_route(route.pattern());
+    }
     let mut response = next.run(request).await;
     if let Some(route) = route {
         response.extensions_mut().insert(route);

@@ -16,6 +16,9 @@ use crate::dialect::native::Verb;
 use crate::metrics::AnswerLabel;
 use crate::trace::{Done, Traced, Tracer};
 
+/// The pattern of a path that the router does not know: a file's, or nothing.
+pub(super) const UNMATCHED: &str = "/{path}";
+
 /// Which route a request took.
 #[derive(Clone, Debug)]
 pub(super) enum Route {
@@ -35,7 +38,7 @@ impl Route {
             Route::Direct(verb) => verb.route(),
             // The rest of a path that a group of routes takes as a whole.
             Route::Matched(path) => path.as_str().split("/{*__private").next().unwrap_or_default(),
-            Route::Unmatched => "/{path}",
+            Route::Unmatched => UNMATCHED,
             Route::Refused => "",
         }
     }
@@ -111,7 +114,7 @@ impl Recorder {
         }
         let took_us = took.as_micros() as u64;
         // One that belongs to no trace is known by its own id.
-        let trace_id = trace.map_or_else(|| id.to_string(), |of| format!("{:032x}", of.trace_id));
+        let trace_id = trace.map(|trace| trace.to_string());
         macro_rules! log {
             ($level:ident) => {
                 tracing::$level!(

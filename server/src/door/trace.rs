@@ -15,6 +15,13 @@ pub(crate) struct TraceContext {
     pub(crate) is_sampled: bool,
 }
 
+/// The id of the trace, as everybody writes it.
+impl std::fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.trace_id)
+    }
+}
+
 impl TraceContext {
     /// What the headers say. A header that is wrong, or there twice, says nothing.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {

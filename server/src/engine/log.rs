@@ -8,7 +8,8 @@ use crate::http::html::is_hidden;
 
 /// A line for each change. Whether anybody reads them is decided by their target: they are many.
 pub(super) fn change(fact: &Fact) {
-    let Fact { what, lock, owner, token, reason, waited, held, asker, .. } = fact;
+    let Fact { what, lock, owner, token, reason, waited, held, .. } = fact;
+    let call = || fact.by().and_then(|asker| asker.call.as_deref());
     let ms = |span: &Span| span.as_nanos() / 1_000_000;
     tracing::info!(
         target: "change",
@@ -16,12 +17,16 @@ pub(super) fn change(fact: &Fact) {
         namespace = &*harmless(&lock.namespace),
         lock = &*harmless(&lock.name),
         owner = &*harmless(&owner.instance),
-        principal = &*harmless(&owner.principal),
+        owner_principal = &*harmless(&owner.principal),
         token = token.get(),
         waited_ms = ms(waited),
         held_ms = ms(held),
         reason = reason.as_deref().map(harmless).as_deref(),
-        peer = asker.as_ref().map(|asker| &*asker.peer),
+        by = call().map(|call| harmless(&call.principal)).as_deref(),
+        peer = call().map(|call| &*call.peer),
+        route = call().map(|call| &*call.route),
+        request_id = call().and_then(|call| call.request_id.as_deref()),
+        trace_id = call().and_then(|call| call.trace_id.as_deref()),
         "lease"
     );
 }

@@ -136,7 +136,7 @@ pub(super) fn read(r: &mut Reader<'_>) -> Result<Change, Damaged> {
         20 => {
             let (principal, credential) = (r.shared()?, r.shared()?);
             let (rule, peer) = (r.shared()?, r.shared()?);
-            let asker = Arc::new(Asker { principal, credential, rule, peer });
+            let asker = Arc::new(Asker { principal, credential, rule, peer, call: None });
             Change::Asked { asker, n_changes: r.small()? }
         }
         21 => Change::Maintenance { on: r.flag()? },
@@ -213,7 +213,7 @@ pub(crate) fn bytes_at_most(change: &Change) -> usize {
         Change::NamespaceForgotten { namespace } => namespace.len(),
         Change::Noted { reason, .. } => reason.as_ref().map_or(0, |reason| reason.len()),
         Change::Asked { asker, .. } => {
-            let Asker { principal, credential, rule, peer } = &**asker;
+            let Asker { principal, credential, rule, peer, .. } = &**asker;
             principal.len() + credential.len() + rule.len() + peer.len()
         }
         _ => 0,
@@ -251,7 +251,7 @@ fn read_of_peer(r: &mut Reader<'_>) -> Result<Change, Damaged> {
 }
 
 fn write_asked(w: &mut Writer, asker: &Asker, n_changes: u32) {
-    let Asker { principal, credential, rule, peer } = asker;
+    let Asker { principal, credential, rule, peer, .. } = asker;
     [principal, credential, rule, peer].into_iter().for_each(|text| w.text(text));
     w.number(n_changes.into());
 }

@@ -182,6 +182,7 @@ mod tests {
             credential: "key-1".into(),
             rule: "rule 3".into(),
             peer: "192.0.2.7".into(),
+            call: None,
         }
     }
 

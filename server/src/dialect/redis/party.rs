@@ -10,7 +10,7 @@ use super::reply::{Protocol, Reply};
 use super::transaction::Transaction;
 use crate::app::App;
 use crate::audit::Refused;
-use crate::auth::{Caller, Denied, Trail, Way};
+use crate::auth::{Caller, Denied, Logged, Trail, Way, are_changes_logged};
 use crate::door::{Peer, Visitor};
 
 /// The version of Redis whose commands these are: clients look at it before they use newer ones.
@@ -57,14 +57,16 @@ impl Party {
     }
 
     fn followed(&self, caller: Caller) -> Caller {
-        if self.app.audit.is_none() {
+        let (is_audited, is_logged) = (self.app.audit.is_some(), are_changes_logged());
+        if !is_audited && !is_logged {
             return caller;
         }
         let from = match self.visitor.peer {
             Peer::Unix => "unix".into(),
             peer => peer.address().to_string(),
         };
-        caller.followed(Trail::new(from.into(), None))
+        let logged = is_logged.then(|| Logged { route: "redis", ..Logged::default() });
+        caller.followed(Trail::new(from.into(), None, is_audited, logged))
     }
 
     /// Somebody was refused because of who they are: that is written down.
