@@ -4,15 +4,26 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Could this file be appended to, or be made? Its folder must be there.
 pub fn file(path: &Path) -> Result<(), String> {
-    let tried = match path.symlink_metadata() {
-        Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
-        Err(_) => beside(path),
+    let tried = match OpenOptions::new().append(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => beside(&pointed_to(path)),
+        opened => opened.map(drop),
     };
     tried.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Where a file would be made: a link may lead to one that is not there yet.
+fn pointed_to(path: &Path) -> PathBuf {
+    let mut at = path.to_path_buf();
+    // As many as the system follows.
+    for _ in 0..40 {
+        let Ok(next) = std::fs::read_link(&at) else { break };
+        at = at.parent().unwrap_or(Path::new("")).join(next);
+    }
+    at
 }
 
 /// Could there be another name in the folder of this file?
@@ -61,5 +72,10 @@ mod tests {
             assert!(why.ends_with("plain is a file, not a folder"), "{why}");
         }
         assert!(file(here.path()).is_err(), "a folder is no file");
+        for (to, is_fine) in [("not-there-yet", true), ("none/new", false)] {
+            let link = path(&format!("link-{is_fine}"));
+            std::os::unix::fs::symlink(to, &link).expect("a link");
+            assert_eq!(file(&link).is_ok(), is_fine, "{to}");
+        }
     }
 }
