@@ -18,6 +18,7 @@ class Proxy(Between):
         self._swallows = threading.Event()
         self._n_cut = 0
         self._writers: Set[asyncio.StreamWriter] = set()
+        self._hushed: Set[asyncio.StreamWriter] = set()
         #: What clients sent, one for each connection.
         self._sent: List[bytearray] = []
         super().__init__()
@@ -29,6 +30,15 @@ class Proxy(Between):
     def swallow(self) -> None:
         """From now on nothing gets through, in either direction."""
         self._swallows.set()
+
+    def hush(self) -> None:
+        """Nothing gets through the connections there are any more. New ones work."""
+        self._hushed |= self._writers
+
+    @property
+    def n_open(self) -> int:
+        """How many clients are connected."""
+        return len(self._writers) // 2
 
     def heal(self) -> None:
         """New connections work again; the old ones are gone, and what was swallowed is lost."""
@@ -97,7 +107,7 @@ class Proxy(Between):
                 elif self._n_cut > 0 and piece.startswith(b"HTTP/"):
                     self._n_cut -= 1
                     return
-                if not self._swallows.is_set():
+                if not self._swallows.is_set() and writer not in self._hushed:
                     writer.write(piece)
                     await writer.drain()
         except OSError:

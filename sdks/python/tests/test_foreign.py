@@ -7,7 +7,7 @@ from typing import Any, Awaitable, Callable, Dict, Iterator, List
 
 import pytest
 
-from leasehold import AsyncClient, Client, LeaseholdError, Retry
+from leasehold import AsyncClient, Client, Foreign, LeaseholdError, Retry
 
 from .answers import Answer, Answers
 
@@ -69,7 +69,9 @@ def answers() -> Iterator[Said]:
 
 
 @pytest.mark.parametrize("status", [200, 201, 404, 409, 421, 500])
-def test_what_is_no_answer_is_an_error_of_ours(status: int, answers: Said) -> None:
+def test_what_is_no_answer_is_an_error_of_ours(status: int, answers: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Retry, "pause", lambda *_: 0.0)
+
     async def main() -> None:
         async with AsyncClient(answers.url, timeout=5) as client:
             for body in ODD:
@@ -92,3 +94,12 @@ def test_a_renewal_that_is_no_answer_keeps_nothing(answers: Said) -> None:
         answers.said = (200, {}, {})
         assert lease.lost.wait(5)
         assert "/v1/locks/a/renew" in answers.paths
+
+
+def test_what_somebody_else_said_can_be_read(answers: Said) -> None:
+    with Client(answers.url) as client:
+        for status, shown in ((404, b"<html>"), (200, b"")):
+            answers.said = (status, {}, b"<html>")
+            with pytest.raises(Foreign) as foreign:
+                client.look("a")
+            assert foreign.value.body == shown, "a success may be a secret"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from typing import List
+from typing import Any, AsyncIterator, Iterator, List
 
 import pytest
 
-from leasehold import AsyncClient, AsyncLease, Client, FencingGate, Lease, NotAcquired, NotReleased, StaleToken
+from leasehold import AsyncClient, AsyncLease, Client, FencingGate, Invalid, Lease, NotAcquired, NotReleased, StaleToken
 
 from .server import Server
 
@@ -73,6 +74,60 @@ def test_a_job_may_be_a_coroutine_function(shared_server: Server, name: str) -> 
     asyncio.run(main())
 
 
+async def _coroutine(lease: object) -> None: ...
+
+
+def _generator(lease: object) -> Iterator[None]:
+    yield
+
+
+async def _stream(lease: object) -> AsyncIterator[None]:
+    yield
+
+
+class _Called:
+    async def __call__(self, lease: object) -> None: ...
+
+
+POSTPONED: List[Any] = [_coroutine, _generator, _stream, functools.partial(_coroutine), _Called()]
+
+
+@pytest.mark.parametrize("work", POSTPONED)
+def test_what_would_run_without_the_lock_is_refused(client: Client, name: str, work: Any) -> None:
+    with pytest.raises(TypeError, match="without the lock"):
+        client.lock(name).job()(work)
+    with pytest.raises(TypeError, match="without the lock"):
+        client.lock(name).run(work)
+    assert client.history(name)["events"] == [], "it was not even acquired"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_function_that_returns_a_coroutine_is_refused(client: Client, name: str) -> None:
+    def indirect(lease: Lease) -> object:
+        return _coroutine(lease)
+
+    with pytest.raises(TypeError, match="without the lock"):
+        client.lock(name).run(indirect)
+    assert not client.look(name)["held"]
+
+
+def test_the_work_of_asyncio_is_a_coroutine_function(shared_server: Server, name: str) -> None:
+    def report(lease: AsyncLease) -> Any:
+        return 7
+
+    async def main() -> None:
+        async with AsyncClient(shared_server.url) as client:
+            for generator in (_generator, _stream):
+                with pytest.raises(TypeError, match="without the lock"):
+                    client.lock(name).job()(generator)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="use `async def`, or the blocking Client"):
+                await client.lock(name).run(report)
+            with pytest.raises(TypeError, match="use `async def`, or the blocking Client"):
+                await client.lock(name).job()(report)()
+
+    asyncio.run(main())
+
+
 def test_a_request_is_entered_once_at_a_time(client: Client, name: str) -> None:
     request = client.lock(name, shared=True)
     with request, pytest.raises(RuntimeError):
@@ -92,6 +147,19 @@ def test_a_gate_refuses_what_is_stale() -> None:
     gate.write("other", 1, lambda: file.append("another resource"))
     assert file == ["seven", "eight", "eight again", "another resource"]
     assert (gate.newest("report"), gate.newest("nothing")) == (8, None)
+
+
+@pytest.mark.parametrize("token", [float("nan"), 11.0, float("inf"), "11", None, True, -1])
+def test_a_gate_refuses_what_is_no_token_and_forgets_it(token: Any) -> None:
+    gate, file = FencingGate(), []
+    for resource in ("seen", "new"):
+        if resource == "seen":
+            gate.write(resource, 10, lambda: None)
+        with pytest.raises(Invalid):
+            gate.write(resource, token, lambda: file.append(token))
+    with pytest.raises(StaleToken):
+        gate.write("seen", 5, lambda: file.append(5))
+    assert (file, gate.newest("seen"), gate.newest("new")) == ([], 10, None)
 
 
 def test_a_gate_compares_and_writes_in_one_step() -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import pytest
 
@@ -158,8 +158,10 @@ def test_a_grant_counts_from_when_the_request_was_sent(shared_server: Server, na
         async with AsyncClient(shared_server.url, clock=clock) as client:
             ask = client.acquire
 
-            async def slow(lock: str, request: wire.AcquireRequest) -> wire.Acquired:
-                answer = await ask(lock, request)
+            async def slow(
+                lock: str, request: wire.AcquireRequest, *, patience: Optional[float] = None
+            ) -> wire.Acquired:
+                answer = await ask(lock, request, patience=patience)
                 clock.advance(4.0)
                 return {**answer, "expires_after_send_ms": 10_000}
 
@@ -185,8 +187,10 @@ def test_after_a_wait_long_enough_for_clocks_to_drift_the_lease_is_renewed_first
         async with AsyncClient(shared_server.url, clock=clock) as client:
             ask = client.acquire
 
-            async def late(lock: str, request: wire.AcquireRequest) -> wire.Acquired:
-                answer = await ask(lock, request)
+            async def late(
+                lock: str, request: wire.AcquireRequest, *, patience: Optional[float] = None
+            ) -> wire.Acquired:
+                answer = await ask(lock, request, patience=patience)
                 # As if it had waited so long: 1 % of that is more than the whole lease.
                 clock.advance(3000.0)
                 return {**answer, "expires_after_send_ms": 3_010_000}

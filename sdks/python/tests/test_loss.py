@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from typing import List
@@ -87,17 +88,52 @@ def test_a_revocation_is_told_by_the_next_renewal(client: Client, name: str) -> 
     assert lease.lost.reason is Lost.ENDED
 
 
-def test_a_watched_lease_hears_of_its_revocation_at_once(client: Client, name: str) -> None:
+def test_a_watched_lease_hears_of_its_revocation_at_once(
+    client: Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "leasehold")
     with pytest.raises(LeaseLost), client.lock(name, ttl=600, watched=True) as lease:
+        until(lambda: "it is watched" in caplog.text, "it is watched")
         client.revoke(name, "a test")
         assert lease.lost.wait(10), "long before the next renewal"
         assert lease.lost.reason is Lost.ENDED
+        assert lease.lost.detail == "revoked: a test", "as the operator says"
 
 
-def test_watched_leases_hear_of_one_revocation(client: Client, name: str) -> None:
-    with pytest.raises(LeaseLost), client.locks(name + "/a", name + "/b", ttl=600, watched=True) as leases:
+def test_watched_leases_hear_of_one_revocation(client: Client, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "leasehold")
+    with (
+        pytest.raises(LeaseLost) as lost,
+        client.locks(name + "/a", name + "/b", ttl=600, watched=True) as leases,
+    ):
+        until(lambda: caplog.text.count("it is watched") == 2, "both are watched")
         client.revoke(name + "/b", "a test")
         assert leases.lost.wait(10)
+    assert str(lost.value).startswith(f"locks {name + '/a'!r}, {name + '/b'!r}: ")
+    assert str(lost.value).endswith(f"(lock {name + '/b'!r}: revoked: a test)")
+
+
+def test_losses_and_what_is_logged_name_the_lock(
+    client: Client, proxy: Proxy, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, both = f"lock {name!r}: ", f"locks {name + '/a'!r}, {name + '/b'!r}: "
+    with Client(proxy.url, timeout=0.3) as other:
+        lease = other.lock(name, ttl=1.5).acquire()
+        leases = other.locks(name + "/a", name + "/b", ttl=1.5).acquire()
+        client.revoke(name, "a test")
+        client.revoke(name + "/b", "a test")
+        for holding, what in ((lease, one), (leases, both)):
+            assert holding.lost.wait(10)
+            with pytest.raises(LeaseLost) as lost:
+                holding.check()
+            assert str(lost.value).startswith(what)
+        assert f"(lock {name + '/b'!r}: " in str(lost.value), "which of them"
+        with pytest.raises(LeaseLost), other.lock(name, ttl=1.5) as lease:
+            proxy.swallow()
+            assert lease.lost.wait(10)
+    assert one + "the server says" in caplog.text
+    assert both + "the server says" in caplog.text
+    assert one + "a renewal failed" in caplog.text
 
 
 def test_a_release_is_no_loss_to_be_called_for(client: Client, name: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import List
 
 import pytest
 
-from leasehold import AsyncClient, Client, Invalid, LeaseLost, Lost, SessionOver
+from leasehold import AsyncClient, Client, Invalid, LeaseLost, Lost, NotReleased, SessionOver
 
 from .proxy import Proxy
 from .server import Server, until
@@ -75,3 +76,14 @@ def test_ttl_and_margin_are_the_session_s(client: Client, name: str) -> None:
                 await request.acquire()
 
     asyncio.run(main())
+
+
+def test_a_revoked_lock_of_a_session_is_told_by_its_release(client: Client, name: str) -> None:
+    with client.session(ttl=0.9) as session:
+        lease = session.lock(name).acquire()
+        client.revoke(name, "a test")
+        end = session.end
+        until(lambda: session.end > end, "the session is kept alive")
+        assert lease.held, "as is documented: it is not renewed by itself"
+        with pytest.raises(NotReleased, match=re.escape(repr(name))):
+            lease.release()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 import leasehold
 from leasehold import AsyncClient, Client, Invalid, Unreachable
@@ -58,8 +61,64 @@ def test_a_key_that_cannot_be_one_is_refused_and_not_shown(tmp_path: Path) -> No
         with pytest.raises(Invalid) as refused:
             Client(**given)
         assert KEY not in str(refused.value)
-    with pytest.raises(FileNotFoundError):
-        Client(api_key_file=tmp_path / "missing")
+
+
+def test_files_that_cannot_be_used_are_refused_and_their_setting_named(tmp_path: Path) -> None:
+    missing, junk = tmp_path / "missing", tmp_path / "junk"
+    junk.write_bytes(b"\xff\xfe no certificate")
+    alone = tmp_path / "alone.pem"
+    trustme.CA().issue_cert("a").cert_chain_pems[0].write_to_path(str(alone))
+    given: Any
+    for given in (
+        {"api_key_file": missing},
+        {"api_key_file": junk},
+        {"ca_file": missing},
+        {"ca_file": junk},
+        {"client_cert_file": missing},
+        {"client_cert_file": alone},
+        {"client_cert_file": alone, "client_key_file": junk},
+    ):
+        ((setting, file), *_) = given.items()
+        with pytest.raises(Invalid, match=setting) as refused:
+            Client("https://a", **given)
+        assert str(file) in str(refused.value)
+        assert "LEASEHOLD_" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"timeout": 0},
+        {"timeout": math.nan},
+        {"timeout": math.inf},
+        {"timeout": None},
+        {"connect_timeout": -1},
+        {"owner": ""},
+        {"owner": 5},
+        {"url": 5},
+        {"url": [5]},
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_once(given: Any) -> None:
+    with pytest.raises(Invalid, match=next(iter(given))):
+        Client(**given)
+
+
+def test_who_has_no_name_is_refused(client: Client, name: str) -> None:
+    with pytest.raises(Invalid, match="owner"):
+        client.lock(name, owner="").acquire()
+    given: Any
+    for given in (5, None, ""):
+        with pytest.raises(Invalid):
+            client.lock(given).acquire()
+        with pytest.raises(Invalid):
+            client.locks(given).acquire()
+
+
+def test_a_client_is_not_pickled(client: Client) -> None:
+    for whole in (client, client._async):
+        with pytest.raises(TypeError, match="make one there"):
+            pickle.dumps(whole)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +149,20 @@ def test_several_urls_from_a_list_a_text_or_the_environment(monkeypatch: pytest.
     assert AsyncClient(namespace="other").namespace == "other"
 
 
-@pytest.mark.parametrize("url", ["", "ftp://a", "127.0.0.1:8080", "http://", "http://a?b=c", f"http://u:{KEY}@a", []])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://a",
+        "127.0.0.1:8080",
+        "http://",
+        "http://a?b=c",
+        "http://a:99999",
+        "http://a:0",
+        f"http://u:{KEY}@a",
+        [],
+    ],
+)
 def test_what_is_no_url_is_refused(url: Any) -> None:
     with pytest.raises(Invalid) as refused:
         Client(url)

@@ -126,8 +126,28 @@ def test_the_files_may_be_named_by_the_environment(
 
 
 def test_a_server_nobody_vouches_for_is_not_believed(tls: Tuple[str, Path]) -> None:
-    with Client(tls[0]) as client, pytest.raises(Unreachable, match=r"(?i)certificate"):
-        client.look("a")
+    # Another authority's, and nobody's but those of the system.
+    trustme.CA().cert_pem.write_to_path(str(tls[1] / "other.pem"))
+    for ca_file in (None, tls[1] / "other.pem"):
+        with Client(tls[0], ca_file=ca_file) as client:
+            for call in (client.lock("a", wait=30).acquire, lambda: client.look("a")):
+                with pytest.raises(Unreachable, match=r"certificate.*ca_file \(LEASEHOLD_CA_FILE\)") as refused:
+                    call()
+                assert not refused.value.retryable
+                assert "running?" not in str(refused.value)
+
+
+def test_one_server_nobody_vouches_for_is_passed_over(tls: Tuple[str, Path], shared_server: Server, name: str) -> None:
+    with Client([tls[0], shared_server.url]) as client, client.lock(name):
+        assert client.look(name)["held"]
+
+
+def test_http_where_tls_is_spoken_says_so(real: Tuple[str, Path]) -> None:
+    with Client(real[0].replace("https:", "http:")) as client:
+        for call in (client.lock("a", wait=30).acquire, lambda: client.look("a")):
+            with pytest.raises(Unreachable, match="use https") as refused:
+                call()
+            assert not refused.value.retryable
 
 
 def test_without_a_client_certificate_nothing_is_answered(tls: Tuple[str, Path]) -> None:

@@ -7,11 +7,11 @@ import json
 import os
 import signal
 import threading
-from typing import List
+from typing import List, Optional
 
 import pytest
 
-from leasehold import AsyncClient, Cancelled, Client, Lease
+from leasehold import AsyncClient, Cancelled, Client, Lease, LeaseholdError, Retry
 
 from .proxy import Proxy
 from .server import Server, until
@@ -102,8 +102,8 @@ def test_a_grant_that_nobody_took_is_given_back(shared_server: Server, client: C
         async with AsyncClient(shared_server.url) as other:
             original = other.acquire
 
-            async def slow(lock: str, request: object) -> object:
-                answer = await original(lock, request)  # type: ignore[arg-type]
+            async def slow(lock: str, request: object, *, patience: Optional[float] = None) -> object:
+                answer = await original(lock, request, patience=patience)  # type: ignore[arg-type]
                 if "granted" not in told:
                     told.append("granted")
                     await asyncio.Event().wait()
@@ -186,3 +186,8 @@ def test_ctrl_c_leaves_the_queue(shared_server: Server, client: Client, name: st
             other.lock(name, wait=60).acquire()
         thread.join(20)
         assert client.look(name).get("n_waiting", 0) == 0
+
+
+def test_a_ttl_that_is_too_short_is_said_to_be(client: Client, name: str) -> None:
+    with pytest.raises(LeaseholdError, match=r"ttl, 0\.001 s, is too short"):
+        client.lock(name, ttl=0.001, retry=Retry(attempts_max=2)).acquire()

@@ -8,12 +8,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, TypeVar
 
-from .errors import Broken, Failed, Invalid, LeaseholdError
+from .errors import Broken, Failed, Invalid, LeaseholdError, Silent
 from .holding import LeaseHolding, later
 from .lease import millis
 from .loss import OnLost
 from .retry import Attempts, Doubt, Manner, Retry
 from .secret import request_id
+from .settings import check_owner
 from .transport import within
 
 if TYPE_CHECKING:
@@ -22,12 +23,21 @@ if TYPE_CHECKING:
 DEFAULT_TTL = 30.0
 #: The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
 WAIT_MAX = 24 * 60 * 60.0
+#: No try lasts longer than this while more than that is left to be waited. A connection that has gone silent looks like
+#: a queue that does not move, so the same request is sent again on another one. It keeps its place.
+WAIT_SLICE = 30.0
+#: What is asked of the next server when a wait has ended without any answer: whether the lock is free.
+WAIT_LAST = 0.001
 #: How long whoever is cancelled stays to leave the queue.
 LEAVE_MAX = 2.0
 
 logger = logging.getLogger("leasehold")
 A = TypeVar("A")
 L = TypeVar("L", bound=LeaseHolding)
+#: Sends a request, and gives it up after so many seconds, or after the usual time.
+Send = Callable[[Any, Optional[float]], Awaitable[A]]
+#: Makes a lease of an answer, and of the time the request was sent at.
+Take = Callable[[float, A], Awaitable[L]]
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,7 @@ class Options:
 
     def margin_or_default(self) -> float:
         """Return the margin, if it makes sense with the ttl."""
+        check_owner(self.owner)
         ttl = self.ttl_or_default
         if not 0 < ttl < math.inf:
             raise Invalid(f"ttl must be more than 0 and have an end, not {ttl!r}")
@@ -83,30 +94,38 @@ class Question:
 
     async def ask(
         self,
-        send: Callable[[Any], Awaitable[A]],
-        take: Callable[[float, A], Awaitable[L]],
+        send: Send[A],
+        take: Take[A, L],
     ) -> L:
         """Return the lease that `take` makes of an answer to `send` and the time it was sent at."""
         clock, retry = self._client.clock, self._options.retry
         give_up_at = clock.now() + (self._options.wait or retry.total_max)
         attempts = Attempts(retry, self._manner, give_up_at)
+        is_last = False
         while True:
             sent_at = clock.now()
-            wait = min(max(give_up_at - sent_at, 0.0), WAIT_MAX) if self._manner is Manner.QUEUE else 0.0
-            attempts.begin(sent_at, wait if self._early_is_ended else 0.0)
+            wait = 0.0
             if self._manner is Manner.QUEUE:
+                wait = WAIT_LAST if is_last else min(max(give_up_at - sent_at, 0.0), WAIT_MAX)
                 self._body["wait_ms"] = millis(wait)
+            attempts.begin(sent_at, wait if self._early_is_ended else 0.0)
+            patience = WAIT_SLICE if wait > WAIT_SLICE else None
             try:
-                lease = await self._try(sent_at, send, take)
+                lease = await self._try(sent_at, patience, send, take)
                 if lease.held:
                     return lease
                 await lease._farewell()
                 error: LeaseholdError = self._renamed()
             except LeaseholdError as failure:
                 self._doubt.over(failure)
+                if patience is not None and isinstance(failure, Silent):
+                    # Nothing has failed: nobody could have answered yet.
+                    continue
                 is_spent = isinstance(failure, Failed) and failure.code == "REQUEST_ID_SPENT"
                 error = self._renamed() if is_spent else failure
             pause = attempts.after(error, clock.now())
+            if pause is None and not is_last and self._may_be_answered_elsewhere(error):
+                pause, is_last = 0.0, True
             if pause is None:
                 if self._doubt.is_left:
                     # We may have a place in the queue, or even the lock, and nobody will ever know.
@@ -115,6 +134,11 @@ class Question:
             logger.debug("not acquired yet, next try in %.3f s: %s", pause, error)
             await self._pause(pause, send, take)
 
+    def _may_be_answered_elsewhere(self, error: LeaseholdError) -> bool:
+        """Whether a wait is over without any answer, and there is another server, which may know of a free lock."""
+        others = len(self._client._settings.urls) > 1 and self._options.retry.attempts_max > 1
+        return self._manner is Manner.QUEUE and others and isinstance(error, Silent)
+
     def _renamed(self) -> LeaseholdError:
         """Take another id: this one has had its lease.
 
@@ -122,13 +146,12 @@ class Question:
         """
         self._body["request_id"] = request_id()
         self._doubt = Doubt()
-        return Broken("the lease was over before we knew of it")
+        ttl = self._options.ttl_or_default
+        return Broken(f"the lease was over before we knew of it; perhaps its ttl, {ttl:g} s, is too short")
 
-    async def _try(
-        self, sent_at: float, send: Callable[[Any], Awaitable[A]], take: Callable[[float, A], Awaitable[L]]
-    ) -> L:
+    async def _try(self, sent_at: float, patience: Optional[float], send: Send[A], take: Take[A, L]) -> L:
         try:
-            return await take(sent_at, await send(self._body))
+            return await take(sent_at, await send(self._body, patience))
         except asyncio.CancelledError:
             await self._leave(send, take)
             raise
@@ -136,8 +159,8 @@ class Question:
     async def _pause(
         self,
         pause: float,
-        send: Callable[[Any], Awaitable[A]],
-        take: Callable[[float, A], Awaitable[L]],
+        send: Send[A],
+        take: Take[A, L],
     ) -> None:
         clock = self._client.clock
         try:
@@ -147,7 +170,7 @@ class Question:
                 await self._leave(send, take)
             raise
 
-    async def _leave(self, send: Callable[[Any], Awaitable[A]], take: Callable[[float, A], Awaitable[L]]) -> None:
+    async def _leave(self, send: Send[A], take: Take[A, L]) -> None:
         """Tell the server that nobody waits any more: otherwise the place would be kept for a while."""
 
         async def leave() -> None:
@@ -155,7 +178,7 @@ class Question:
                 return
             # Nobody waits, so it may have been granted. The same request tells, and what it gives is given back.
             sent_at = self._client.clock.now()
-            lease = await take(sent_at, await send({**self._body, "wait_ms": None}))
+            lease = await take(sent_at, await send({**self._body, "wait_ms": None}, None))
             await lease.release()
 
         try:

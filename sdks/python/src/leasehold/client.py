@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, NoReturn, Optional, Sequence, Union
 
 from . import secret
 from .asking import Options
@@ -49,7 +49,7 @@ class AsyncClient(Calls):
         ca_file: Path = None,
         client_cert_file: Path = None,
         client_key_file: Path = None,
-        timeout: float = 10.0,
+        timeout: float = 6.0,
         connect_timeout: float = 3.0,
         clock: Optional[Clock] = None,
     ) -> None:
@@ -67,7 +67,8 @@ class AsyncClient(Calls):
           LEASEHOLD_API_KEY. A key is not sent over plain http off this machine unless `insecure` is set.
         - `ca_file`, `client_cert_file`, `client_key_file`: for https. Default: LEASEHOLD_CA_FILE,
           LEASEHOLD_CLIENT_CERT_FILE, LEASEHOLD_CLIENT_KEY_FILE.
-        - `timeout`: how many seconds an answer may take, beyond what was asked to be waited.
+        - `timeout`: how many seconds an answer may take, beyond what was asked to be waited. It is longer than the 5 s
+          for which a server that does not lead may hold a request.
         - `clock`: another clock, in tests.
         """
         self._settings = Settings.read(
@@ -86,8 +87,7 @@ class AsyncClient(Calls):
             connect_timeout=connect_timeout,
             clock=clock,
         )
-        super().__init__(self._settings.namespace)
-        self.clock: Clock = self._settings.clock
+        super().__init__(self._settings.namespace, self._settings.clock)
         self._pid = os.getpid()
         self._owner = secret.owner()
         self._made: Optional[Transport] = None
@@ -125,7 +125,8 @@ class AsyncClient(Calls):
         - `shared`, `limit`: share it with others that say so too, or with up to `limit` in all.
         - `grace`: if the lease expires, the lock is kept for this owner so long.
         - `metadata`: any JSON, shown to whoever looks at the lock.
-        - `watched`: be told of a revocation at once, not with the next renewal. It takes one more connection.
+        - `watched`: be told of a revocation at once, and why (`lease.lost.detail`), not with the next renewal. It takes
+          one more connection.
         - `on_lost`: called with the reason when the lease is lost, before it can end; not when it is released.
         """
         options = Options(ttl, wait, margin, grace, metadata, owner, watched, retry, on_lost)
@@ -184,6 +185,9 @@ class AsyncClient(Calls):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be sent to another process, with its connections; make one there")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(self._settings.urls)} owner={self.owner!r}>"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Tuple
 
 if TYPE_CHECKING:
     from .tenure import Lost
+
+
+def named(locks: Sequence[str]) -> str:
+    """Return the locks as they are called in a sentence: `lock 'a'`, or `locks 'a', 'b'`."""
+    return ("lock " if len(locks) == 1 else "locks ") + ", ".join(repr(lock) for lock in locks)
 
 
 class LeaseholdError(Exception):
@@ -47,7 +52,7 @@ class NotRenewed(LeaseholdError):
         self.reason: str = answer["reason"]
         self.lock: Optional[str] = answer.get("lock_name")
         self._lease_id: Optional[str] = answer.get("lease_id")
-        super().__init__(answer["error"])
+        super().__init__(f"lock {self.lock!r}: {answer['error']}" if self.lock else answer["error"])
 
     @property
     def lease_id(self) -> Optional[str]:
@@ -56,19 +61,28 @@ class NotRenewed(LeaseholdError):
 
 
 class NotReleased(LeaseholdError):
-    """There was nothing to release: the lease was over before, and somebody else may have had the lock."""
+    """There was nothing to release: the lease was over before, and somebody else may have had the lock.
 
-    def __init__(self, answer: Mapping[str, Any]) -> None:
+    Of several leases `locks` names those that were over; the others were released.
+    """
+
+    def __init__(self, answer: Mapping[str, Any], locks: Sequence[str] = ()) -> None:
         self.reason: str = answer["reason"]
-        super().__init__(answer["error"])
+        self.locks: Tuple[str, ...] = tuple(locks)
+        super().__init__(f"{named(self.locks)}: {answer['error']}" if locks else answer["error"])
 
 
 class LeaseLost(LeaseholdError):
-    """The lease was lost while it was needed: `reason` says how."""
+    """The lease was lost while it was needed: `reason` says how.
 
-    def __init__(self, reason: Lost) -> None:
+    `what` is what was lost, `lock 'a'` for example, and `detail` is what the server says of it, if it does.
+    """
+
+    def __init__(self, reason: Lost, what: Optional[str] = None, detail: Optional[str] = None) -> None:
         self.reason = reason
-        super().__init__(str(reason))
+        self.what = what
+        self.detail = detail
+        super().__init__((f"{what}: " if what else "") + str(reason) + (f" ({detail})" if detail else ""))
 
 
 class Failed(LeaseholdError):
@@ -87,9 +101,14 @@ class SessionOver(LeaseholdError):
 
 
 class Unreachable(LeaseholdError):
-    """No connection came about, so nothing was sent."""
+    """No connection came about, so nothing was done.
 
-    retryable = True
+    A certificate that cannot be verified, or TLS where http was expected, is not `retryable`: settings are wrong.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True) -> None:
+        self.retryable = retryable
+        super().__init__(message)
 
 
 class Broken(LeaseholdError):
@@ -99,14 +118,19 @@ class Broken(LeaseholdError):
     may_have_taken_effect = True
 
 
+class Silent(Broken):
+    """The request was sent, and nothing at all came back in time."""
+
+
 class Foreign(LeaseholdError):
     """An answer, but none of a Leasehold server: perhaps there is a proxy in between."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
+        #: What was said; nothing of a success, which may be a secret.
+        self.body = body if status >= 300 else b""
         self.retryable = status != 501 and (status >= 500 or status == 429)
         self.may_have_taken_effect = status >= 500 or status < 400
-        # What a success says may be a secret.
         shown = "" if status < 300 else ": " + body[:200].decode(errors="replace")
         super().__init__(f"not an answer of a Leasehold server ({status}){shown}")
 

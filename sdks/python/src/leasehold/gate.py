@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Callable, Dict, Optional, TypeVar
 
-from .errors import StaleToken
+from .errors import Invalid, StaleToken
 
 T = TypeVar("T")
 
@@ -23,7 +23,13 @@ class FencingGate:
         self._resources: Dict[str, _Resource] = {}
 
     def write(self, resource: str, token: int, write: Callable[[], T]) -> T:
-        """Run `write` if `token` is not older than the newest seen for `resource`, else raise `StaleToken`."""
+        """Run `write` if `token` is not older than the newest seen for `resource`, else raise `StaleToken`.
+
+        What is no token, a whole number that is not less than 0, is `Invalid`: it compares with nothing, and everything
+        would pass after it.
+        """
+        if not isinstance(token, int) or isinstance(token, bool) or token < 0:
+            raise Invalid(f"a fencing token is a whole number that is not less than 0, not {token!r}")
         with self._lock:
             found = self._resources.setdefault(resource, _Resource())
         with found.writer:

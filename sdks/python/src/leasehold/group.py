@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, cast
 
 from . import wire
 from .asking import Options, Question
+from .calls import checked_name
 from .entrance import AsyncEntrance
-from .errors import Invalid
+from .errors import Invalid, LeaseholdError, NotReleased, named
 from .heartbeat import Heartbeat
 from .holding import LeaseHolding
 from .lease import millis, seconds
@@ -46,6 +48,8 @@ class Proofs:
 
     client: AsyncClient
     acquired: wire.AcquiredAll
+    #: A try to release them may have been served, and its answer lost. That stays so if a program tries again.
+    may_be_released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def _leases(self) -> List[wire.HeldLease]:
         return [
@@ -64,13 +68,23 @@ class Proofs:
         return seconds((await self.client.renew_all(request, patience=patience))["expires_after_send_ms"])
 
     async def give_back(self) -> None:
-        """Release those that are active. A release that is repeated finds nothing left, which is as good."""
+        """Release those that are active. If one was not: `NotReleased`, and the others are released all the same."""
         request: wire.ReleaseAllRequest = {"owner_id": self.acquired["owner_id"], "leases": self._leases()}
 
         async def release() -> wire.ReleasedAll:
-            return await self.client.release_all(request)
+            try:
+                return await self.client.release_all(request)
+            except LeaseholdError as error:
+                if error.may_have_taken_effect:
+                    self.may_be_released.set()
+                raise
 
-        await persist(self.client.clock, release)
+        released = await persist(self.client.clock, release)
+        over = [lease for lease in released["leases"] if not lease["released"]]
+        # The server releases them in one step. So a try before, whose answer was lost, left none or was not served.
+        if over and not (self.may_be_released.is_set() and len(over) == len(released["leases"])):
+            said = {"reason": over[0].get("reason"), "error": "lease not found, expired, or owned by another client"}
+            raise NotReleased(said, [lease["lock_name"] for lease in over])
 
 
 class AsyncMultiLease(LeaseHolding):
@@ -84,7 +98,8 @@ class AsyncMultiLease(LeaseHolding):
     def start(cls, proofs: Proofs, ttl: float, margin: float, sent_at: float, lasts: float) -> AsyncMultiLease:
         """Return leases that are renewed together."""
         clock = proofs.client.clock
-        tenure = Tenure.granted(clock, margin, sent_at, lasts)
+        what = named([lease["lock_name"] for lease in proofs.acquired["leases"]])
+        tenure = Tenure.granted(clock, margin, sent_at, lasts, what)
 
         async def renew(patience: float) -> float:
             return await proofs.renew(ttl, patience)
@@ -137,8 +152,8 @@ class AsyncLocksRequest(AsyncEntrance[AsyncMultiLease]):
         margin = options.margin_or_default()
         manner = Manner.QUEUE if options.wait > 0 else Manner.ONCE
 
-        async def send(body: Any) -> wire.AcquiredAll:
-            return await client.acquire_all(cast(wire.AcquireAllRequest, body))
+        async def send(body: Any, patience: Optional[float]) -> wire.AcquiredAll:
+            return await client.acquire_all(cast(wire.AcquireAllRequest, body), patience=patience)
 
         async def take(sent_at: float, acquired: wire.AcquiredAll) -> AsyncMultiLease:
             proofs, ttl = Proofs(client, acquired), options.ttl_or_default
@@ -160,7 +175,7 @@ class AsyncLocksRequest(AsyncEntrance[AsyncMultiLease]):
         locks = []
         for wanted in self.wanted:
             given = {name: value for name, value in wanted.kind.fields().items() if value is not None}
-            locks.append({"lock_name": wanted.name, **given})
+            locks.append({"lock_name": checked_name(wanted.name), **given})
         return {
             "owner_id": options.owner or self._client.owner,
             "ttl_ms": millis(options.ttl_or_default),

@@ -71,11 +71,11 @@ async def _beat(clock: Clock, tenure: Tenure, ttl: float, end: float, renew: Ren
             lasts = await renew(max(ttl / TRY_FOR, TRY_FOR_MIN))
         except LeaseholdError as error:
             if isinstance(error, (NotRenewed, SessionOver)):
-                logger.warning("the server says that the lease is over: %s", error)
-                tenure.lose(Lost.ENDED)
+                logger.warning("%s: the server says that it is over: %s", tenure.what, error)
+                tenure.lose(Lost.ENDED, str(error))
                 return
             # Any other answer says nothing about the lease. It may be over then; the deadline will tell.
-            logger.warning("a renewal failed, it is tried again: %s", error)
+            logger.warning("%s: a renewal failed, it is tried again: %s", tenure.what, error)
             next_at = clock.now() + _pause(ttl, n_failed)
             n_failed += 1
         else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import warnings
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Coroutine, List, NoReturn, Optional, Protocol, Set, Type, TypeVar
 
 from . import loss
-from .errors import LeaseholdError, LeaseLost, NotReleased, SessionOver
+from .errors import Invalid, LeaseholdError, LeaseLost, NotReleased, SessionOver
 from .heartbeat import Heartbeat
 from .retry import persist
 from .sentinel import Sentinel
@@ -87,10 +88,11 @@ class Holding:
 
     async def _finish(self, last: Any) -> None:
         if os.getpid() != self._pid:
-            raise LeaseLost(Lost.FORKED)
+            raise LeaseLost(Lost.FORKED, self._tenure.what)
         if self._end is None or _may_be_tried_again(self._end):
             self._tenure.lose(Lost.RELEASED)
             self._end = asyncio.ensure_future(self._let_go(last))
+            self._end.add_done_callback(_hear)
         # Whoever is cancelled stops waiting for it, not the release.
         await asyncio.shield(self._end)
 
@@ -107,7 +109,7 @@ class Holding:
         try:
             await within(FAREWELL_MAX, self.release())
         except (LeaseholdError, asyncio.TimeoutError) as error:
-            logger.debug("what was lost could not be given back: %s", error)
+            logger.debug("%s: what was lost could not be given back: %s", self._tenure.what, error)
 
     async def __aenter__(self: H) -> H:
         return self
@@ -122,7 +124,7 @@ class Holding:
         if lost in (Lost.OUT_OF_TIME, Lost.ENDED):
             await self._farewell()
             if error is None:
-                raise LeaseLost(lost)
+                raise LeaseLost(lost, self._tenure.what, self._tenure.detail)
         elif lost is not Lost.FORKED:
             await self._leave(failed=error is not None)
 
@@ -134,7 +136,8 @@ class Holding:
             if not failed:
                 raise
         except LeaseholdError as error:
-            logger.warning("the work is done, but the lease was not given back and will expire: %s", error)
+            what = self._tenure.what
+            logger.warning("%s: the work is done, but it was not given back and will expire: %s", what, error)
 
     def __del__(self) -> None:
         if getattr(self, "_end", self) is not None or self._is_over():
@@ -142,9 +145,9 @@ class Holding:
         if self.held:
             warnings.warn(f"{self!r} was dropped and not released", ResourceWarning, source=self, stacklevel=1)
         self._tenure.lose(Lost.RELEASED)
-        grant = self._grant
+        grant, what = self._grant, self._tenure.what
         # If the loop is closed, the lease runs out.
-        loss.tell(self._loop, lambda: _give_back_later(grant))
+        loss.tell(self._loop, lambda: _give_back_later(grant, what))
 
     def _is_over(self) -> bool:
         """Whether there is nothing to give back: it ended, its session was closed, or it is our parent's."""
@@ -162,15 +165,21 @@ def _may_be_tried_again(end: asyncio.Task[None]) -> bool:
     return isinstance(error, LeaseholdError) and error.retryable
 
 
+def _hear(end: asyncio.Task[None]) -> None:
+    """Ask how it ended, so that asyncio does not complain where nobody waits for it any more."""
+    if not end.cancelled():
+        end.exception()
+
+
 _farewells: Set[asyncio.Task[None]] = set()
 
 
-def _give_back_later(grant: Grant) -> None:
+def _give_back_later(grant: Grant, what: str) -> None:
     async def give_back() -> None:
         try:
             await grant.give_back()
         except LeaseholdError as error:
-            logger.warning("a dropped lease was not given back: %s", error)
+            logger.warning("%s: it was dropped, and not given back: %s", what, error)
 
     later(give_back())
 
@@ -196,13 +205,18 @@ class LeaseHolding(Holding):
     async def leave_for(self, seconds: float) -> None:
         """Leave it held for so long from now, or a little longer, with nobody to renew it or give it back.
 
-        So that work that was quick is not done again at once by another. A lease is never made to end sooner.
+        So that work that was quick is not done again at once by another. A lease is never made to end sooner. If this
+        fails, the lease goes on as before.
         """
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+            raise Invalid(f"leave_for needs seconds: more than 0, and with an end, not {seconds!r}")
 
         async def renew() -> float:
             return await self._grant.renew(seconds, None)
 
         async def last() -> None:
-            await persist(self._client.clock, renew)
+            pass
 
+        if os.getpid() == self._pid and (self._end is None or _may_be_tried_again(self._end)):
+            await persist(self._client.clock, renew)
         await self._finish(last)

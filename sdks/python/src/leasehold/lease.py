@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Optional
 
 from . import wire
 from .clock import NEVER
+from .errors import named
 from .heartbeat import Heartbeat
 from .holding import LeaseHolding
 from .retry import persist
@@ -87,7 +88,7 @@ class AsyncLease(LeaseHolding):
     def alone(cls, proof: Proof, ttl: float, margin: float, sent_at: float, lasts: float) -> AsyncLease:
         """Return a lease that is renewed by itself."""
         clock = proof.client.clock
-        tenure = Tenure.granted(clock, margin, sent_at, lasts)
+        tenure = Tenure.granted(clock, margin, sent_at, lasts, named([proof.acquired["lock_name"]]))
 
         async def renew(patience: float) -> float:
             return await proof.renew(ttl, patience)
@@ -97,7 +98,7 @@ class AsyncLease(LeaseHolding):
     @classmethod
     def of_session(cls, proof: Proof, session: Tenure) -> AsyncLease:
         """Return a lease that lasts as long as its session."""
-        return cls(proof, Tenure.inside(session), None)
+        return cls(proof, Tenure.inside(session, named([proof.acquired["lock_name"]])), None)
 
     def watch(self) -> None:
         """Be told of the lease's end by the server."""

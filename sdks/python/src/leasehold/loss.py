@@ -30,6 +30,11 @@ class Loss:
         """Why it is lost; `None` as long as it is not. Looks at the clock first."""
         return self._tenure.loss()
 
+    @property
+    def detail(self) -> Optional[str]:
+        """What the server says of the loss, if it does: an operator's reason for a revocation, if it is watched."""
+        return self._tenure.detail
+
     def is_set(self) -> bool:
         """Whether it is lost, or released. Looks at the clock first."""
         return self._tenure.loss() is not None
@@ -53,6 +58,11 @@ class AsyncLoss:
         """Why it is lost; `None` as long as it is not. Looks at the clock first."""
         return self._tenure.loss()
 
+    @property
+    def detail(self) -> Optional[str]:
+        """What the server says of the loss, if it does: an operator's reason for a revocation, if it is watched."""
+        return self._tenure.detail
+
     def is_set(self) -> bool:
         """Whether it is lost, or released. Looks at the clock first."""
         return self._tenure.loss() is not None
@@ -68,7 +78,7 @@ def check(tenure: Tenure) -> None:
     """Raise `LeaseLost` unless it is ours."""
     lost = tenure.loss()
     if lost is not None:
-        raise LeaseLost(lost)
+        raise LeaseLost(lost, tenure.what, tenure.detail)
 
 
 def call_in_thread(tenure: Tenure, on_lost: OnLost) -> None:

@@ -18,7 +18,7 @@ from .loss import call_in_loop
 from .retry import Manner
 from .secret import Secret
 from .tenure import Tenure
-from .work import unless_lost
+from .work import awaitable, refuse_generator, unless_lost
 
 if TYPE_CHECKING:
     from .client import AsyncClient
@@ -58,7 +58,8 @@ class AsyncLockRequest(AsyncEntrance[AsyncLease]):
         """Return the lock, if it is free or becomes free within the wait.
 
         The queue is first come, first served, and a broken connection does not cost the place in it if the server is
-        back within 10 s. Whoever is cancelled leaves the queue.
+        back within 10 s, and before `retry` gives up: by default after about 4 s of refused connections. Whoever is
+        cancelled leaves the queue.
         """
         return await self._ask(Manner.QUEUE if self.options.wait > 0 else Manner.ONCE)
 
@@ -68,8 +69,9 @@ class AsyncLockRequest(AsyncEntrance[AsyncLease]):
 
     async def run(self, work: Callable[[AsyncLease], Awaitable[R]]) -> R:
         """Do the work while the lock is held. If the lock is lost meanwhile, the work is cancelled: `LeaseLost`."""
+        refuse_generator(work)
         async with await self.acquire() as lease:
-            return await unless_lost(lease, work(lease))
+            return await unless_lost(lease, awaitable(work(lease)))
 
     def job(
         self, *, skip_if_held: bool = False
@@ -82,6 +84,8 @@ class AsyncLockRequest(AsyncEntrance[AsyncLease]):
         def decorate(
             function: Callable[Concatenate[AsyncLease, P], Awaitable[R]],
         ) -> Callable[P, Awaitable[Optional[R]]]:
+            refuse_generator(function)
+
             @functools.wraps(function)
             async def run(*args: P.args, **kwargs: P.kwargs) -> Optional[R]:
                 try:
@@ -91,7 +95,7 @@ class AsyncLockRequest(AsyncEntrance[AsyncLease]):
                         return None
                     raise
                 async with lease:
-                    return await unless_lost(lease, function(lease, *args, **kwargs))
+                    return await unless_lost(lease, awaitable(function(lease, *args, **kwargs)))
 
             return run
 
@@ -104,8 +108,8 @@ class AsyncLockRequest(AsyncEntrance[AsyncLease]):
         margin = self._check()
         question = Question(self._client, self.options, manner, self._body(), early_is_ended=True)
 
-        async def send(body: Any) -> wire.Acquired:
-            return await self._client.acquire(self.name, cast(wire.AcquireRequest, body))
+        async def send(body: Any, patience: Optional[float]) -> wire.Acquired:
+            return await self._client.acquire(self.name, cast(wire.AcquireRequest, body), patience=patience)
 
         async def take(sent_at: float, acquired: wire.Acquired) -> AsyncLease:
             return await self._take(margin, sent_at, acquired)

@@ -25,7 +25,7 @@ class Retry:
     #: Most tries. While waiting in a queue only those count that failed one after the other.
     attempts_max: int = 8
     #: No try begins later than this after the first one; where a wait is given, that counts instead.
-    total_max: float = 10.0
+    total_max: float = 20.0
     #: The pause after the first failure; it doubles with each.
     pause_min: float = 0.05
     #: The longest pause after a failure.
@@ -118,8 +118,13 @@ class Doubt:
         self.is_left = error.may_have_taken_effect
 
 
-async def persist(clock: Clock, ask: Callable[[], Awaitable[T]], retry: Optional[Retry] = None) -> T:
-    """Ask the same again as long as that may help, within `retry`."""
+async def persist(
+    clock: Clock, ask: Callable[[], Awaitable[T]], retry: Optional[Retry] = None, *, twice: bool = True
+) -> T:
+    """Ask the same again as long as that may help, within `retry`.
+
+    Without `twice`, only if it is certain that nothing was done: doing it again would do more.
+    """
     retry = retry or Retry()
     attempts = Attempts(retry, Manner.ONCE, clock.now() + retry.total_max)
     doubt = Doubt()
@@ -129,6 +134,6 @@ async def persist(clock: Clock, ask: Callable[[], Awaitable[T]], retry: Optional
         except LeaseholdError as error:
             doubt.over(error)
             pause = attempts.after(error, clock.now())
-            if pause is None:
+            if pause is None or (doubt.is_left and not twice):
                 raise
         await clock.sleep_until(clock.now() + pause)

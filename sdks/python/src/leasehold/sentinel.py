@@ -7,7 +7,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Mapping
 
-from .errors import Failed, LeaseholdError
+from .errors import Failed, LeaseholdError, named
 from .loss import tell
 from .sse import Parser
 from .tenure import Lost, Tenure
@@ -42,24 +42,37 @@ class Sentinel:
 async def _watch(client: AsyncClient, lock: str, proof: Mapping[str, Any], tenure: Tenure) -> None:
     while tenure.loss() is None:
         try:
-            await _until_end(client, lock, proof)
+            detail = await _until_end(client, lock, proof)
         except LeaseholdError as error:
             if not (isinstance(error, Failed) and error.code == "LEASE_NOT_HELD"):
-                logger.debug("the lease cannot be watched now: %s", error)
+                logger.debug("lock %r: it cannot be watched now: %s", lock, error)
                 await asyncio.sleep(PAUSE)
                 continue
-        logger.warning("the server says that the lease of lock %r is over", lock)
-        tenure.lose(Lost.ENDED)
+            detail = str(error)
+        logger.warning("lock %r: the server says that it is over: %s", lock, detail)
+        # One of several is named.
+        tenure.lose(Lost.ENDED, detail if tenure.what == named([lock]) else f"{named([lock])}: {detail}")
 
 
-async def _until_end(client: AsyncClient, lock: str, proof: Mapping[str, Any]) -> None:
+async def _until_end(client: AsyncClient, lock: str, proof: Mapping[str, Any]) -> str:
+    """Return how it ended, and an operator's reason: `revoked: the host is gone`."""
     stream = await client._transport().stream("POST", client._lock_path(lock, "/watch"), proof)
     parser = Parser()
     try:
         while True:
             for message in parser.push(await stream.chunk(SILENCE_MAX)):
+                if message.event == "watching":
+                    logger.debug("lock %r: it is watched", lock)
                 if message.event == "ended":
-                    json.loads(message.data)
-                    return
+                    return _how(message.data)
     finally:
         await stream.close()
+
+
+def _how(data: str) -> str:
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        said = None
+    said = said if isinstance(said, dict) else {}
+    return ": ".join(str(said[name]) for name in ("how", "reason") if said.get(name)) or "ended"

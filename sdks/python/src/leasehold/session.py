@@ -73,7 +73,11 @@ class AsyncSession(Holding):
         retry: Retry = Retry(),  # noqa: B008, it cannot be changed
         on_lost: Optional[OnLost] = None,
     ) -> AsyncLockRequest:
-        """Return a request for a lock that lasts as long as the session."""
+        """Return a request for a lock that lasts as long as the session.
+
+        It is not renewed by itself. If it alone is revoked, it counts as held until the session ends, unless it is
+        `watched`; its release raises `NotReleased` then.
+        """
         options = Options(None, wait, None, grace, metadata, self.owner, watched, retry, on_lost)
         return AsyncLockRequest(self._client, name, options, Kind(shared, limit), (self._id, self._tenure))
 
@@ -115,7 +119,7 @@ class AsyncSessionRequest(AsyncEntrance[AsyncSession]):
 
         opened = await persist(clock, ask, options.retry)
         lasts = seconds(opened["expires_after_send_ms"])
-        tenure = Tenure.granted(clock, margin, sent_at, lasts)
+        tenure = Tenure.granted(clock, margin, sent_at, lasts, f"session of {opened['owner_id']}")
         grant = OpenSession(client, Secret(opened["session_id"]))
 
         async def keep(patience: float) -> float:

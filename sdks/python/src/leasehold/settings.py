@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections.abc
 import ipaddress
+import math
 import os
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 import httpx
 
@@ -61,6 +63,10 @@ class Settings:
         def given(argument: Union[str, os.PathLike[str], None], name: str) -> Optional[str]:
             return os.fspath(argument) if argument is not None else environment.get(name) or None
 
+        for named, time in (("timeout", timeout), ("connect_timeout", connect_timeout)):
+            if isinstance(time, bool) or not isinstance(time, (int, float)) or not 0 < time < math.inf:
+                raise Invalid(f"{named} must be more than 0 and have an end, not {time!r}")
+        check_owner(owner)
         urls = _urls(url if url is not None else environment.get("LEASEHOLD_URL") or DEFAULT_URL)
         secret = _api_key(api_key, api_key_file, environment)
         if secret is not None and not insecure:
@@ -84,8 +90,17 @@ class Settings:
         return cls(urls, namespace, owner, secret, timeout, connect_timeout, tls, direct, follow, clock)
 
 
+def check_owner(owner: Any) -> None:
+    """Raise `Invalid` if it is given and no name: somebody else's would be taken instead."""
+    if owner is not None and (not isinstance(owner, str) or not owner):
+        raise Invalid(f"owner must be a name that is not empty, not {owner!r}")
+
+
 def _urls(given: Union[str, Sequence[str]]) -> Tuple[str, ...]:
     """Return the URLs, without a slash at their end. A text may have several, with commas between."""
+    if not isinstance(given, collections.abc.Sequence) or not all(isinstance(text, str) for text in given):
+        # Not shown: there may be a password in it.
+        raise Invalid(f"url must be a str or a list of them, not {type(given).__name__}")
     texts = [part.strip() for text in ([given] if isinstance(given, str) else given) for part in text.split(",")]
     if not texts:
         raise Invalid("no URL of a server is given")
@@ -118,6 +133,8 @@ def base(text: str) -> str:
         raise Invalid("a URL must have no user and no password; use api_key or api_key_file")
     if url.scheme not in ("http", "https") or not url.host:
         raise Invalid(f"{text!r} must begin with http:// or https:// and name a host, or with unix:")
+    if url.port is not None and not 0 < url.port < 1 << 16:
+        raise Invalid(f"{text!r}: a port is a number from 1 to 65535")
     if url.query or url.fragment:
         raise Invalid(f"{text!r} must have no query and no fragment")
     return str(url).rstrip("/")
@@ -139,7 +156,7 @@ def _api_key(
     if key is None:
         named = environment.get("LEASEHOLD_API_KEY_FILE")
         path = file if file is not None else named
-        key = Path(path).read_text(encoding="utf-8").strip() if path else environment.get("LEASEHOLD_API_KEY")
+        key = _key_in(path) if path else environment.get("LEASEHOLD_API_KEY")
         if path and not key:
             raise Invalid(f"{os.fspath(path)} is empty, but should have an API key")
     if not key:
@@ -147,6 +164,16 @@ def _api_key(
     if not (key.isascii() and key.isprintable()):
         raise Invalid("the API key has characters that cannot be sent in a header")
     return Secret(key)
+
+
+def _key_in(path: Union[str, os.PathLike[str]]) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        # What is no UTF-8 is not shown: it may be part of a key.
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        where = "api_key_file (LEASEHOLD_API_KEY_FILE)"
+        raise Invalid(f"{where}: {os.fspath(path)} cannot be read: {why}") from None
 
 
 def _refuse_plain(urls: Tuple[str, ...]) -> None:
@@ -168,8 +195,17 @@ def _is_loopback(host: str) -> bool:
 def _tls(ca_file: Optional[str], cert_file: Optional[str], key_file: Optional[str]) -> ssl.SSLContext:
     if key_file and not cert_file:
         raise Invalid("a client key needs its certificate: client_cert_file")
-    # Without a CA file of our own, whoever httpx trusts.
-    context = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+    try:
+        # Without a CA file of our own, whoever httpx trusts.
+        context = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
+    except OSError as error:
+        raise Invalid(f"ca_file (LEASEHOLD_CA_FILE): no certificate in {ca_file}: {error.strerror or error}") from None
     if cert_file:
-        context.load_cert_chain(cert_file, key_file)
+        try:
+            context.load_cert_chain(cert_file, key_file)
+        except OSError as error:
+            settings = "client_cert_file, client_key_file (LEASEHOLD_CLIENT_CERT_FILE, LEASEHOLD_CLIENT_KEY_FILE)"
+            files = cert_file if key_file is None else f"{cert_file} and {key_file}"
+            why = f"no certificate with its key in {files}: {error.strerror or error}"
+            raise Invalid(f"{settings}: {why}") from None
     return context

@@ -49,8 +49,14 @@ Listener = Callable[[Lost], None]
 class Tenure:
     """What a holder knows of its time. Any thread may ask."""
 
-    def __init__(self, clock: Clock, margin: float, end: float, within: Optional[Tenure] = None) -> None:
+    def __init__(
+        self, clock: Clock, margin: float, end: float, within: Optional[Tenure] = None, what: str = "lease"
+    ) -> None:
         self._clock = clock
+        #: What it is, for people: `lock 'a'`.
+        self.what = what
+        #: What the server says of its end, if it does: `revoked: the host is gone`.
+        self.detail: Optional[str] = None
         self._margin = margin
         self._end = end
         self._within = within
@@ -63,14 +69,14 @@ class Tenure:
             within.listen(self._follow)
 
     @classmethod
-    def granted(cls, clock: Clock, margin: float, sent_at: float, lasts: float) -> Tenure:
+    def granted(cls, clock: Clock, margin: float, sent_at: float, lasts: float, what: str = "lease") -> Tenure:
         """Return what the answer to a request sent at `sent_at` gave."""
-        return cls(clock, margin, _end(sent_at, lasts))
+        return cls(clock, margin, _end(sent_at, lasts), what=what)
 
     @classmethod
-    def inside(cls, other: Tenure) -> Tenure:
+    def inside(cls, other: Tenure, what: str = "lease") -> Tenure:
         """Return one as long as `other`, unless it is given back before."""
-        return cls(other._clock, other._margin, NEVER, other)
+        return cls(other._clock, other._margin, NEVER, other, what)
 
     @property
     def is_inside(self) -> bool:
@@ -106,14 +112,14 @@ class Tenure:
                 self._end = max(self._end, _end(sent_at, lasts))
         return self.loss() is None
 
-    def lose(self, why: Lost) -> Lost:
-        """Make it lost, unless it was before. Return why it is."""
+    def lose(self, why: Lost, detail: Optional[str] = None) -> Lost:
+        """Make it lost, unless it was before. Return why it is. `detail` is what the server says of it."""
         if os.getpid() != self._pid:
             return Lost.FORKED
         with self._lock:
             if self._lost is not None:
                 return self._lost
-            self._lost = why
+            self._lost, self.detail = why, detail
             listeners, self._listeners = self._listeners, []
         if self._within is not None:
             self._within.unlisten(self._follow)
@@ -139,7 +145,8 @@ class Tenure:
                 self._listeners.remove(listener)
 
     def _follow(self, why: Lost) -> None:
-        self.lose(why)
+        assert self._within is not None
+        self.lose(why, f"with its {self._within.what}" if why is not Lost.RELEASED else None)
 
 
 def _end(sent_at: float, lasts: float) -> float:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from typing import Any, AsyncIterator, Coroutine, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import httpx
 
-from .errors import Broken, Failed, Foreign, Invalid, LeaseholdError, SessionOver, Unreachable
+from .errors import Broken, Failed, Foreign, Invalid, LeaseholdError, SessionOver, Silent, Unreachable
 from .route import Routes
 from .settings import Settings, unix_path
 from .version import __version__
@@ -174,7 +175,7 @@ class Transport:
         loop = asyncio.get_running_loop()
         until = loop.time() + patience
         trip = self._routes.begin()
-        in_vain: List[str] = []
+        in_vain: List[Unreachable] = []
         while True:
             # Every server tells of events, and may do so itself: nobody is asked who leads.
             direct = {"Leasehold-Direct": "1"} if trip.direct and whole else {}
@@ -185,11 +186,11 @@ class Transport:
                 answer = await within(left, self._send(trip.url, request, whole=whole))
             except asyncio.TimeoutError:
                 trip.failed()
-                raise Broken(f"no answer of {trip.url} within {patience:g} s") from None
+                raise Silent(f"no answer of {trip.url} within {patience:g} s") from None
             except Unreachable as error:
-                in_vain.append(str(error))
+                in_vain.append(error)
                 if not trip.go_on():
-                    raise Unreachable("; ".join(in_vain) + ". Is the server running? (LEASEHOLD_URL)") from None
+                    raise _none_reached(in_vain) from None
                 continue
             except Broken:
                 trip.failed()
@@ -230,11 +231,13 @@ class Transport:
             return Answer(response.status_code, response.headers, await _read(response))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             where = url if path is not None else f"{request.url.scheme}://{request.url.netloc.decode()}"
-            raise Unreachable(f"cannot connect to {where}: {_words(error)}") from None
+            raise _not_connected(where, error) from None
         except httpx.LocalProtocolError as error:
             raise Invalid(f"this cannot be sent: {_words(error)}") from None
         except httpx.HTTPError as error:
-            raise Broken(f"no answer, it may have taken effect: {_words(error)}") from None
+            if request.url.scheme == "http" and _is_tls(error):
+                raise Unreachable(f"cannot talk to {url}: it speaks TLS, use https", retryable=False) from None
+            raise Broken(f"the connection broke before the answer: {_words(error)}") from None
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
@@ -270,6 +273,28 @@ async def _read(response: httpx.Response) -> bytes:
     finally:
         await response.aclose()
     return b"".join(pieces)
+
+
+def _not_connected(where: str, error: httpx.HTTPError) -> Unreachable:
+    cause: Optional[BaseException] = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = f"its certificate cannot be verified: {cause.verify_message}"
+            advice = "name the certificate of the authority that issued it by ca_file (LEASEHOLD_CA_FILE)"
+            return Unreachable(f"cannot connect to {where}: {why}; {advice}", retryable=False)
+        cause = cause.__cause__ or cause.__context__
+    return Unreachable(f"cannot connect to {where}: {_words(error)}")
+
+
+def _none_reached(in_vain: List[Unreachable]) -> Unreachable:
+    retryable = any(error.retryable for error in in_vain)
+    advice = ". Is the server running? (LEASEHOLD_URL)" if retryable else ""
+    return Unreachable("; ".join(map(str, in_vain)) + advice, retryable=retryable)
+
+
+def _is_tls(error: httpx.HTTPError) -> bool:
+    """Whether the answer is no text at all but begins like an alert of TLS, which h11 says in these words."""
+    return isinstance(error, httpx.RemoteProtocolError) and str(error) == "illegal request line"
 
 
 def _is_not_leader(answer: Answer) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, Dict, Optional, Sequence, Union
+from typing import Any, Dict, NoReturn, Optional, Sequence, Union
 
 from .. import wire
 from ..client import AsyncClient, Path
@@ -40,7 +40,7 @@ class Client:
         ca_file: Path = None,
         client_cert_file: Path = None,
         client_key_file: Path = None,
-        timeout: float = 10.0,
+        timeout: float = 6.0,
         connect_timeout: float = 3.0,
         clock: Optional[Clock] = None,
     ) -> None:
@@ -220,6 +220,9 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a client cannot be sent to another process, with its connections; make one there")
 
     def __repr__(self) -> str:
         return repr(self._async).replace("<Async", "<", 1)

@@ -88,7 +88,7 @@ class Holding(Generic[A]):
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._pid:
-            raise LeaseLost(Lost.FORKED)
+            raise LeaseLost(Lost.FORKED, self._inner._tenure.what)
 
 
 class Lease(Holding[AsyncLease]):

@@ -15,6 +15,7 @@ from ..errors import NotAcquired
 from ..group import AsyncLocksRequest
 from ..loss import OnLost
 from ..request import AsyncLockRequest
+from ..work import done, refuse_postponed
 from .holding import Lease, MultiLease
 
 if TYPE_CHECKING:
@@ -61,8 +62,9 @@ class LockRequest(Entrance[Lease]):
 
     def run(self, work: Callable[[Lease], R]) -> R:
         """Do the work while the lock is held. If the lock was lost meanwhile: `LeaseLost`."""
+        refuse_postponed(work)
         with self.acquire() as lease:
-            return work(lease)
+            return done(work(lease))
 
     def job(
         self, *, skip_if_held: bool = False
@@ -73,6 +75,8 @@ class LockRequest(Entrance[Lease]):
         """
 
         def decorate(function: Callable[Concatenate[Lease, P], R]) -> Callable[P, Optional[R]]:
+            refuse_postponed(function)
+
             @functools.wraps(function)
             def run(*args: P.args, **kwargs: P.kwargs) -> Optional[R]:
                 try:
@@ -82,7 +86,7 @@ class LockRequest(Entrance[Lease]):
                         return None
                     raise
                 with lease:
-                    return function(lease, *args, **kwargs)
+                    return done(function(lease, *args, **kwargs))
 
             return run
 

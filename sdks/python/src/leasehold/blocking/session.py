@@ -37,7 +37,11 @@ class Session(Holding[AsyncSession]):
         retry: Retry = Retry(),  # noqa: B008, it cannot be changed
         on_lost: Optional[OnLost] = None,
     ) -> LockRequest:
-        """Return a request for a lock that lasts as long as the session."""
+        """Return a request for a lock that lasts as long as the session.
+
+        It is not renewed by itself. If it alone is revoked, it counts as held until the session ends, unless it is
+        `watched`; its release raises `NotReleased` then.
+        """
         self._refuse_fork()
         request = self._inner.lock(
             name,
