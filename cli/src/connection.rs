@@ -94,6 +94,7 @@ impl ServerArgs {
             let left = within.saturating_sub(asked_at.elapsed()).min(self.time_each());
             let error = match tokio::time::timeout(left, client.ready()).await {
                 Ok(Err(error @ (Error::Unreachable(_) | Error::Broken(_)))) => error,
+                Ok(Err(error @ Error::Untrusted(_))) => return Err(error.into()),
                 Ok(_) => return Ok(()),
                 Err(_) => Error::Unreachable(format!(
                     "{}: no answer within {within:?}. Is this the right address?",

@@ -197,6 +197,8 @@ impl From<Error> for Failure {
             Error::NotAcquired(_) => CONFLICT,
             Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => LOST,
             Error::Invalid(_) => USAGE,
+            // Asking again does not help, but it is a server that cannot be reached.
+            Error::Untrusted(_) => UNREACHABLE,
             Error::Failed { status: 401 | 403, .. } => FORBIDDEN,
             Error::Failed { failure, .. } if failure.code == Code::NoSuchSession => LOST,
             Error::Failed { failure, .. } if failure.code == Code::InvalidRequest => USAGE,
@@ -260,6 +262,13 @@ fn answer(error: &Error) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_that_cannot_be_verified_is_a_server_that_cannot_be_reached() {
+        let error = Error::Untrusted("https://a: not trusted here".into());
+        assert!(!error.is_retryable());
+        assert_eq!(Failure::from(error).status, UNREACHABLE);
+    }
 
     #[test]
     fn each_command_has_its_own_statuses() {

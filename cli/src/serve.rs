@@ -228,6 +228,7 @@ fn banner(args: &Args, server: &Server) {
 
 fn banner_in_json(args: &Args, server: &Server) {
     let listening: Vec<_> = server.listeners().iter().map(ToString::to_string).collect();
+    let (dialects, off) = spoken(args);
     let said = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "listening": listening,
@@ -235,7 +236,8 @@ fn banner_in_json(args: &Args, server: &Server) {
         "metrics": server.metrics_listener().map(ToString::to_string),
         "store": args.store().map(ToString::to_string),
         "data": (!args.ephemeral).then(|| args.data.display().to_string()),
-        "dialects": spoken(args).0,
+        "dialects": dialects,
+        "off": (!off.is_empty()).then_some(off),
         "auth": args.authentication(),
     });
     let Value::Object(mut fields) = said else { return };

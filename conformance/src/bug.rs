@@ -27,6 +27,7 @@ pub enum Bug {
     RenewsEachOfSession,
     SessionTellsNoLock,
     FirstUrlOnly,
+    NoTimeForTheNext,
     NeverAsksWhoLeads,
     FollowsAnybody,
     DropsAnEvent,
@@ -78,7 +79,12 @@ pub const BUGS: &[(Bug, &str, &[&str])] = &[
     (
         Bug::FirstUrlOnly,
         "only the first URL is used",
-        &["fail_over_refused", "fail_over_stalled", "leader_killed"],
+        &["fail_over_refused", "fail_over_stalled", "fail_over_silent", "leader_killed"],
+    ),
+    (
+        Bug::NoTimeForTheNext,
+        "all tries together last no longer than one of them",
+        &["fail_over_silent"],
     ),
     (
         Bug::NeverAsksWhoLeads,

@@ -127,7 +127,7 @@ macro_rules! request {
             pub fn run<T>(self, work: impl FnOnce(&$guard) -> T) -> Result<T, Error> {
                 let guard = self.acquire()?;
                 let done = work(&guard);
-                guard.check().map_err(Error::Lost)?;
+                guard.check().map_err(|lost| crate::terms::Held::loss(&*guard, lost))?;
                 match guard.release() {
                     Err(error @ Error::NotReleased(_)) => Err(error),
                     // The work is done, and the lease runs out by itself.

@@ -12,6 +12,10 @@ use crate::tls::Trust;
 use crate::transport::Transport;
 use crate::{Election, Error, Events, LockRequest, LocksRequest, SessionRequest, random};
 
+/// How long an answer may take unless said: longer than the 5 s for which a server that follows may hold a request, and
+/// much less than [`Retry`](crate::Retry) goes on, so that a server that says nothing is not the last one asked.
+const TIMEOUT: Duration = Duration::from_secs(6);
+
 /// A connection to a server, or as many as are needed. Clones share them.
 #[derive(Clone)]
 pub struct Client {
@@ -42,7 +46,7 @@ impl Client {
             namespace: None,
             api_key: None,
             owner: None,
-            timeout: Duration::from_secs(10),
+            timeout: TIMEOUT,
             connect_timeout: Duration::from_secs(3),
             http2: false,
             insecure: false,
@@ -188,7 +192,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an answer may take, beyond what was asked to be waited: 10 s unless given.
+    /// How long an answer may take, beyond what was asked to be waited: 6 s unless given. After that the
+    /// next URL is asked, or the same again.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -240,5 +245,18 @@ impl ClientBuilder {
         let owner = self.owner.unwrap_or_else(random::owner);
         let Self { namespace, clock, .. } = self;
         Ok(Client { inner: Arc::new(Inner { transport, namespace, owner, clock }) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Retry;
+
+    #[test]
+    fn a_server_that_says_nothing_leaves_time_to_ask_the_next_ones() {
+        const HELD_BY_A_FOLLOWER: Duration = Duration::from_secs(5);
+        let total = Retry::default().total_max;
+        assert!(HELD_BY_A_FOLLOWER < TIMEOUT && TIMEOUT * 3 < total, "{TIMEOUT:?} of {total:?}");
     }
 }

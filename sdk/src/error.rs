@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use leasehold_api::{Failure, NotAcquired, NotReleased, NotRenewed, NotRenewedAll, Reason};
+use leasehold_api::{
+    Failure, LeaseEnd, NotAcquired, NotReleased, NotRenewed, NotRenewedAll, Reason,
+};
 
 use crate::Lost;
 
@@ -20,7 +22,14 @@ pub enum Error {
     /// There was nothing to give back: the lease was over before.
     NotReleased(NotReleased),
     /// The lock was lost while it was needed.
-    Lost(Lost),
+    Lost {
+        /// Why it is no longer ours.
+        lost: Lost,
+        /// The name of the lock, or of all of several.
+        locks: Vec<String>,
+        /// How the server said that the lease ended, of a lock that is [watched](crate::LockRequest::watched).
+        ending: Option<Box<LeaseEnd>>,
+    },
     /// The server said no, or failed and said so.
     Failed {
         /// The status of the HTTP answer.
@@ -30,6 +39,8 @@ pub enum Error {
     },
     /// No connection came about, so nothing was sent: the URL, and why.
     Unreachable(String),
+    /// The server's certificate cannot be verified, so nothing was sent: the URL, and why. Asking again does not help.
+    Untrusted(String),
     /// The request was sent, but no whole answer came in time.
     Broken(String),
     /// An answer, but none of a Leasehold server: perhaps there is a proxy in between.
@@ -49,7 +60,7 @@ impl Error {
         match self {
             Error::NotAcquired(_) | Error::Unreachable(_) | Error::Broken(_) => true,
             Error::NotRenewed(_) | Error::NotRenewedAll(_) | Error::NotReleased(_) => false,
-            Error::Lost(_) | Error::Invalid(_) => false,
+            Error::Lost { .. } | Error::Invalid(_) | Error::Untrusted(_) => false,
             Error::Failed { failure, .. } => failure.retryable,
             // Whoever does not implement it will not do so later either.
             Error::Foreign { status: 501, .. } => false,
@@ -72,7 +83,7 @@ impl Error {
     #[must_use]
     pub fn after_uncertain(self) -> Self {
         match self {
-            Error::Unreachable(why) => Error::Broken(format!(
+            Error::Unreachable(why) | Error::Untrusted(why) => Error::Broken(format!(
                 "an earlier try got no answer, and now: cannot connect to {why}"
             )),
             Error::Failed { status, mut failure } => {
@@ -114,9 +125,11 @@ impl fmt::Display for Error {
             Error::NotRenewed(no) => f.write_str(&no.error),
             Error::NotRenewedAll(no) => f.write_str(&no.error),
             Error::NotReleased(no) => f.write_str(&no.error),
-            Error::Lost(lost) => lost.fmt(f),
+            Error::Lost { lost, locks, ending } => told(f, *lost, locks, ending.as_deref()),
             Error::Failed { status, failure } => write!(f, "{} ({status})", failure.error),
-            Error::Unreachable(why) => write!(f, "cannot connect to {why}"),
+            Error::Unreachable(why) | Error::Untrusted(why) => {
+                write!(f, "cannot connect to {why}")
+            }
             Error::Broken(why) => write!(f, "no answer, it may have taken effect: {why}"),
             Error::Foreign { status, body } if body.is_empty() => {
                 write!(f, "not an answer of a Leasehold server ({status})")
@@ -130,3 +143,20 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Which locks are lost, why, and which of them is the reason as far as the server told that.
+fn told(
+    f: &mut fmt::Formatter<'_>,
+    lost: Lost,
+    locks: &[String],
+    ending: Option<&LeaseEnd>,
+) -> fmt::Result {
+    let names: Vec<_> = locks.iter().map(|lock| format!("{lock:?}")).collect();
+    write!(f, "lost {}: {lost}", names.join(", "))?;
+    let Some(LeaseEnd { lock_name, how, reason, .. }) = ending else { return Ok(()) };
+    write!(f, " ({lock_name:?} was {how}")?;
+    match reason {
+        Some(reason) => write!(f, ": {reason})"),
+        None => f.write_str(")"),
+    }
+}

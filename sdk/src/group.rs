@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use leasehold_api::{
-    AcquireAllRequest, AcquiredAll, GrantedLease, HeldLease, LeaseEnd, Mode, ReleaseAllRequest,
-    RenewAllRequest, WantedLock, WatchLeaseRequest,
+    AcquireAllRequest, AcquiredAll, GrantedLease, HeldLease, LeaseEnd, Mode, NotReleased, Reason,
+    ReleaseAllRequest, ReleasedAll, ReleasedLease, RenewAllRequest, WantedLock, WatchLeaseRequest,
 };
 use serde_json::Value;
 use tracing::Instrument;
@@ -17,7 +18,9 @@ use crate::heartbeat::Heartbeat;
 use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
-use crate::terms::{Terms, Wish, held, millis, obtain, settings, work_under};
+use crate::terms::{
+    Terms, Wish, check_left, held, is_refused, millis, obtain, settings, work_under,
+};
 use crate::{Client, Error, Lost, Retry};
 
 /// Several locks to be asked for together: `client.locks().lock("a").shared("b").wait(..).acquire().await`.
@@ -159,7 +162,8 @@ impl MultiGuard {
             let proofs = renewed.clone();
             async move { proofs.renew(ttl).await }
         };
-        let heartbeat = Heartbeat::start(clock, tenure.clone(), ttl, sent_at + expires_in, renew);
+        let (names, end) = (proofs.names().join(", "), sent_at + expires_in);
+        let heartbeat = Heartbeat::start(clock, tenure.clone(), names, ttl, end, renew);
         let (heartbeat, sentinels) = (Some(heartbeat), Vec::new());
         Self { proofs, tenure, heartbeat, sentinels, is_over: false }
     }
@@ -172,6 +176,11 @@ impl MultiGuard {
     /// The leases, in the order in which the locks were named.
     pub fn leases(&self) -> &[GrantedLease] {
         &self.proofs.acquired.leases
+    }
+
+    /// The names of the locks, in the order in which they were named.
+    pub fn names(&self) -> Vec<String> {
+        self.proofs.names()
     }
 
     /// The fencing token of one of the locks: send it along to whatever that lock protects.
@@ -212,6 +221,9 @@ impl MultiGuard {
     }
 
     /// Gives all the locks back: no renewal is sent from here on. A failure that may be temporary is tried again.
+    ///
+    /// [`Error::NotReleased`] means that one of the leases had ended before, and says which: somebody else may have had
+    /// that lock meanwhile. The others are given back all the same.
     pub async fn release(mut self) -> Result<(), Error> {
         self.stop_renewing().await;
         let result = self.proofs.release().await;
@@ -221,9 +233,10 @@ impl MultiGuard {
 
     /// Leaves all the locks held for `time` from now: as [`LockGuard::leave_for`](crate::LockGuard::leave_for).
     pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
+        check_left(time)?;
         self.stop_renewing().await;
         let result = persist(&self.proofs.client, || self.proofs.renew(time)).await;
-        self.is_over = true;
+        self.is_over = !is_refused(&result);
         result.map(drop)
     }
 
@@ -265,9 +278,11 @@ impl Drop for MultiGuard {
 
 impl fmt::Debug for MultiGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.leases().iter().map(|lease| &lease.lock_name).collect();
         let mut shown = f.debug_struct("MultiGuard");
-        shown.field("names", &names).field("owner", &self.owner()).field("check", &self.check());
+        shown
+            .field("names", &self.names())
+            .field("owner", &self.owner())
+            .field("check", &self.check());
         shown.finish_non_exhaustive()
     }
 }
@@ -283,8 +298,10 @@ impl GiveBack for Proofs {
     fn give_back(&self, client: &Client) -> impl Future<Output = ()> + Send {
         let proofs = Self { client: client.clone(), acquired: self.acquired.clone() };
         async move {
-            // If it cannot be given back, the leases run out.
-            let _ = proofs.release().await;
+            if let Err(error) = proofs.release().await {
+                let lock = proofs.names().join(", ");
+                tracing::warn!(lock, %error, "dropped locks were not given back");
+            }
         }
     }
 
@@ -306,10 +323,68 @@ impl Proofs {
         Ok(renewed.expires_after_send_ms.map_or(Duration::MAX, Duration::from_millis))
     }
 
-    /// A release that is repeated finds nothing left to release, which is as good.
+    fn names(&self) -> Vec<String> {
+        self.acquired.leases.iter().map(|lease| lease.lock_name.clone()).collect()
+    }
+
     async fn release(&self) -> Result<(), Error> {
         let (owner_id, leases) = self.leases();
         let request = ReleaseAllRequest { owner_id, leases };
-        persist(&self.client, || self.client.release_all(&request)).await.map(drop)
+        let is_repeated = AtomicBool::new(false);
+        let released = persist(&self.client, async || {
+            let answer = self.client.release_all(&request).await;
+            if answer.as_ref().is_err_and(Error::may_have_taken_effect) {
+                is_repeated.store(true, Relaxed);
+            }
+            answer
+        });
+        all_released(&released.await?, is_repeated.into_inner())
+    }
+}
+
+/// That none of them had ended before. A release that is repeated may find nothing left because an earlier try did it,
+/// which is as good: the server tells released leases from others only by what it released now.
+fn all_released(answer: &ReleasedAll, is_repeated: bool) -> Result<(), Error> {
+    let is_by_earlier = is_repeated && !answer.leases.iter().any(|lease| lease.released);
+    let is_lost = |lease: &&ReleasedLease| {
+        let has_expired = lease.reason == Some(Reason::Expired);
+        !lease.released && (has_expired || !is_by_earlier)
+    };
+    let lost: Vec<_> = answer.leases.iter().filter(is_lost).collect();
+    let Some(first) = lost.first() else { return Ok(()) };
+    let names: Vec<_> = lost.iter().map(|lease| format!("{:?}", lease.lock_name)).collect();
+    Err(Error::NotReleased(NotReleased {
+        released: false,
+        reason: first.reason.unwrap_or(Reason::NotOwner),
+        error: format!("the lease of {} had ended before it was given back", names.join(", ")),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lost(leases: &[(&str, Option<Reason>)], is_repeated: bool) -> Option<String> {
+        let lease = |(name, reason): &(&str, Option<Reason>)| ReleasedLease {
+            lock_name: (*name).into(),
+            released: reason.is_none(),
+            reason: *reason,
+        };
+        let leases: Vec<_> = leases.iter().map(lease).collect();
+        let released = leases.iter().any(|lease| lease.released);
+        let answer = ReleasedAll { released, leases, error: None };
+        all_released(&answer, is_repeated).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_lease_that_had_ended_is_told_from_one_that_an_earlier_try_gave_back() {
+        const GONE: Option<Reason> = Some(Reason::NotOwner);
+        assert_eq!(lost(&[("a", None), ("b", None)], false), None);
+        assert!(lost(&[("a", None), ("b", GONE)], false).unwrap().contains("of \"b\" had"));
+        assert!(lost(&[("a", GONE), ("b", GONE)], false).unwrap().contains("\"a\", \"b\""));
+        assert_eq!(lost(&[("a", GONE), ("b", GONE)], true), None, "the try before did it");
+        assert!(lost(&[("a", None), ("b", GONE)], true).is_some(), "the try before did nothing");
+        let expired = lost(&[("a", GONE), ("b", Some(Reason::Expired))], true).unwrap();
+        assert!(expired.contains("of \"b\" had"), "{expired}");
     }
 }

@@ -12,7 +12,7 @@ use crate::heartbeat::Heartbeat;
 use crate::retry::persist;
 use crate::sentinel::Sentinel;
 use crate::tenure::Tenure;
-use crate::terms::{held, millis};
+use crate::terms::{check_left, held, is_refused, millis};
 use crate::{Client, Error, Lost, random};
 
 /// A lock that is ours until it is [released](Self::release), dropped or [lost](Self::lost).
@@ -63,7 +63,8 @@ impl LockGuard {
             let proof = proof.clone();
             async move { proof.renew(ttl).await }
         };
-        let heartbeat = Heartbeat::start(clock, tenure.clone(), ttl, sent_at + expires_in, renew);
+        let (name, end) = (lease.proof.acquired.lock_name.clone(), sent_at + expires_in);
+        let heartbeat = Heartbeat::start(clock, tenure.clone(), name, ttl, end, renew);
         Self { lease, tenure, heartbeat: Some(heartbeat), sentinel: None }
     }
 
@@ -91,6 +92,11 @@ impl LockGuard {
     /// The name of the lock.
     pub fn name(&self) -> &str {
         &self.lease.proof.acquired.lock_name
+    }
+
+    /// The same, as of several.
+    fn names(&self) -> Vec<String> {
+        vec![self.name().into()]
     }
 
     /// The owner of the lease.
@@ -161,12 +167,14 @@ impl LockGuard {
     /// Leaves the lock held for `time` from now, or a little longer, with nobody to renew it or give it back: so that
     /// work that was quick is not done again at once by another. Tried as often as a [release](Self::release).
     ///
-    /// A lease is never made to end sooner, so `time` should not be less than the ttl.
+    /// A lease is never made to end sooner, so `time` should not be less than the ttl. If the server refuses, because
+    /// `time` is more than it allows for example, the lock is given back, as by a drop.
     pub async fn leave_for(mut self, time: Duration) -> Result<(), Error> {
+        check_left(time)?;
         self.let_go().await;
         let proof = &self.lease.proof;
         let result = persist(&proof.client, || proof.renew(time)).await;
-        self.lease.is_over = true;
+        self.lease.is_over = !is_refused(&result);
         result.map(drop)
     }
 

@@ -24,10 +24,12 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Renews what ends at `end` unless renewed. `renew` returns how long it lasts from when that was called.
+    /// Renews what ends at `end` unless renewed, and is called `what` in the log. `renew` returns how long it lasts
+    /// from when that was called.
     pub(crate) fn start<R, F>(
         clock: Arc<dyn Clock>,
         tenure: Arc<Tenure>,
+        what: String,
         ttl: Duration,
         end: Moment,
         renew: R,
@@ -36,7 +38,7 @@ impl Heartbeat {
         R: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = Result<Duration, Error>> + Send + 'static,
     {
-        Self { task: tokio::spawn(beat(clock, tenure, ttl, end, renew)) }
+        Self { task: tokio::spawn(beat(clock, tenure, what, ttl, end, renew)) }
     }
 
     /// Ends it, and returns when it has ended: nothing is sent by it after that.
@@ -55,6 +57,7 @@ impl Drop for Heartbeat {
 async fn beat<R, F>(
     clock: Arc<dyn Clock>,
     tenure: Arc<Tenure>,
+    what: String,
     ttl: Duration,
     end: Moment,
     renew: R,
@@ -89,13 +92,13 @@ async fn beat<R, F>(
                 next_at = sent_at + ttl / RENEW_AFTER;
             }
             Err(error) if is_final(&error) => {
-                tracing::warn!(%error, "the server says that the lease is over");
+                tracing::warn!(lock = what, %error, "the server says that the lease is over");
                 tenure.lose(Lost::Ended);
                 return;
             }
             // Any other answer says nothing about the lease. It may be over then; the deadline will tell.
             Err(error) => {
-                tracing::warn!(%error, n_failed, "a renewal failed, it is tried again");
+                tracing::warn!(lock = what, %error, n_failed, "a renewal failed, it is tried again");
                 next_at = clock.now() + pause(ttl, n_failed);
                 n_failed += 1;
             }

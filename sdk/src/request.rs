@@ -64,8 +64,9 @@ impl LockRequest {
     }
 
     /// The lock, if it is free or becomes free within [`wait`](Self::wait). The queue is first come, first served,
-    /// and a broken connection does not cost the place in it if the server is back within 10 s. A wait that somebody
-    /// ended, by cancelling or revoking it, is [`Error::NotAcquired`] at once.
+    /// and a broken connection or a quick restart of the server does not cost the place in it. A server that is gone
+    /// for longer than [`Retry::attempts_max`] failures in a row take, about 5 s unless given, ends the wait. So does
+    /// whoever cancels or revokes it: that is [`Error::NotAcquired`] at once.
     pub async fn acquire(self) -> Result<LockGuard, Error> {
         let manner = self.terms.manner();
         self.ask(manner).await

@@ -10,7 +10,8 @@ use crate::{Client, Error, random};
 /// How often and how long something is tried. Everything is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
-    /// Most tries. While waiting in a queue only those count that failed one after the other.
+    /// Most tries. While waiting in a queue only those count that failed one after the other; that a wait is asked for
+    /// anew after half a minute without a word is no failure.
     pub attempts_max: u32,
     /// No try begins later than this after the first one; where a wait is given, that counts instead.
     pub total_max: Duration,
@@ -21,11 +22,11 @@ pub struct Retry {
 }
 
 impl Default for Retry {
-    /// 8 tries in 10 s, with pauses from 50 ms to 2 s.
+    /// 8 tries in 20 s, with pauses from 50 ms to 2 s.
     fn default() -> Self {
         Self {
             attempts_max: 8,
-            total_max: Duration::from_secs(10),
+            total_max: Duration::from_secs(20),
             pause_min: Duration::from_millis(50),
             pause_max: Duration::from_secs(2),
         }
@@ -60,18 +61,43 @@ pub(crate) struct Attempts {
     wait: Duration,
     n_attempts: u32,
     n_failures: u32,
+    /// The wait is over, and one more server is asked.
+    is_last: bool,
 }
 
 impl Attempts {
     pub(crate) fn new(retry: Retry, manner: Manner, give_up_at: Moment) -> Self {
         let begun_at = Moment::default();
         let wait = Duration::ZERO;
-        Self { retry, manner, give_up_at, begun_at, wait, n_attempts: 0, n_failures: 0 }
+        Self {
+            retry,
+            manner,
+            give_up_at,
+            begun_at,
+            wait,
+            n_attempts: 0,
+            n_failures: 0,
+            is_last: false,
+        }
     }
 
     /// The next try begins. A wait of this length that ends early is the answer; with zero none is.
     pub(crate) fn begin(&mut self, now: Moment, wait: Duration) {
         (self.begun_at, self.wait) = (now, wait);
+    }
+
+    /// Nothing was said for a part of the wait, as is usual where a lock is held for long.
+    pub(crate) fn goes_on(&mut self) {
+        self.n_failures = 0;
+    }
+
+    /// The pause before one more try after a wait that ended with no word from its server: another one, if there is
+    /// another, may know better. `None` if this was that try, or if it has an answer.
+    pub(crate) fn once_more(&mut self, error: &Error) -> Option<Duration> {
+        let is_silent = self.manner == Manner::Queue && matches!(error, Error::Broken(_));
+        let is_left = self.n_failures < self.retry.attempts_max;
+        (is_silent && is_left && !std::mem::replace(&mut self.is_last, true))
+            .then_some(self.retry.pause_min)
     }
 
     /// Whether a wait that is over now was ended by somebody. Asking again would undo that.
@@ -290,6 +316,25 @@ mod tests {
         assert!(doubt.over(throttled).may_have_taken_effect());
         assert!(!doubt.over(refusal(Reason::Held)).may_have_taken_effect(), "that is an answer");
         assert!(!doubt.over(unreachable()).may_have_taken_effect());
+    }
+
+    #[test]
+    fn a_wait_that_ends_in_silence_is_followed_by_one_more_try() {
+        let broken = Error::Broken("nothing came".into());
+        let mut queued = attempts(Manner::Queue);
+        assert_eq!(queued.once_more(&refusal(Reason::WaitTimeout)), None, "that is an answer");
+        assert_eq!(queued.once_more(&broken), Some(Retry::default().pause_min));
+        assert_eq!(queued.once_more(&broken), None);
+        assert_eq!(attempts(Manner::Once).once_more(&broken), None);
+    }
+
+    #[test]
+    fn a_part_of_a_wait_without_a_word_is_no_failure() {
+        let mut queued = attempts(Manner::Queue);
+        for _ in 0..20 {
+            assert!(queued.after(&Error::Broken("cut".into()), Moment::default()).is_some());
+            queued.goes_on();
+        }
     }
 
     #[test]

@@ -34,7 +34,9 @@ impl Sentinel {
                 _ = tenure.lost() => {}
                 ending = ended(&client, &lock, &proof) => {
                     let token = proof.fencing_token;
-                    tracing::warn!(lock, token, "the server says that the lease is over");
+                    let (how, reason) = ending.as_ref().map(|end| (&*end.how, &end.reason)).unzip();
+                    let reason = reason.and_then(Option::as_deref);
+                    tracing::warn!(lock, token, how, reason, "the server says that the lease is over");
                     tenure.ended(ending);
                 }
             }

@@ -116,7 +116,8 @@ impl Session {
                 Ok(Duration::from_millis(kept.expires_after_send_ms))
             }
         };
-        let heartbeat = Heartbeat::start(client.clock().clone(), tenure.clone(), ttl, end, keep);
+        let (clock, what) = (client.clock().clone(), format!("the session of {owner}"));
+        let heartbeat = Heartbeat::start(clock, tenure.clone(), what, ttl, end, keep);
         Self { client, id, owner, tenure, heartbeat: Some(heartbeat), is_closed: false }
     }
 

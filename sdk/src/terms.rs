@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold_api::Code;
+use leasehold_api::{Code, LeaseEnd};
 use serde_json::Value;
 
+use crate::client::Inner;
 use crate::clock::Moment;
 use crate::place::Place;
 use crate::retry::{Attempts, Doubt, Manner};
@@ -12,6 +13,9 @@ use crate::{Client, Error, Lost, Retry, random};
 
 /// The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// No try of a wait lasts longer than this and the time an answer may take. Then the same is asked anew, under the same
+/// request id, which keeps the place: so a connection that nobody hears of any more is not waited on for ever.
+const WAIT_SLICE: Duration = Duration::from_secs(30);
 /// How long a lease lasts unless said.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
@@ -111,6 +115,14 @@ pub(crate) trait Held: Send {
     fn check(&self) -> Result<(), Lost>;
     fn lost(&self) -> impl Future<Output = Lost> + Send;
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
+    fn names(&self) -> Vec<String>;
+    fn ending(&self) -> Option<&LeaseEnd>;
+
+    /// The error of whoever needed it.
+    fn loss(&self, lost: Lost) -> Error {
+        let ending = self.ending().cloned().map(Box::new);
+        Error::Lost { lost, locks: self.names(), ending }
+    }
 }
 
 /// A guard that has these by itself, for everybody to use.
@@ -127,6 +139,14 @@ macro_rules! held {
 
             fn release(self) -> impl Future<Output = Result<(), Error>> + Send {
                 Self::release(self)
+            }
+
+            fn names(&self) -> Vec<String> {
+                Self::names(self)
+            }
+
+            fn ending(&self) -> Option<&LeaseEnd> {
+                Self::ending(self)
             }
         }
     };
@@ -177,7 +197,18 @@ pub(crate) async fn obtain<W: Wish>(
         let wait = (manner == Manner::Queue).then(|| give_up_at.since(sent_at).min(WAIT_MAX));
         attempts.begin(sent_at, wait.filter(|_| W::EARLY_IS_ENDED).unwrap_or_default());
         place.take(&request_id);
-        let error = match wish.ask(&request_id, wait).await {
+        let asked = match in_slice(wish, sent_at, wait, wish.ask(&request_id, wait)).await {
+            Some(asked) => asked,
+            // It may have been granted, and nobody heard of it.
+            None if clock.now() < give_up_at => {
+                doubt.over(unheard());
+                attempts.goes_on();
+                tracing::debug!("the wait goes on over another connection");
+                continue;
+            }
+            None => Err(unheard()),
+        };
+        let error = match asked {
             Ok(granted) => {
                 let guard = wish.guard(margin, sent_at, granted).await;
                 place.settle();
@@ -203,7 +234,10 @@ pub(crate) async fn obtain<W: Wish>(
                 Error::Broken("the lease was over before we knew of it".into())
             }
         };
-        let Some(pause) = attempts.after(&error, clock.now()) else {
+        let pause = attempts.after(&error, clock.now());
+        let has_others = wish.client().inner.transport.n_urls() > 1;
+        let pause = pause.or_else(|| attempts.once_more(&error).filter(|_| has_others));
+        let Some(pause) = pause else {
             // Whoever did not wait has no place; that a lease may have been granted is what the error says.
             if manner != Manner::Queue {
                 place.settle();
@@ -215,6 +249,29 @@ pub(crate) async fn obtain<W: Wish>(
     }
 }
 
+/// The answer, unless it is to a wait and did not come within a slice of that. Whoever drops the question closes its
+/// connection, by which the server knows that nobody listens there.
+async fn in_slice<W: Wish>(
+    wish: &W,
+    sent_at: Moment,
+    wait: Option<Duration>,
+    answer: impl Future<Output = Result<W::Granted, Error>>,
+) -> Option<Result<W::Granted, Error>> {
+    if wait.is_none_or(|wait| wait <= WAIT_SLICE) {
+        return Some(answer.await);
+    }
+    let Inner { clock, transport, .. } = &*wish.client().inner;
+    tokio::select! {
+        biased;
+        answer = answer => Some(answer),
+        () = clock.sleep_until(sent_at + WAIT_SLICE + transport.timeout()) => None,
+    }
+}
+
+fn unheard() -> Error {
+    Error::Broken("nothing came while it was waited for".into())
+}
+
 /// Does the work while it is held, and gives it back in every way out.
 pub(crate) async fn work_under<G: Held, T>(
     guard: G,
@@ -222,15 +279,16 @@ pub(crate) async fn work_under<G: Held, T>(
 ) -> Result<T, Error> {
     let done = tokio::select! {
         biased;
-        lost = guard.lost() => Err(Error::Lost(lost)),
+        lost = guard.lost() => Err(guard.loss(lost)),
         done = work(&guard) => Ok(done),
     };
+    let lock = guard.names().join(", ");
     match (done, guard.release().await) {
         (Err(lost), _) => Err(lost),
         // It was lost before the work was done.
         (Ok(_), Err(error @ Error::NotReleased(_))) => Err(error),
         (Ok(done), Err(error)) => {
-            tracing::warn!(%error, "the work is done, but the lock was not given back and will expire");
+            tracing::warn!(lock, %error, "the work is done, but the lock was not given back and will expire");
             Ok(done)
         }
         (Ok(done), Ok(())) => Ok(done),
@@ -244,6 +302,21 @@ pub(crate) fn margin(ttl: Duration, asked: Option<Duration>) -> Result<Duration,
         return Err(Error::Invalid("the margin is more than half of the ttl".into()));
     }
     Ok(margin)
+}
+
+/// That it makes sense to leave something held for so long.
+pub(crate) fn check_left(time: Duration) -> Result<(), Error> {
+    if time.is_zero() {
+        return Err(Error::Invalid("the time to leave a lock held for must be more than 0".into()));
+    }
+    Ok(())
+}
+
+/// Did the server say no, so that a lease is what it was? That it is over, that nobody knows, or that the server cannot
+/// do it now, is another matter.
+pub(crate) fn is_refused<T>(result: &Result<T, Error>) -> bool {
+    let is_no = |error: &Error| !error.is_retryable() && !error.may_have_taken_effect();
+    matches!(result, Err(error @ Error::Failed { .. }) if is_no(error))
 }
 
 /// Whole milliseconds, rounded up so that what is more than nothing stays so.

@@ -61,10 +61,18 @@ pub(crate) fn config(trust: &Trust, http2: bool, is_used: bool) -> Result<Client
 
 fn roots(file: &Path) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
-    for certificate in chain(file)? {
-        roots.add(certificate).map_err(|error| invalid(file, error))?;
+    for certificate in chain(file).map_err(of_ca_file)? {
+        roots.add(certificate).map_err(|error| of_ca_file(invalid(file, error)))?;
     }
     Ok(roots)
+}
+
+/// The same, and which setting it is about.
+fn of_ca_file(error: Error) -> Error {
+    match error {
+        Error::Invalid(why) => Error::Invalid(format!("{why} (--ca-file, LEASEHOLD_CA_FILE)")),
+        error => error,
+    }
 }
 
 fn chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {

@@ -83,6 +83,16 @@ impl Transport {
         self.addresses.given().try_for_each(check_private)
     }
 
+    /// How many URLs were given.
+    pub(crate) fn n_urls(&self) -> usize {
+        self.addresses.given().count()
+    }
+
+    /// How long an answer may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.links.timeout
+    }
+
     /// The same with connections of its own.
     pub(crate) fn reconnected(&self) -> Self {
         let Self { addresses, authorization, links, .. } = self;
@@ -160,6 +170,8 @@ impl Transport {
         ) -> Result<(StatusCode, Option<String>, Bytes, Option<T>), Error>,
     ) -> Result<((StatusCode, Bytes), Option<T>), Error> {
         let mut unreachable = Vec::new();
+        // One that may be there later is worth asking again, whatever the others are.
+        let mut is_hopeless = true;
         loop {
             let request = self.request(trip, question)?;
             let answer = async {
@@ -167,12 +179,17 @@ impl Transport {
                 read(sent.map_err(|error| of_hyper(trip.given(), &error))?).await
             };
             let (status, leader, body, stream) = match self.in_time(longer, answer).await {
-                Err(Error::Unreachable(why)) => {
-                    unreachable.push(why);
+                Err(error @ (Error::Unreachable(_) | Error::Untrusted(_))) => {
+                    is_hopeless &= matches!(error, Error::Untrusted(_));
+                    if let Error::Unreachable(why) | Error::Untrusted(why) = error {
+                        unreachable.push(why);
+                    }
                     if trip.was_unreachable() {
                         continue;
                     }
-                    return Err(Error::Unreachable(unreachable.join("; ")));
+                    let all = unreachable.join("; ");
+                    let why = if is_hopeless { Error::Untrusted } else { Error::Unreachable };
+                    return Err(why(all));
                 }
                 answer => answer?,
             };
@@ -270,14 +287,26 @@ fn of_hyper(base: &str, error: &hyper_util::client::legacy::Error) -> Error {
     if let Some(cause) = cause
         && (error.is_connect() || tls::is_refused(&cause))
     {
-        Error::Unreachable(format!("{base}: {}", tls::explain(&cause)))
+        let is_untrusted = matches!(cause, rustls::Error::InvalidCertificate(_));
+        let why = if is_untrusted { Error::Untrusted } else { Error::Unreachable };
+        why(format!("{base}: {}", tls::explain(&cause)))
     } else if is_unsent(error) && base.starts_with("https:") {
         Error::Unreachable(format!("{base}: {}", tls::CLOSED_AT_ONCE))
     } else if error.is_connect() {
         Error::Unreachable(format!("{base}: {}", unconnected(base, error)))
+    } else if is_no_http(error) && base.starts_with("http:") {
+        Error::Broken(format!(
+            "{base}: the answer is not HTTP; if the server speaks TLS there, use https:// in the URL"
+        ))
     } else {
         Error::Broken(chain(error))
     }
+}
+
+/// Was there an answer that is not HTTP?
+fn is_no_http(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_so = error.downcast_ref().is_some_and(hyper::Error::is_parse);
+    is_so || error.source().is_some_and(is_no_http)
 }
 
 /// Was the connection gone before anything of the request was sent? The library has no other way to say so.

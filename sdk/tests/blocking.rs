@@ -62,7 +62,7 @@ fn work_is_done_under_a_lock_and_told_if_that_was_lost() {
         let reason = json!({"reason": "test"});
         world.runtime.block_on(world.local.client.post("/v1/locks/orders/revoke", reason)).unwrap();
     });
-    assert!(matches!(lost, Err(Error::NotReleased(_) | Error::Lost(_))), "{lost:?}");
+    assert!(matches!(lost, Err(Error::NotReleased(_) | Error::Lost { .. })), "{lost:?}");
 }
 
 #[test]

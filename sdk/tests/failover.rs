@@ -201,6 +201,18 @@ async fn a_server_that_is_busy_is_left_with_the_same_request_id() {
 }
 
 #[tokio::test]
+async fn a_wait_that_ends_in_silence_is_asked_for_once_more_at_the_next_server() {
+    let local = Local::ephemeral().await;
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let list = format!("http://{},{}", silent.local_addr().unwrap(), url_of(&local));
+    let client = Client::builder(&list).timeout(Duration::from_millis(50)).build().unwrap();
+    let wait = Duration::from_millis(100);
+    let guard = client.lock("a").wait(wait).acquire().await.unwrap();
+    assert_eq!(guard.fencing_token(), 1);
+    local.stop().await;
+}
+
+#[tokio::test]
 async fn every_server_that_cannot_be_reached_is_named() {
     let (one, other) = (nowhere(), nowhere());
     let error = cancel(&client(&[&one, &other])).await.unwrap_err();

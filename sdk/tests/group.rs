@@ -57,6 +57,41 @@ async fn work_is_done_under_several_locks_and_all_are_given_back() {
 }
 
 #[tokio::test]
+async fn a_lock_that_was_taken_away_is_told_when_all_are_given_back() {
+    let local = Local::ephemeral().await;
+    let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));
+    let guard = ann.locks().lock("a").lock("b").acquire().await.unwrap();
+    bob.revoke("b", "operator").await.unwrap();
+    let _others = bob.lock("b").acquire().await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(error, Error::NotReleased(_)), "{error:?}");
+    assert!(error.to_string().contains("the lease of \"b\" had ended"), "{error}");
+    assert!(!ann.look("a").await.unwrap().held, "the other is given back");
+    let work = ann.locks().lock("a").lock("c").run(async |_| {
+        bob.revoke("c", "operator").await.unwrap();
+    });
+    let error = work.await.unwrap_err();
+    assert!(matches!(error, Error::NotReleased(_)), "{error:?}");
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn several_locks_that_cannot_be_left_held_are_given_back() {
+    let local = Local::ephemeral().await;
+    let ann = client(&local, "ann");
+    for (time, is_sent) in [(Duration::ZERO, false), (Duration::MAX, true)] {
+        let guard = ann.locks().lock("a").lock("b").acquire().await.unwrap();
+        let error = guard.leave_for(time).await.unwrap_err();
+        assert_eq!(matches!(error, Error::Failed { status: 400, .. }), is_sent, "{error:?}");
+        let is_free = async |client: &leasehold_testkit::Client| {
+            client.get("/v1/locks/b").await.get("held") == false
+        };
+        local.until("they are given back", is_free).await;
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
 async fn a_guard_waits_in_order_and_one_lost_lock_is_a_loss() {
     let local = Local::ephemeral().await;
     let (ann, bob) = (client(&local, "ann"), client(&local, "bob"));

@@ -1,18 +1,20 @@
-//! What is told to `tracing`.
+//! What is told to `tracing`: spans, and warnings that name the lock.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use leasehold::Client;
+use leasehold::clock::FakeClock;
 use leasehold_testkit::Local;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Keeps every span as a line.
+/// Keeps every span and every warning as a line.
 #[derive(Clone, Default)]
 struct Spans {
     lines: Arc<Mutex<Vec<String>>>,
@@ -29,7 +31,8 @@ impl Visit for Line {
 
 impl Subscriber for Spans {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("leasehold") && metadata.is_span()
+        metadata.target().starts_with("leasehold")
+            && (metadata.is_span() || *metadata.level() == Level::WARN)
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
@@ -41,7 +44,11 @@ impl Subscriber for Spans {
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line("warning".into());
+        event.record(&mut line);
+        self.lines.lock().unwrap().push(line.0);
+    }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
 }
@@ -62,5 +69,37 @@ async fn an_acquire_has_a_span_with_its_locks_and_its_owner() {
         "leasehold.acquire lock=\"a, b\" owner=\"ann\"",
     ];
     assert_eq!(ours, expected);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_the_background_names_the_lock_and_the_reason() {
+    let spans = Spans::default();
+    let _here = tracing::subscriber::set_default(spans.clone());
+    let local = Local::ephemeral().await;
+    let url = format!("http://{}", local.address);
+    let clock = FakeClock::default();
+    let client = Client::builder(&url).clock(clock.clone()).build().unwrap();
+    let ttl = Duration::from_secs(30);
+    let renewed = client.locks().lock("a").lock("b").ttl(ttl).acquire().await.unwrap();
+    // Nobody can see whether a lease is watched yet; of one that is not, no reason is told.
+    let revoked = async |_: &leasehold_testkit::Client| {
+        let watched = client.lock("orders").ttl(ttl).watched().acquire().await.unwrap();
+        client.look("orders").await.unwrap();
+        client.revoke("orders", "by an operator").await.unwrap();
+        watched.lost().await;
+        watched.ending().is_some()
+    };
+    local.until("the reason is told", revoked).await;
+    client.revoke("b", "by an operator").await.unwrap();
+    clock.advance(ttl / 3);
+    renewed.lost().await;
+    let warnings = spans.lines.lock().unwrap().clone();
+    let warned = |what: &str, why: &str| {
+        let is_it = |line: &&String| line.contains(&format!("lock={what:?}")) && line.contains(why);
+        assert!(warnings.iter().any(|line| is_it(&line)), "{what}: {warnings:?}");
+    };
+    warned("orders", "by an operator");
+    warned("a, b", "the server says that the lease is over");
     local.stop().await;
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold::clock::FakeClock;
 use leasehold::{Client, ClientBuilder, Error, blocking};
 use leasehold_server::http::Listen;
 use leasehold_server::serve::Settings;
@@ -51,6 +52,17 @@ impl World {
 
     fn unix(&self) -> String {
         self.local.server.listeners()[2].to_string()
+    }
+
+    /// What is said of a server whose certificate cannot be verified. That is asked once: the clock stands still, so
+    /// whoever pauses before another try does not return.
+    async fn untrusted(&self, builder: ClientBuilder) -> String {
+        let client = builder.clock(FakeClock::default()).build().unwrap();
+        let asked = tokio::time::timeout(Duration::from_secs(20), client.lock("a").acquire());
+        let error = asked.await.expect("it is not asked again").unwrap_err();
+        assert!(matches!(error, Error::Untrusted(_)), "{error:?}");
+        assert!(!error.may_have_taken_effect() && !error.is_retryable());
+        error.to_string()
     }
 
     /// What is said of a connection that does not come about.
@@ -154,12 +166,13 @@ async fn a_client_shows_its_certificate() {
 async fn what_is_wrong_with_the_server_is_said_in_words() {
     let world = World::new().await;
     let url = format!("https://localhost:{}", world.https().port());
-    let said = world.refused(Client::builder(&url)).await;
+    let said = world.untrusted(Client::builder(&url)).await;
     assert!(said.starts_with(&format!("cannot connect to {url}: ")), "{said}");
     assert!(said.contains("signed by an authority that is not trusted here; give"), "{said}");
     let other = Ca::new("others").write(world.folder.path(), "others.pem");
-    let said = world.refused(Client::builder(&url).ca_file(other)).await;
+    let said = world.untrusted(Client::builder(&url).ca_file(other)).await;
     assert!(said.contains("not trusted here; give the certificate of that CA"), "{said}");
+    assert!(said.contains("LEASEHOLD_CA_FILE"), "{said}");
     let plain = format!("https://{}", world.local.address);
     let said = world.refused(Client::builder(&plain).ca_file(world.file("ca.pem"))).await;
     assert!(said.contains("does not speak TLS there; is the URL to begin with http://?"), "{said}");
@@ -168,13 +181,36 @@ async fn what_is_wrong_with_the_server_is_said_in_words() {
     assert!(said.starts_with(&format!("cannot connect to {missing}: ")), "{said}");
     world.local.stop().await;
     let world = World::with(|ca| ca.issue_expired(&["dns:localhost"]), |_, _| {}).await;
-    let said = world.refused(world.secure()).await;
+    let said = world.untrusted(world.secure()).await;
     assert!(said.contains("the server's certificate has expired"), "{said}");
     world.local.stop().await;
     let world = World::with(|ca| ca.issue(&["dns:locks.example.org"]), |_, _| {}).await;
-    let said = world.refused(world.secure()).await;
+    let said = world.untrusted(world.secure()).await;
     assert!(said.contains("is not for \"localhost\", but for"), "{said}");
     assert!(said.contains("locks.example.org"), "{said}");
+    world.local.stop().await;
+}
+
+#[tokio::test]
+async fn one_server_that_cannot_be_trusted_does_not_keep_from_the_others() {
+    let world = World::new().await;
+    let untrusted = format!("https://localhost:{}", world.https().port());
+    let trusted = format!("http://{}", world.local.address);
+    let client = Client::new(&format!("{untrusted},{trusted}")).unwrap();
+    client.lock("a").acquire().await.unwrap().release().await.unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // That one may come back.
+    let said = world.refused(Client::builder(&format!("{untrusted},http://{nobody}"))).await;
+    assert!(said.contains("not trusted here") && said.contains("connection refused"), "{said}");
+    world.local.stop().await;
+}
+
+#[tokio::test]
+async fn plain_http_where_tls_is_spoken_is_told_to_use_https() {
+    let world = World::new().await;
+    let url = format!("http://localhost:{}", world.https().port());
+    let said = Client::new(&url).unwrap().look("a").await.unwrap_err().to_string();
+    assert!(said.contains("use https://"), "{said}");
     world.local.stop().await;
 }
 
@@ -243,6 +279,7 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(said(at("none.pem")).contains("none.pem: No such file"));
     std::fs::write(folder.path().join("empty.pem"), "").unwrap();
     assert!(said(at("empty.pem")).contains("empty.pem: has no certificate in PEM"));
+    assert!(said(at("empty.pem")).contains("(--ca-file, LEASEHOLD_CA_FILE)"));
     let ca = Ca::new("a");
     ca.write(folder.path(), "ca.pem");
     let (one, other) = (ca.issue(&["dns:a"]), ca.issue(&["dns:a"]));

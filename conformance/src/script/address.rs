@@ -1,10 +1,14 @@
 //! Several URLs of one server: when one does not work, another one does.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use super::ms;
 use crate::flaw::{Outcome, demand};
 use crate::link::{Fate, Rule};
+use crate::seen::Seen;
+use crate::subject::token_of;
 use crate::world::World;
 
 async fn connect(world: &World) -> Outcome {
@@ -49,5 +53,25 @@ pub(super) async fn fail_over_stalled(world: &World) -> Outcome {
     let released: Vec<_> = history.of("released").iter().map(|event| event.token).collect();
     demand!(released == [token], "one release of token {token}, not {history:?}");
     demand!(history.of_lock("granted", "b").len() == 1, "one grant of b, not {history:?}");
+    Ok(())
+}
+
+/// A client with the times it has by itself: one answer may take less than all tries together, by enough to ask again.
+pub(super) async fn fail_over_silent(world: &World) -> Outcome {
+    let urls = world.links.each_ref().map(|link| link.url());
+    let connect = json!({"do": "connect", "client": "alice", "owner": "alice", "urls": urls});
+    world.driver.ask(connect).await?;
+    world.links[0].obey([Rule::always("/", Fate::Swallowed)]);
+    let asked = world.begin_acquire("alice", "a", json!({"ttl_ms": 10_000}));
+    let token = token_of(asked.answer_within(ms(10_000)).await?)?;
+    let seen = world.log.of("/locks/a/acquire");
+    let ids: BTreeSet<_> = seen.iter().map(Seen::request_id).collect();
+    demand!(ids.len() == 1, "one request id for both URLs, not {ids:?}");
+    let links: Vec<_> = seen.iter().map(|seen| seen.link).collect();
+    demand!(links == [0, 1], "the first URL and then the second, not {links:?}");
+    world.release("alice", "a").await?;
+    let history = world.server.history().await?;
+    let released: Vec<_> = history.of("released").iter().map(|event| event.token).collect();
+    demand!(released == [token], "one release of token {token}, not {history:?}");
     Ok(())
 }

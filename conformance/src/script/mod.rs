@@ -63,6 +63,7 @@ pub const SCRIPTS: &[Script] = scripts![
     session::session_loss,
     address::fail_over_refused,
     address::fail_over_stalled,
+    address::fail_over_silent,
     leader::fail_over_leader,
     leader::fail_over_stranger,
     event::events_complete,

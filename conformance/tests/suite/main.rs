@@ -13,10 +13,14 @@ use leasehold_conformance::subject::Setup;
 /// One after the other: each run wants the machine for itself.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The server's binary. It is another package's, so cargo does not build it for us.
+/// The server's binary. It is another package's, so cargo does not build it for us, unless all packages are tested: then
+/// `LEASEHOLD_BIN` says where it is. Built alone it has other features, and so has everything it is made of.
 fn server() -> PathBuf {
     static SERVER: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
+        if let Ok(built) = std::env::var("LEASEHOLD_BIN") {
+            return built.into();
+        }
         let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--locked", "-p", "leasehold-cli", "--bin", "leasehold"]);

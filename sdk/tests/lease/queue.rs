@@ -31,16 +31,17 @@ async fn the_queue_is_first_come_first_served_and_a_long_wait_costs_nothing_of_t
         waiting.push(tokio::spawn(request.acquire()));
         world.until("it waits", async || n_waiting(&world.client, n + 1).await).await;
     }
-    for n in 1..=5 {
+    for n in 1..=3 {
         world.advance(TTL / 3);
         world.renewed(n).await;
     }
+    world.advance(TTL / 6);
     let mut last = Some(guard);
     for (n, waiting) in waiting.into_iter().enumerate() {
         last.take().unwrap().release().await.unwrap();
         let granted: LockGuard = waiting.await.unwrap().unwrap();
         assert_eq!((granted.owner(), granted.fencing_token()), (&*format!("w-{n}"), n as u64 + 2));
-        // It waited for 50 s; the 1 % for drifting clocks is of the lease alone.
+        // It waited for 35 s, in one part; the 1 % for drifting clocks is of the lease alone.
         let left = granted.end().since(world.clock.now());
         assert_eq!(left, TTL - TTL / 100);
         last = Some(granted);
@@ -85,11 +86,11 @@ async fn a_lease_that_was_slept_through_is_not_taken_for_ours() {
     let asking = wire.client(&world).lock("orders").ttl(TTL).wait(WAIT).acquire();
     let asking = tokio::spawn(asking);
     world.until("it waits", async || n_waiting(&world.client, 1).await).await;
-    wire.is_held_up.send_replace(true);
+    wire.held_up_below.send_replace(usize::MAX);
     guard.release().await.unwrap();
     world.until("it is granted", async || n_waiting(&world.client, 0).await).await;
     world.advance(TTL * 2);
-    wire.is_held_up.send_replace(false);
+    wire.held_up_below.send_replace(0);
     while !asking.is_finished() {
         world.advance(Duration::from_millis(20));
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -99,11 +100,12 @@ async fn a_lease_that_was_slept_through_is_not_taken_for_ours() {
     assert_eq!(granted.fencing_token(), 3, "the second lease is ours, the first one is not");
 }
 
-/// Between a client and the server: cuts every connection, or holds up every answer, when told to.
+/// Between a client and the server: cuts every connection, or holds up every answer of the first ones, when told to.
 struct Wire {
     address: SocketAddr,
     cut: broadcast::Sender<()>,
-    is_held_up: watch::Sender<bool>,
+    /// Nothing comes back over connections with a number below this.
+    held_up_below: watch::Sender<usize>,
     n_connections: Arc<AtomicUsize>,
 }
 
@@ -111,23 +113,24 @@ impl Wire {
     async fn to(local: &Local) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, server) = (listener.local_addr().unwrap(), local.address);
-        let (cut, is_held_up) = (broadcast::Sender::new(1), watch::Sender::new(false));
+        let (cut, held_up_below) = (broadcast::Sender::new(1), watch::Sender::new(0));
         let n_connections = Arc::<AtomicUsize>::default();
-        let (cutting, holding, counted) = (cut.clone(), is_held_up.clone(), n_connections.clone());
+        let (cutting, holding, counted) =
+            (cut.clone(), held_up_below.clone(), n_connections.clone());
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                counted.fetch_add(1, Relaxed);
-                let (mut cut, is_held_up) = (cutting.subscribe(), holding.subscribe());
+                let number = counted.fetch_add(1, Relaxed);
+                let (mut cut, held_up_below) = (cutting.subscribe(), holding.subscribe());
                 let far = TcpStream::connect(server).await.unwrap();
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = carry(near, far, is_held_up) => {}
+                        () = carry(near, far, number, held_up_below) => {}
                         _ = cut.recv() => {}
                     }
                 });
             }
         });
-        Self { address, cut, is_held_up, n_connections }
+        Self { address, cut, held_up_below, n_connections }
     }
 
     fn client(&self, world: &World) -> Client {
@@ -136,15 +139,20 @@ impl Wire {
     }
 }
 
-async fn carry(near: TcpStream, far: TcpStream, mut is_held_up: watch::Receiver<bool>) {
+async fn carry(
+    near: TcpStream,
+    far: TcpStream,
+    n: usize,
+    mut held_up_below: watch::Receiver<usize>,
+) {
     let ((mut from_near, mut to_near), (mut from_far, mut to_far)) =
         (near.into_split(), far.into_split());
     let there = async { drop(tokio::io::copy(&mut from_near, &mut to_far).await) };
     let back = async {
         let mut piece = [0; 4096];
-        while let Ok(n @ 1..) = from_far.read(&mut piece).await {
-            is_held_up.wait_for(|is_held_up| !is_held_up).await.unwrap();
-            to_near.write_all(&piece[..n]).await.unwrap();
+        while let Ok(size @ 1..) = from_far.read(&mut piece).await {
+            held_up_below.wait_for(|below| n >= *below).await.unwrap();
+            to_near.write_all(&piece[..size]).await.unwrap();
         }
     };
     tokio::select! { () = there => {}, () = back => {} }
@@ -170,6 +178,56 @@ async fn a_place_in_the_queue_survives_broken_connections() {
                 let is_back = wire.n_connections.load(Relaxed) > n && !queue[0].parked;
                 assert_eq!((queue.len(), queue[0].owner_id.as_str()), (2, "far"));
                 is_back
+            })
+            .await;
+    }
+    guard.release().await.unwrap();
+    let granted = waiting.await.unwrap().unwrap();
+    assert_eq!((granted.owner(), granted.fencing_token()), ("far", 2));
+    granted.release().await.unwrap();
+    assert_eq!(behind.await.unwrap().unwrap().fencing_token(), 3);
+}
+
+/// How long a try of a long wait lasts.
+const SLICE: Duration = Duration::from_secs(30 + 6);
+
+#[tokio::test]
+async fn a_wait_leaves_a_connection_that_went_silent_and_hears_of_its_lease() {
+    let world = World::new().await;
+    let ttl = 4 * SLICE;
+    let guard = world.client.lock("orders").ttl(ttl).acquire().await.unwrap();
+    let wire = Wire::to(&world.local).await;
+    let waiting = tokio::spawn(wire.client(&world).lock("orders").ttl(ttl).wait(WAIT).acquire());
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    wire.held_up_below.send_replace(1);
+    guard.release().await.unwrap();
+    world.until("it is granted", async || n_waiting(&world.client, 0).await).await;
+    world.advance(SLICE - Duration::from_secs(1));
+    assert_eq!(wire.n_connections.load(Relaxed), 1);
+    world.advance(Duration::from_secs(1));
+    let granted = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    let granted = granted.expect("it hears of it").unwrap().unwrap();
+    assert_eq!((granted.fencing_token(), wire.n_connections.load(Relaxed)), (2, 2));
+}
+
+#[tokio::test]
+async fn a_long_wait_is_asked_for_anew_and_keeps_its_place() {
+    let world = World::new().await;
+    let ttl = Duration::from_secs(3600);
+    let guard = world.client.lock("orders").ttl(ttl).acquire().await.unwrap();
+    let wire = Wire::to(&world.local).await;
+    let waiting = tokio::spawn(wire.client(&world).lock("orders").ttl(ttl).wait(WAIT).acquire());
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    let behind = tokio::spawn(world.other().lock("orders").ttl(ttl).wait(WAIT).acquire());
+    world.until("both wait", async || n_waiting(&world.client, 2).await).await;
+    // More often than failures in a row are tried.
+    for n in 1..=10 {
+        world.advance(SLICE);
+        world
+            .until("it is back", async || {
+                let queue = world.client.look("orders").await.unwrap().queue.unwrap();
+                assert_eq!((queue.len(), queue[0].owner_id.as_str()), (2, "far"));
+                wire.n_connections.load(Relaxed) > n && queue.iter().all(|waiter| !waiter.parked)
             })
             .await;
     }

@@ -56,8 +56,36 @@ async fn work_whose_lock_is_lost_is_stopped_and_told_so() {
     world.local.client.post("/v1/locks/orders/revoke", reason).await.unwrap();
     world.advance(TTL / 3);
     let lost = work.await.unwrap().unwrap_err();
-    assert!(matches!(lost, Error::Lost(Lost::Ended)), "{lost}");
+    assert!(matches!(lost, Error::Lost { lost: Lost::Ended, .. }), "{lost}");
     assert!(!lost.is_retryable());
+    assert!(lost.to_string().starts_with("lost \"orders\": "), "{lost}");
+}
+
+#[tokio::test]
+async fn work_under_watched_locks_is_told_which_of_them_was_revoked_and_why() {
+    let world = World::new().await;
+    let locks = world.client.locks().lock("stock").lock("orders").ttl(TTL).watched();
+    // Nobody can see whether a lease is watched yet; of one that is not, no reason is told.
+    let revoked = async || {
+        let work = tokio::spawn(locks.clone().run(async |_| std::future::pending::<()>().await));
+        world.until("it is held", async || !world.is_free().await).await;
+        world.client.revoke("orders", "by an operator").await.unwrap();
+        let lost = work.await.unwrap().unwrap_err().to_string();
+        assert!(lost.starts_with("lost \"stock\", \"orders\": "), "{lost}");
+        lost.ends_with("(\"orders\" was revoked: by an operator)")
+    };
+    world.until("the reason is told", revoked).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_left_held_is_given_back() {
+    let world = World::new().await;
+    for (time, is_sent) in [(Duration::ZERO, false), (Duration::MAX, true)] {
+        let guard = world.client.lock("orders").ttl(TTL).acquire().await.unwrap();
+        let error = guard.leave_for(time).await.unwrap_err();
+        assert_eq!(matches!(error, Error::Failed { status: 400, .. }), is_sent, "{error:?}");
+        world.until("it is given back", async || world.is_free().await).await;
+    }
 }
 
 #[tokio::test]
@@ -68,7 +96,10 @@ async fn a_lock_that_was_taken_away_before_the_work_was_done_is_no_success() {
         world.local.client.post("/v1/locks/orders/revoke", reason).await.unwrap();
     });
     let error = revoked.await.unwrap_err();
-    assert!(matches!(error, Error::NotReleased(_) | Error::Lost(Lost::Ended)), "{error}");
+    assert!(
+        matches!(error, Error::NotReleased(_) | Error::Lost { lost: Lost::Ended, .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
