@@ -157,6 +157,8 @@ pub enum Mutant {
     OrphansDeletedUnguarded,
     /// Store in etcd: a follower believes a member that is behind, and takes the store for put back.
     LookStale,
+    /// Engine: a store that lost something is given the state before what led to it is written.
+    MendedTooSoon,
     /// Store in etcd: a node remembers a record of its own before it is known to be durable.
     UnsettledNoted,
     /// Store in etcd: a new leader goes by the format it read when it began to follow.

@@ -25,6 +25,8 @@ pub enum Op {
     Get(Vec<u8>),
     /// Read the first so many from one key up to another.
     GetRange(Vec<u8>, Vec<u8>, i64),
+    /// Count those from one key up to another.
+    Count(Vec<u8>, Vec<u8>),
     /// Put it, with a lease or, 0, without.
     Put(Vec<u8>, Vec<u8>, i64),
     /// Delete it.
@@ -74,6 +76,10 @@ impl From<Op> for RequestOp {
             Op::GetRange(key, range_end, limit) => {
                 Request::Range(RangeRequest { key, range_end, limit, ..RangeRequest::default() })
             }
+            Op::Count(key, range_end) => {
+                let count_only = true;
+                Request::Range(RangeRequest { key, range_end, count_only, ..Default::default() })
+            }
             Op::Put(key, value, lease) => Request::Put(PutRequest { key, value, lease }),
             Op::Delete(key) => {
                 Request::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() })
@@ -97,6 +103,14 @@ impl TxnResponse {
         match self.responses.get(n).and_then(|response| response.response.as_ref()) {
             Some(Response::Range(range)) => &range.kvs,
             _ => &[],
+        }
+    }
+
+    /// How many keys the `n`th operation found, shown or not.
+    pub fn n_found(&self, n: usize) -> u64 {
+        match self.responses.get(n).and_then(|response| response.response.as_ref()) {
+            Some(Response::Range(range)) => range.count.unsigned_abs(),
+            _ => 0,
         }
     }
 

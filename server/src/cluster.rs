@@ -241,7 +241,7 @@ mod built {
     use crate::store::{NodeFolder, Seat};
 
     /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
-    const ERRAND_TRY_MAX: Duration = Duration::from_secs(10);
+    const ERRAND_TRY_MAX: Duration = Duration::from_secs(2);
 
     /// Makes a store where nothing is yet.
     pub fn init(access: &Access) -> Result<(), Error> {

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::sync::lock;
 
+/// As `nice` counts.
+#[cfg(feature = "etcd")]
+const LEAST_URGENT: i32 = 19;
+
 thread_local! {
     static PACE: RefCell<Option<Arc<dyn Pace>>> = const { RefCell::new(None) };
 }
@@ -54,6 +58,15 @@ pub(crate) fn park(patience: Duration) {
     match simulated() {
         Some(pace) => pace.park(patience),
         None => thread::park_timeout(patience),
+    }
+}
+
+/// Lets every other thread go first, from here on: whatever this one does can wait.
+#[cfg(feature = "etcd")]
+pub(crate) fn yield_to_others() {
+    if simulated().is_none() {
+        // For Linux a thread is a process here. If it cannot be done, it is not needed either.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_URGENT);
     }
 }
 

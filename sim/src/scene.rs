@@ -13,13 +13,13 @@ use leasehold_core::{Acquire, Span, Timestamp};
 use leasehold_etcd::{Op, Txn};
 use leasehold_server::clock::{Clock, FakeClock, LockClock, Moment};
 use leasehold_server::engine::{self, Take, WaitFor};
-use leasehold_server::store::{Draft, Error, Seat, etcd};
+use leasehold_server::store::{Draft, Error, News, Seat, etcd};
 
 use crate::etcd::{Client, Request};
 use crate::folder::Folder;
 use stage::{
-    Actor, Gate, OFTEN, PREFIX, Passing, Slow, Stage, acquire, append, is_fenced, tick, wait_for,
-    wait_until,
+    Actor, Failing, Gate, OFTEN, PREFIX, Passing, Slow, Stage, acquire, append, is_fenced, tick,
+    wait_for, wait_until,
 };
 
 /// A scene: what it is about, and what went wrong in it, if anything.
@@ -122,6 +122,35 @@ pub fn a_takeover_with_an_unread_record() -> Result<(), String> {
     let (_, loaded) = second.seat.take().expect("an answer").expect("the seat is vacant");
     let now = LockClock::resume(second.clock.clone(), loaded.last).now();
     if now == lock_time { Ok(()) } else { Err(format!("it is {now:?}, and was {lock_time:?}")) }
+}
+
+/// A takeover fails after it has read something. What it has read is told, and not read again.
+pub fn a_takeover_that_fails_halfway() -> Result<(), String> {
+    let stage = Stage::new();
+    let wire = Failing::new(&stage.local);
+    let mut first = stage.player("n1");
+    let mut second = stage.player_over(Arc::new(Client(wire.clone())), Folder::new(), "n2");
+    let mut store = first.lead();
+    // More than are read at once.
+    (0..40).for_each(|_| append(&mut *store).expect("it leads"));
+    stage.revoke();
+    // A lease, the seat, and the first of the records.
+    wire.n_left.store(3, SeqCst);
+    let taken = second.seat.take();
+    wire.n_left.store(usize::MAX, SeqCst);
+    if !matches!(taken, Ok(None)) {
+        return Err("it leads without having read everything".into());
+    }
+    let mut seqs = Vec::new();
+    for _ in 0..2 {
+        match second.seat.follow(Duration::ZERO) {
+            Ok(News::Records(told)) => seqs.extend(told.iter().map(|told| told.seq)),
+            Ok(_) => return Err(format!("it is told of {seqs:?} only")),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    let expected: Vec<u64> = (1..=40).collect();
+    if seqs == expected { Ok(()) } else { Err(format!("it is told of {seqs:?}")) }
 }
 
 /// The store becomes one of a newer format while a node follows.

@@ -213,13 +213,13 @@ impl Disk {
         let mut chain = Chain::after(from.through).with_acknowledged(self.mark);
         let mut moment = from.moment;
         for (seq, bytes) in journal.range(from.through.seq + 1..) {
-            let record = chain.read(*seq, bytes).map_err(refused)?;
+            let record = chain.read(*seq, bytes).map_err(|broken| refused(broken.to_string()))?;
             machine
                 .absorb(record.moment.lock_time, &record.changes)
                 .map_err(|error| refused(format!("journal record {seq}: {error}")))?;
             moment = Some(record.moment);
         }
-        chain.end().map_err(refused)?;
+        chain.end().map_err(|broken| refused(broken.to_string()))?;
         machine.absorbed();
         Ok((machine, chain, moment))
     }

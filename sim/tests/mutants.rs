@@ -63,6 +63,7 @@ const OF_SCENES: &[Mutant] = &[
     Mutant::TrimOfHead,
     Mutant::RestoreWithoutSeat,
     Mutant::EarlierGenerationAccepted,
+    Mutant::MendedTooSoon,
 ];
 
 /// The first seed whose run the checker objects to, and its objection.
@@ -132,6 +133,7 @@ fn scene_of(mutant: Mutant) -> Scene {
         Mutant::RestoreWithoutSeat => scene::a_restore_under_a_leader,
         Mutant::EarlierGenerationAccepted => scene::put_back_to_before_a_restore,
         Mutant::KeptThoughStuck => sim::cluster::hang,
+        Mutant::MendedTooSoon => sim::cluster::loses_a_record,
         other => panic!("{other:?} has no scene"),
     }
 }

@@ -40,6 +40,11 @@ fn lock_time_goes_on_from_the_last_record_and_from_no_other() {
 }
 
 #[test]
+fn what_was_read_before_a_takeover_failed_is_told() {
+    check(sim::scene::a_takeover_that_fails_halfway);
+}
+
+#[test]
 fn whoever_was_in_a_lost_batch_is_told_that_nobody_knows() {
     check(sim::scene::a_lost_batch);
 }
@@ -57,6 +62,11 @@ fn a_request_is_answered_by_the_clock_of_whoever_answers() {
 #[test]
 fn a_server_that_hangs_loses_the_seat() {
     check(sim::cluster::hang);
+}
+
+#[test]
+fn what_etcd_loses_is_put_back_from_memory() {
+    check(sim::cluster::loses_a_record);
 }
 
 #[test]

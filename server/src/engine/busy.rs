@@ -30,12 +30,13 @@ impl Writer {
             return;
         }
         self.was_silent = is_silent;
-        self.metrics.cluster.leads(Some(self.epoch).filter(|_| !is_silent));
         if is_silent {
+            self.metrics.cluster.is_unconfirmed();
             tracing::error!(
                 "etcd does not answer: nothing is granted, renewed or told until it does. Have its members a quorum?"
             );
         } else {
+            self.metrics.cluster.leads(Some(self.epoch));
             tracing::info!("etcd answers again");
         }
     }

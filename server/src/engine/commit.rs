@@ -32,6 +32,11 @@ impl Batch {
     pub(super) fn tell_all(self, error: Error) {
         tell(self.answers, error);
     }
+
+    /// Nobody knows whether it is durable. Whoever only looked has changed nothing, and is told this.
+    pub(super) fn tell_unknown(self, lookers: Error) {
+        tell_unknown(self.answers, lookers);
+    }
 }
 
 impl Writer {
@@ -65,6 +70,9 @@ impl Writer {
             };
         }
         let kind = if is_empty && kind == Kind::Batch { Kind::Tick } else { kind };
+        if mutant!(MendedTooSoon) {
+            self.store.mend(&self.machine);
+        }
         let began = Instant::now();
         let draft = Draft { kind, moment, changes: &batch.effects.changes };
         match self.store.append(permit, draft) {
@@ -74,6 +82,7 @@ impl Writer {
             Err(error) => return self.not_committed(batch, moment, error),
         }
         self.metrics.commit_latency.observe(began.elapsed());
+        self.store.mend(&self.machine);
         self.written_at = moment.lock_time;
         self.note_confirmed(moment.lock_time);
         self.publish(batch, moment);
@@ -165,11 +174,13 @@ impl Writer {
             return Ok(());
         }
         let is_fenced = matches!(error, store::Error::Fenced(_));
-        batch.tell_all(match () {
-            () if mutant!(UnknownAsBusy) => Error::Busy,
-            () if mutant!(LostBatchToldNotLeading) && is_fenced => Error::NotLeading,
-            () => Error::Unknown,
-        });
+        match () {
+            () if mutant!(UnknownAsBusy) => batch.tell_all(Error::Busy),
+            () if mutant!(LostBatchToldNotLeading) && is_fenced => {
+                batch.tell_all(Error::NotLeading);
+            }
+            () => batch.tell_unknown(if is_fenced { Error::NotLeading } else { Error::Stopping }),
+        }
         if mutant!(GoOnAfterUnknown) { Ok(()) } else { Err(error) }
     }
 
@@ -192,7 +203,7 @@ impl Writer {
             Err(store::Error::Unsettled(why)) => {
                 let is_long = self.clock.now().since(held.since) >= self.settle_max();
                 if is_long && !self.is_remote {
-                    held.batch.tell_all(Error::Unknown);
+                    held.batch.tell_unknown(Error::Stopping);
                     return Err(store::Error::Unknown(why));
                 }
                 if is_long {
@@ -202,7 +213,7 @@ impl Writer {
                     }
                     let grants = answers.iter().filter_map(|answer| answer.content.new_grant());
                     held.forsaken.extend(grants);
-                    tell(answers, Error::Unknown);
+                    tell_unknown(answers, Error::StoreSilent);
                 }
                 self.held = Some(held);
                 Ok(())
@@ -246,6 +257,13 @@ fn is_of_session(change: &Change) -> bool {
         change,
         Change::SessionOpened(_) | Change::SessionEnded { .. } | Change::SessionForgotten { .. }
     )
+}
+
+fn tell_unknown(answers: Vec<Answer>, lookers: Error) {
+    let has_looked = |answer: &Answer| matches!(answer.content, Reply::Found(_));
+    let (looked, changed) = answers.into_iter().partition(has_looked);
+    tell(looked, lookers);
+    tell(changed, Error::Unknown);
 }
 
 fn tell(answers: Vec<Answer>, error: Error) {

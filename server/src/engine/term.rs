@@ -65,7 +65,11 @@ impl Writer {
         let is_told_wrongly = is_overtaken && mutant!(LostBatchToldNotLeading);
         let unknown = if is_told_wrongly { Error::NotLeading } else { Error::Unknown };
         if let Some(held) = self.held.take() {
-            held.batch.tell_all(unknown);
+            if is_told_wrongly {
+                held.batch.tell_all(unknown);
+            } else {
+                held.batch.tell_unknown(error);
+            }
         }
         let error = if result.is_ok() { Error::Stopping } else { unknown };
         for waiter in self.waiters.drain() {

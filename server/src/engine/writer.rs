@@ -13,7 +13,7 @@ use super::Options;
 use super::ask::{Question, Reply};
 use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
-use super::gather::Gathering;
+use super::gather::{Ended, Gathering};
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
@@ -335,7 +335,8 @@ impl Writer {
 
     pub(super) fn is_tick_due(&self, now: Timestamp) -> bool {
         let since = nanos(now.since(self.written_at));
-        since >= self.options.tick && self.machine.next_deadline().is_some()
+        since >= self.options.tick
+            && (self.machine.next_deadline().is_some() || self.store.is_torn())
     }
 }
 
@@ -383,6 +384,7 @@ impl Work for Writer {
         if asks.is_empty() && self.shared.is_stopping() {
             return Round::Last(self.end(Ok(())));
         }
+        let n_taken = asks.len();
         if let Err(error) = self.turn(&mut asks) {
             return Round::Last(self.end(Err(error)));
         }
@@ -393,8 +395,8 @@ impl Work for Writer {
         let ended_at = self.clock.now();
         let took = ended_at.since(began);
         if self.is_remote {
-            let n_asked = self.shared.inbox.n_asked();
-            self.gathering = Gathering::begin(self.outbox.n_told, n_asked, took, ended_at);
+            let (n_told, n_asked) = (self.outbox.n_told, self.shared.inbox.n_asked());
+            self.gathering.ended(Ended { n_taken, n_told, n_asked, took }, ended_at);
         }
         if nanos(took) <= QUICK_MAX { Round::Quick } else { Round::Slow }
     }

@@ -124,11 +124,20 @@ impl ClusterMetrics {
 
     /// This server leads, in this epoch, or follows.
     pub(crate) fn leads(&self, epoch: Option<u64>) {
-        let is = |role, is: bool| self.role.get_or_create(&RoleLabel { role }).set(is.into());
-        is("leader", epoch.is_some());
-        is("follower", epoch.is_none());
+        self.is(epoch.is_some(), epoch.is_none());
         if let Some(epoch) = epoch {
             self.epoch.get_or_create(&[]).set(epoch as i64);
+        }
+    }
+
+    /// This server leads as far as it knows, but etcd does not say so: it neither leads nor follows anybody.
+    pub(crate) fn is_unconfirmed(&self) {
+        self.is(false, false);
+    }
+
+    fn is(&self, leader: bool, follower: bool) {
+        for (role, is) in [("leader", leader), ("follower", follower)] {
+            self.role.get_or_create(&RoleLabel { role }).set(is.into());
         }
     }
 

@@ -1,7 +1,9 @@
 //! Passing requests on, and answering those that were passed on.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::BoxError;
@@ -14,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use leasehold_api::Code;
 use leasehold_core::{LeaseNumber, mutant};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::again::Source;
 use super::hop::Hop;
@@ -34,6 +36,9 @@ pub(super) const HOLD_MAX: Duration = Duration::from_secs(5);
 pub(super) const PAUSE: Duration = Duration::from_millis(25);
 /// How long requests that were passed on may take when this server stops.
 const SEE_OFF_MAX: Duration = Duration::from_secs(1);
+/// Of those whose answers were lost together, one after the other is told so, so that others are answered meanwhile:
+/// when a leader dies there may be tens of thousands.
+const LOST_EVERY: Duration = Duration::from_micros(200);
 /// What grants something is short.
 const GRANT_BYTES_MAX: usize = 1 << 20;
 
@@ -42,6 +47,8 @@ pub(crate) struct Relay {
     peers: Arc<Peers>,
     uplink: Uplink,
     under_way: UnderWay,
+    /// How many wait to be told that their answers are lost.
+    n_lost: AtomicU32,
 }
 
 /// A request that is to be answered elsewhere.
@@ -57,7 +64,7 @@ struct Passed {
 impl Relay {
     pub(crate) fn new(peers: Arc<Peers>) -> Self {
         let uplink = Uplink::new(peers.clone());
-        Self { peers, uplink, under_way: UnderWay::default() }
+        Self { peers, uplink, under_way: UnderWay::default(), n_lost: AtomicU32::new(0) }
     }
 
     /// The same for another thread.
@@ -159,7 +166,10 @@ impl Relay {
         match sent {
             Sent::Unsent => None,
             Sent::Lost if mutant!(LostIsRepeated) => None,
-            Sent::Lost => Some(lost(passed.head.method.is_safe()).into()),
+            Sent::Lost => {
+                self.led_again(engine, there).await;
+                Some(lost(passed.head.method.is_safe()).into())
+            }
             Sent::Answered(response) if response.headers().contains_key(NOT_LEADING) => {
                 if response.status() == StatusCode::FORBIDDEN {
                     self.uplink.is_stranger(there);
@@ -168,6 +178,22 @@ impl Relay {
             }
             Sent::Answered(response) => Some(self.deliver(there, response).await),
         }
+    }
+
+    /// The connection to the one there was lost. Returns once there is somebody to ask again, or it has taken too long.
+    /// Whoever waits is not told before: all of them would ask at once, and get in the way of whoever is about to lead.
+    async fn led_again(&self, engine: &EngineHandle, there: &Peering) {
+        let place = Place::behind(&self.n_lost);
+        match self.uplink.reach(there).await {
+            Ok(()) => return,
+            // Nobody is there any more. An error means that waiting for another was in vain.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let _ = timeout(HOLD_MAX, led_by_another(engine, there)).await;
+            }
+            // A link was cut. It took long enough to notice that.
+            Err(_) => {}
+        }
+        sleep(LOST_EVERY * place.n_before).await;
     }
 
     /// The answer on its way to the client. What it grants is given back if it does not get there.
@@ -262,6 +288,24 @@ impl Relay {
     }
 }
 
+/// A place among those who wait for the same, given up when it is dropped.
+struct Place<'a> {
+    all: &'a AtomicU32,
+    n_before: u32,
+}
+
+impl<'a> Place<'a> {
+    fn behind(all: &'a AtomicU32) -> Self {
+        Self { all, n_before: all.fetch_add(1, Relaxed) }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Passed {
     /// This server leads by now.
     async fn answer_here(self, door: &Door) -> Answer {
@@ -303,6 +347,11 @@ impl Passed {
 
 /// Returns a moment after another one than this leads.
 async fn another_leads(engine: &EngineHandle, than: &Peering) {
+    led_by_another(engine, than).await;
+    sleep(SEE_OFF_MAX).await;
+}
+
+async fn led_by_another(engine: &EngineHandle, than: &Peering) {
     let is_another = |now: &Whereabouts| {
         let theirs = now.leader.as_ref().and_then(|leader| leader.peering.as_ref());
         now.is_here || theirs.is_some_and(|theirs| theirs != than)
@@ -311,7 +360,6 @@ async fn another_leads(engine: &EngineHandle, than: &Peering) {
     if whereabouts.wait_for(is_another).await.is_err() {
         std::future::pending::<()>().await;
     }
-    sleep(SEE_OFF_MAX).await;
 }
 
 /// Whom it was for, where HTTP/2 says it.

@@ -58,8 +58,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     connected: Option<(Peering, SendRequest<Body>)>,
-    /// Where nobody answered, and when.
-    failed: Option<(Peering, Instant)>,
+    /// Where nobody answered, when, and how that was noticed.
+    failed: Option<(Peering, Instant, io::ErrorKind)>,
 }
 
 type Sending =
@@ -112,6 +112,11 @@ impl Uplink {
                 Sent::Lost
             }
         }
+    }
+
+    /// Can a connection be had there? If not: why.
+    pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
+        self.connect(there).await.map(drop)
     }
 
     /// The last record of the one there, if it leads.
@@ -192,17 +197,17 @@ impl Uplink {
             return Ok(sender.clone());
         }
         // Everybody who waits here would try it in turn.
-        if let Some((to, at)) = &state.failed
+        if let Some((to, at, how)) = &state.failed
             && to == there
             && at.elapsed() < FAILED_PAUSE
         {
-            return Err(io::ErrorKind::ConnectionRefused.into());
+            return Err((*how).into());
         }
         let begun = timeout(CONNECT_MAX, begin(&there.address)).await;
         let begun = begun.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         match &begun {
             Ok(sender) => state.connected = Some((there.clone(), sender.clone())),
-            Err(_) => state.failed = Some((there.clone(), Instant::now())),
+            Err(error) => state.failed = Some((there.clone(), Instant::now(), error.kind())),
         }
         begun
     }

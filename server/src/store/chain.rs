@@ -1,5 +1,7 @@
 //! Records in a row: each names the one before it, so that none can be missing, changed or out of place unseen.
 
+use std::fmt;
+
 use super::Hash;
 use super::record::{Draft, Head, Record};
 use leasehold_core::mutant;
@@ -11,6 +13,22 @@ pub struct Place {
     pub seq: u64,
     /// Its hash. Before the first record: zero.
     pub hash: Hash,
+}
+
+/// Why a journal cannot be read any further, in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Broken {
+    /// A record is missing, or is not what was written. It says nothing of those before and after it.
+    Damaged(String),
+    /// What can be read is another journal than the one that was there before.
+    Another(String),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Damaged(why) | Self::Another(why)) = self;
+        f.write_str(why)
+    }
 }
 
 /// A journal being read or written, one record after the other.
@@ -41,23 +59,24 @@ impl Chain {
     }
 
     /// There are no more records. The error says which are missing.
-    pub fn end(&self) -> Result<(), String> {
+    pub fn end(&self) -> Result<(), Broken> {
         let last = self.acknowledged.map_or(0, |acknowledged| acknowledged.seq);
         if last > self.place.seq && !mutant!(MarkIgnored) {
             let first = self.place.seq + 1;
-            return Err(format!(
+            return Err(Broken::Another(format!(
                 "journal records {first} to {last} are missing, and were acknowledged"
-            ));
+            )));
         }
         self.check_acknowledged()
     }
 
     /// A place before the first record that is read cannot be checked any more.
-    fn check_acknowledged(&self) -> Result<(), String> {
+    fn check_acknowledged(&self) -> Result<(), Broken> {
         let Place { seq, hash } = self.place;
         let is_another = |place: Place| place.seq == seq && place.hash != hash;
         if self.acknowledged.is_some_and(is_another) && !mutant!(MarkIgnored) {
-            return Err(format!("journal record {seq} is not the one that was acknowledged"));
+            let why = format!("journal record {seq} is not the one that was acknowledged");
+            return Err(Broken::Another(why));
         }
         Ok(())
     }
@@ -72,19 +91,20 @@ impl Chain {
         self.epoch
     }
 
-    /// Reads what is kept as record `seq`, which must be the next one. The error says in words what is wrong.
-    pub fn read(&mut self, seq: u64, bytes: &[u8]) -> Result<Record, String> {
+    /// Reads what is kept as record `seq`, which must be the next one.
+    pub fn read(&mut self, seq: u64, bytes: &[u8]) -> Result<Record, Broken> {
         let expected = self.place.seq + 1;
         if seq != expected && !mutant!(ApplyOverGap) {
-            return Err(format!("journal record {expected} is missing (next is {seq})"));
+            let why = format!("journal record {expected} is missing (next is {seq})");
+            return Err(Broken::Damaged(why));
         }
         let record = Record::decode(bytes)
-            .map_err(|why| format!("journal record {seq} is damaged: {why}"))?;
-        if let Err(why) = self.check(record.head.as_ref())
+            .map_err(|why| Broken::Damaged(format!("journal record {seq} is damaged: {why}")))?;
+        if let Err(broken) = self.check(seq, record.head.as_ref())
             && !mutant!(ChainNotChecked)
             && !mutant!(ApplyOverGap)
         {
-            return Err(format!("journal record {seq} is out of place: {why}"));
+            return Err(broken);
         }
         self.epoch = record.head.as_ref().map_or(self.epoch, |head| head.epoch);
         self.has_heads |= record.head.is_some();
@@ -93,23 +113,26 @@ impl Chain {
         Ok(record)
     }
 
-    fn check(&self, head: Option<&Head>) -> Result<(), String> {
-        let Place { seq, hash } = self.place;
+    fn check(&self, seq: u64, head: Option<&Head>) -> Result<(), Broken> {
+        let out_of_place = |why: &str| format!("journal record {seq} is out of place: {why}");
+        let damaged = |why: &str| Err(Broken::Damaged(out_of_place(why)));
+        let Place { seq: before, hash } = self.place;
         let Some(head) = head else {
             return if self.has_heads {
-                Err("it is older than the one before".into())
+                damaged("it is older than the one before")
             } else {
                 Ok(())
             };
         };
-        if head.seq != seq + 1 {
-            return Err(format!("it was written as record {}", head.seq));
+        if head.seq != before + 1 {
+            return damaged(&format!("it was written as record {}", head.seq));
         }
         if head.previous != hash {
-            return Err(format!("it does not follow record {seq} as that is now"));
+            let why = format!("it does not follow record {before} as that is now");
+            return Err(Broken::Another(out_of_place(&why)));
         }
         if head.epoch < self.epoch {
-            return Err(format!("its epoch {} is over, by epoch {}", head.epoch, self.epoch));
+            return damaged(&format!("its epoch {} is over, by epoch {}", head.epoch, self.epoch));
         }
         Ok(())
     }
@@ -150,7 +173,7 @@ mod tests {
         records
     }
 
-    fn read(records: &[(u64, &[u8])]) -> Result<Place, String> {
+    fn read(records: &[(u64, &[u8])]) -> Result<Place, Broken> {
         let mut chain = Chain::default();
         records.iter().try_for_each(|(seq, bytes)| chain.read(*seq, bytes).map(drop))?;
         Ok(chain.place())
@@ -167,7 +190,7 @@ mod tests {
             (&[(2, b)], "journal record 1 is missing"),
             (&[(1, a), (2, &b[..9])], "journal record 2 is damaged"),
         ] {
-            let why = read(records).expect_err(words);
+            let Err(Broken::Damaged(why)) = read(records) else { panic!("{words}") };
             assert!(why.starts_with(words), "{why:?} does not begin with {words:?}");
         }
     }
@@ -185,9 +208,10 @@ mod tests {
         let acknowledged = Place { seq: 2, hash: Hash::of(&three[1]) };
         assert_eq!(read(acknowledged, 3), Ok(()));
         assert_eq!(read(acknowledged, 2), Ok(()));
-        let why = read(acknowledged, 1).expect_err("the second is lost");
+        let Err(Broken::Another(why)) = read(acknowledged, 1) else { panic!("the second is lost") };
         assert!(why.starts_with("journal records 2 to 2 are missing"), "{why}");
-        let why = read(Place { hash: Hash([1; 16]), ..acknowledged }, 3).expect_err("another");
+        let another = Place { hash: Hash([1; 16]), ..acknowledged };
+        let Err(Broken::Another(why)) = read(another, 3) else { panic!("it is another") };
         assert!(why.contains("record 2 is not the one"), "{why}");
     }
 
@@ -195,7 +219,8 @@ mod tests {
     fn a_record_that_was_changed_with_a_good_checksum_is_noticed_by_the_next() {
         let three = three();
         let twin = Chain::default().encode(9, "", empty(Kind::Tick));
-        let why = read(&[(1, &twin), (2, &three[1])]).expect_err("another record 1");
+        let broken = read(&[(1, &twin), (2, &three[1])]);
+        let Err(Broken::Another(why)) = broken else { panic!("it is another record 1") };
         assert!(why.contains("does not follow record 1"), "{why}");
     }
 
@@ -205,7 +230,7 @@ mod tests {
         let bytes = chain.encode(2, "", empty(Kind::Epoch));
         chain.wrote(2, &bytes);
         let late = chain.encode(1, "", empty(Kind::Tick));
-        let why = read(&[(1, &bytes), (2, &late)]).expect_err("an older epoch");
+        let why = read(&[(1, &bytes), (2, &late)]).expect_err("an older epoch").to_string();
         assert!(why.contains("epoch 1 is over"), "{why}");
     }
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use leasehold_core::{Limits, Machine};
 
-pub use chain::{Chain, Place};
+pub use chain::{Broken, Chain, Place};
 pub(crate) use change::bytes_at_most;
 pub use folder::{NodeFolder, lock_path, user};
 pub use hash::Hash;
@@ -74,6 +74,14 @@ pub trait Store: Send {
 
     /// How long the journal is.
     fn journal(&self) -> JournalSize;
+
+    /// Has it lost something of what was written, so that [`Store::mend`] is to be called after the next append?
+    fn is_torn(&self) -> bool {
+        false
+    }
+
+    /// The state as of the last record, of which some may be lost.
+    fn mend(&mut self, _: &Machine) {}
 
     /// Does an operator want another process to write?
     fn is_dismissed(&self) -> bool {

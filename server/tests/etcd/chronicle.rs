@@ -58,8 +58,7 @@ fn every_node_keeps_the_same_history_over_a_change_of_leaders() {
 #[test]
 fn what_a_node_did_not_see_is_a_gap_and_said_to_be_one() {
     let mut world = World::new();
-    world.snapshots =
-        Snapshots { bytes_min: u64::MAX, records_max: 10, bytes_per_second: u64::MAX };
+    world.snapshots = Snapshots::every(10);
     let first = world.node("n1");
     first.leads();
     let second = world.node("n2");

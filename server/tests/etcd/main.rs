@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "how long it takes is worth seeing")]
 
 mod chronicle;
+mod damage;
 mod space;
 mod steer;
 mod transfer;
@@ -120,6 +121,24 @@ fn what_was_written_although_nobody_was_told_counts_once() {
 }
 
 #[test]
+fn a_leader_that_etcd_does_not_confirm_is_counted_as_none() {
+    let world = World::new();
+    let node = world.node("n1");
+    let roles = || {
+        let text = node.metrics.render();
+        let is = |role| text.contains(&format!("leasehold_cluster_role{{role=\"{role}\"}} 1"));
+        (is("leader"), is("follower"))
+    };
+    wait_until("it leads", || roles() == (true, false));
+    node.link.is_cut.store(true, SeqCst);
+    assert_eq!(node.holder("db"), Err(Error::StoreSilent));
+    assert_eq!(roles(), (false, false));
+    node.link.is_cut.store(false, SeqCst);
+    wait_until("it leads again, or follows", || roles() != (false, false));
+    node.stop();
+}
+
+#[test]
 fn what_was_not_known_when_another_took_over_is_told_as_unknown() {
     let world = World::new();
     let first = world.node("n1");
@@ -193,8 +212,7 @@ fn a_journal_that_was_put_back_is_led_by_nobody() {
 #[test]
 fn the_journal_does_not_grow_for_ever() {
     let mut world = World::new();
-    world.snapshots =
-        Snapshots { bytes_min: u64::MAX, records_max: 20, bytes_per_second: u64::MAX };
+    world.snapshots = Snapshots::every(20);
     let first = world.node("n1");
     first.leads();
     assert!(first.take("kept", "a").expect("an answer"));
@@ -234,8 +252,7 @@ fn the_journal_does_not_grow_for_ever() {
 #[test]
 fn who_comes_back_after_records_are_gone_reads_the_snapshot() {
     let mut world = World::new();
-    world.snapshots =
-        Snapshots { bytes_min: u64::MAX, records_max: 10, bytes_per_second: u64::MAX };
+    world.snapshots = Snapshots::every(10);
     let first = world.node("n1");
     first.leads();
     let second = world.node("n2");

@@ -91,6 +91,7 @@ pub(crate) struct Node {
     pub(crate) handle: EngineHandle,
     pub(crate) link: Arc<Link>,
     pub(crate) folder: TempDir,
+    pub(crate) metrics: Arc<Metrics>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -116,9 +117,10 @@ impl Node {
             tick: world.tick,
             ..Options::default()
         };
-        let (engine, handle) = Engine::take_part(options, Box::new(seat), clock, metrics)?;
+        let (engine, handle) = Engine::take_part(options, Box::new(seat), clock, metrics.clone())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Ok(Self { engine, handle, link, folder, runtime: runtime.expect("a runtime") })
+        let runtime = runtime.expect("a runtime");
+        Ok(Self { engine, handle, link, folder, metrics, runtime })
     }
 
     /// Asks, and waits for the answer.

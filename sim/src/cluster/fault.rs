@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    fn kill(&mut self, node: usize) {
+    pub(super) fn kill(&mut self, node: usize) {
         if self.nodes[node].running.is_none() {
             return;
         }

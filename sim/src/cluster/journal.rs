@@ -82,7 +82,7 @@ impl Journal {
         }
         let record = match self.chain.read(seq, &bytes) {
             Ok(record) => record,
-            Err(why) => return history.unseen.push((now, why)),
+            Err(broken) => return history.unseen.push((now, broken.to_string())),
         };
         let head = record.head.unwrap_or_default();
         // An epoch may have several such records.

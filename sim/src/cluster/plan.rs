@@ -56,9 +56,8 @@ impl Troubles {
             unseen: chance.pick(&[0, 100, 500, 1000]),
             fault_every: if calm { 20 * SECOND } else { chance.within(1_000, 9_000) * MS },
             snapshots: Snapshots {
-                bytes_min: u64::MAX,
-                records_max: chance.pick(&[8, 20, 60, 1_000_000]),
                 bytes_per_second: chance.pick(&[100_000, u64::MAX]),
+                ..Snapshots::every(chance.pick(&[8, 20, 60, 1_000_000]))
             },
             compact_every: Duration::from_secs(chance.pick(&[1, 5, 60])),
             is_put_back: chance.permille(120),

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,7 @@ pub(super) const PREFIX: &str = "/scene/";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A snapshot is due after three records.
-pub(super) const OFTEN: Snapshots =
-    Snapshots { bytes_min: u64::MAX, records_max: 3, bytes_per_second: u64::MAX };
+pub(super) const OFTEN: Snapshots = Snapshots::every(3);
 
 /// A store in etcd, with nobody in it yet.
 pub(super) struct Stage {
@@ -280,6 +279,36 @@ impl Wire for Slow {
             return Err(leasehold_etcd::Error::new(Trouble::Unknown, "simulated", "no answer"));
         }
         answered
+    }
+
+    fn n_members(&self) -> usize {
+        self.local.n_members()
+    }
+
+    fn wait(&self, patience: Duration) {
+        self.local.wait(patience);
+    }
+}
+
+/// A wire on which so many more requests arrive, and no others.
+#[derive(Clone)]
+pub(super) struct Failing {
+    local: Local,
+    pub(super) n_left: Arc<AtomicUsize>,
+}
+
+impl Failing {
+    pub(super) fn new(local: &Local) -> Self {
+        Self { local: local.clone(), n_left: Arc::new(usize::MAX.into()) }
+    }
+}
+
+impl Wire for Failing {
+    fn ask(&self, request: Request) -> Answered {
+        match self.n_left.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)) {
+            Ok(_) => self.local.ask(request),
+            Err(_) => Err(leasehold_etcd::Error::new(Trouble::Unknown, "simulated", "it is cut")),
+        }
     }
 
     fn n_members(&self) -> usize {

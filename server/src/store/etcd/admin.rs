@@ -46,14 +46,18 @@ impl Operator {
 
     /// How everything is: the keys at one revision, and each member of etcd.
     pub fn status(&self) -> Result<Status, Error> {
-        Ok(Status { etcd: self.members(), ..self.look()? })
+        let answer = self.read().map_err(|silent| self.with_members(&silent))?;
+        Ok(Status { etcd: self.members(), ..self.seen(&answer)? })
     }
 
     /// The same without the members of etcd. What cannot be read is left out, and said.
     pub fn look(&self) -> Result<Status, Error> {
-        let answer = self.read()?;
+        self.seen(&self.read()?)
+    }
+
+    fn seen(&self, answer: &TxnResponse) -> Result<Status, Error> {
         let keys = &self.keys;
-        let id = self.id(&answer)?;
+        let id = self.id(answer)?;
         let mut unreadable = Vec::new();
         let head: Option<HeadValue> = self.readable(answer.found(HEAD), &mut unreadable);
         let manifest: Option<Manifest> = self.readable(answer.found(MANIFEST), &mut unreadable);
@@ -281,6 +285,20 @@ impl Operator {
         answers.into_iter().map(member).collect()
     }
 
+    /// What is wrong, and what each member of etcd says.
+    fn with_members(&self, silent: &Error) -> Error {
+        let answers = self.cluster.endpoints().into_iter().zip(self.cluster.status());
+        let said = answers.map(|(endpoint, answer)| match answer {
+            Ok(status) if status.leader == 0 => {
+                format!("{endpoint} answers and knows of no leader: too few others are there")
+            }
+            Ok(_) => format!("{endpoint} answers"),
+            Err(_) => format!("{endpoint} does not answer"),
+        });
+        let said: Vec<_> = said.collect();
+        Error::Refused(format!("{silent}. The members of etcd: {}", said.join("; ")))
+    }
+
     fn put(&self, key: Vec<u8>, word: &str, lease: i64) -> Result<(), Error> {
         self.send(Txn::default().then(Op::Put(key, word.into(), lease))).map(drop)
     }
@@ -288,12 +306,13 @@ impl Operator {
     /// Doing any of it twice is doing it once.
     fn send(&self, txn: Txn) -> Result<TxnResponse, Error> {
         let request = txn.request();
-        let mut tried = 0;
+        let mut n_tries_left = self.cluster.n_members();
         loop {
+            n_tries_left = n_tries_left.saturating_sub(1);
             match self.cluster.txn(request.clone()) {
                 Ok(answer) => return Ok(answer),
-                Err(error) if tried == self.cluster.n_members() => return Err(unreachable(error)),
-                Err(_) => tried += 1,
+                Err(error) if n_tries_left == 0 => return Err(unreachable(error)),
+                Err(_) => {}
             }
         }
     }

@@ -19,6 +19,16 @@ pub(super) struct Shared<S> {
     inner: Mutex<Inner<S>>,
 }
 
+/// What waiting came to.
+pub(super) enum Waited<T> {
+    /// There is this to do.
+    Found(T),
+    /// There was nothing to do for so long.
+    InVain,
+    /// It is over.
+    Over,
+}
+
 pub(super) struct Inner<S> {
     is_over: bool,
     state: S,
@@ -99,18 +109,27 @@ impl<S> Shared<S> {
         }
     }
 
-    /// Waits until there is something to do, or until it is over: then there is nothing.
-    pub(super) fn wait<T>(&self, mut find: impl FnMut(&S) -> Option<T>) -> Option<T> {
+    /// Waits until there is something to do, but no longer than this, or until it is over.
+    pub(super) fn wait<T>(
+        &self,
+        patience: Duration,
+        mut find: impl FnMut(&mut S) -> Option<T>,
+    ) -> Waited<T> {
+        let until = pace::now().saturating_add(patience);
         loop {
-            let inner = self.state();
+            let mut inner = self.state();
             if inner.is_over {
-                return None;
+                return Waited::Over;
             }
-            if let Some(found) = find(&inner.state) {
-                return Some(found);
+            if let Some(found) = find(&mut inner.state) {
+                return Waited::Found(found);
             }
             drop(inner);
-            pace::park(Duration::MAX);
+            let now = pace::now();
+            if now >= until {
+                return Waited::InVain;
+            }
+            pace::park(until - now);
         }
     }
 }

@@ -62,7 +62,7 @@ impl<'a> Chair<'a> {
             put.map_err(Error::Refused)?;
         }
         // Whatever was written can be read.
-        manifest.read(self.cluster, self.keys).map_err(Error::Refused)?;
+        manifest.read_back(self.cluster, self.keys).map_err(Error::Refused)?;
         Ok(manifest)
     }
 

@@ -7,18 +7,36 @@ use super::cluster::Cluster;
 use super::keys::Keys;
 use super::snapshot::{self, Manifest, Origin};
 use crate::clock::{BootId, Moment};
-use crate::store::{Chain, Place, Told};
+use crate::store::{Broken, Chain, Place, Told};
 
 /// What was read so far.
 pub(super) struct Follower {
     pub(super) machine: Machine,
     pub(super) chain: Chain,
-    /// Bytes of the records that were read one by one.
-    pub(super) n_bytes: u64,
+    pub(super) read: Volume,
     last: Option<Last>,
     boot: BootId,
     /// The node that reads; empty: nobody in particular.
     node: Box<str>,
+}
+
+/// How much was read one by one, after the snapshot it began with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Volume {
+    n_records: u64,
+    n_bytes: u64,
+}
+
+impl Volume {
+    fn add(&mut self, n_bytes: usize) {
+        self.n_records += 1;
+        self.n_bytes += n_bytes as u64;
+    }
+
+    /// About how many bytes so many of the records have.
+    pub(super) fn bytes_of(self, n_records: u64) -> u64 {
+        n_records.saturating_mul(self.n_bytes) / self.n_records.max(1)
+    }
 }
 
 /// The last record. What was known of any earlier one says nothing of the time.
@@ -42,13 +60,14 @@ impl Follower {
             let hash_seed = u128::from_le_bytes(crate::random::bytes());
             let machine = Machine::new(limits, hash_seed);
             let (chain, node) = Default::default();
-            return Ok(Self { machine, chain, last: None, n_bytes: 0, boot, node });
+            return Ok(Self { machine, chain, last: None, read: Volume::default(), boot, node });
         };
         let Origin { place, epoch, node, moment } = manifest.origin()?;
         let machine = snapshot::load(cluster, keys, manifest, limits)?;
         let chain = Chain::after(place).in_epoch(epoch);
         let last = Some(Last { node, moment, received });
-        Ok(Self { machine, chain, last, n_bytes: 0, boot, node: Box::default() })
+        let (read, node) = Default::default();
+        Ok(Self { machine, chain, last, read, boot, node })
     }
 
     /// Read by this node.
@@ -72,23 +91,26 @@ impl Follower {
         self.chain.place()
     }
 
-    /// Makes true what these records say. They were read before `received`. The error says in words what is wrong.
+    /// Makes true what these records say, up to one that cannot be read. They were read before `received`.
     pub(super) fn absorb(
         &mut self,
         keys: &Keys,
         slots: &[KeyValue],
         received: u64,
-    ) -> Result<Vec<Told>, String> {
+    ) -> Result<Vec<Told>, Broken> {
         let mut told = Vec::with_capacity(slots.len());
         for slot in slots {
             let name = || String::from_utf8_lossy(&slot.key).into_owned();
-            let seq = keys.seq_of(&slot.key).ok_or_else(|| format!("{} is no record", name()))?;
+            let seq = keys.seq_of(&slot.key);
+            let seq = seq.ok_or_else(|| Broken::Damaged(format!("{} is no record", name())))?;
             let record = self.chain.read(seq, &slot.value)?;
-            self.n_bytes += slot.value.len() as u64;
+            self.read.add(slot.value.len());
             let mut facts: Vec<Fact> = Vec::new();
             let lock_time = record.moment.lock_time;
             let absorbed = self.machine.absorb_and_tell(lock_time, &record.changes, &mut facts);
-            absorbed.map_err(|error| format!("journal record {seq} does not fit: {error}"))?;
+            absorbed.map_err(|error| {
+                Broken::Damaged(format!("journal record {seq} does not fit: {error}"))
+            })?;
             let head = record.head.unwrap_or_default();
             let wall_ms = record.moment.wall_ms;
             let moment = Moment { boot_id: self.boot, boottime: received, lock_time, wall_ms };

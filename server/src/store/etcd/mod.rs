@@ -8,6 +8,7 @@
 mod admin;
 mod aide;
 mod campaign;
+mod census;
 mod chair;
 mod cluster;
 mod compaction;

@@ -14,7 +14,7 @@ use super::snapshot;
 use super::value::Id;
 use crate::clock::Clock;
 use crate::pace;
-use crate::store::{Error, Place, Told, Witness};
+use crate::store::{Broken, Error, Place, Told, Witness};
 
 /// Records may be trimmed while they are being read, but not so often in a row.
 const GAPS_MAX: u32 = 5;
@@ -49,8 +49,14 @@ pub(super) struct Read {
 pub(super) enum Unread {
     /// It could not be read.
     Failed(Error),
-    /// It was read, and is not what was there before or contradicts itself.
-    Astray(String),
+    /// It was read, as far as it can be.
+    Broken(Broken),
+}
+
+impl From<Broken> for Unread {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
 }
 
 impl From<Error> for Unread {
@@ -80,7 +86,7 @@ impl<'a> Reading<'a> {
         &self,
         follower: &mut Follower,
         look: &Look,
-    ) -> Result<Vec<Told>, String> {
+    ) -> Result<Vec<Told>, Broken> {
         let told = follower.absorb(self.keys, look.slots(), look.received)?;
         if let Some(witness) = self.witness.filter(|_| !told.is_empty()) {
             witness.see(follower.place().seq, &follower.machine);
@@ -120,16 +126,16 @@ impl<'a> Reading<'a> {
                 (told_after, told) = (follower.place().seq, Vec::new());
                 continue;
             }
-            told.extend(self.take_in(&mut follower, &look).map_err(Unread::Astray)?);
-            if look.head(self.keys)? == follower.place() {
+            let head = look.head(self.keys)?;
+            told.extend(self.take_in(&mut follower, &look)?);
+            if head == follower.place() {
                 break look;
             }
             if look.slots().is_empty() {
-                let why = "the journal does not go as far as its head says";
-                return Err(Unread::Astray(why.into()));
+                return Err(cut_off(follower.place(), head).into());
             }
         };
-        follower.chain.end().map_err(Unread::Astray)?;
+        follower.chain.end()?;
         Ok(Read { follower, told_after, told, look })
     }
 
@@ -158,4 +164,17 @@ impl<'a> Reading<'a> {
             }
         }
     }
+}
+
+/// Nothing follows this place, and its head is another.
+pub(super) fn cut_off(place: Place, head: Place) -> Broken {
+    if head.seq > place.seq {
+        return Broken::Damaged(format!(
+            "journal records {} to {} are missing",
+            place.seq + 1,
+            head.seq
+        ));
+    }
+    let why = format!("its journal ends at {}, and not at {}", head.seq, place.seq);
+    Broken::Another(why)
 }

@@ -1,15 +1,17 @@
 //! The seat of a store in etcd: following whoever has it, and taking it when nobody does.
 
+mod options;
 mod takeover;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_core::Limits;
 use leasehold_etcd::{Op, Txn, When};
 
+pub use self::options::{Compact, Options};
+use self::takeover::CaughtUp;
 use super::cluster::Cluster;
-use super::compaction::{self, Compaction};
+use super::compaction::Compaction;
 use super::follower::Follower;
 use super::init;
 use super::keeper::Keeper;
@@ -18,13 +20,12 @@ use super::look::Look;
 use super::memory::{Memory, instance, receipt};
 use super::presence::{Described, Presence};
 use super::reading::{Read, Reading, Unread};
-use super::scribe::Snapshots;
 use super::space::{SpaceWatch, Watching};
 use super::value::{self, Drained, Id, RewoundValue, leader_in};
 use crate::clock::Clock;
 use crate::pace;
 use crate::store::{
-    Error, Followed, Health, Leader, News, NodeFolder, Peering, Place, Seat, Taken, Witness,
+    Broken, Error, Followed, Health, Leader, News, NodeFolder, Place, Seat, Taken, Told,
 };
 
 /// How long etcd keeps the seat of a leader that is gone, in seconds.
@@ -35,42 +36,7 @@ const BACK_OFF: Duration = Duration::from_millis(500);
 const LIVE_AFTER: Duration = Duration::from_secs(10);
 
 /// However fast a leader writes, nobody looks more often than this: each look has etcd's members agree on something.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// How a node takes part.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Its name, which no other node has.
-    pub node: Box<str>,
-    /// Where clients reach it.
-    pub address: Box<str>,
-    /// Where the other servers reach it; `None`: they cannot, and it is not listed among them.
-    pub peering: Option<Peering>,
-    /// What the machine allows.
-    pub limits: Limits,
-    /// When snapshots are taken.
-    pub snapshots: Snapshots,
-    /// How often etcd is to forget what keys were, if nobody else uses it.
-    pub compact_every: Duration,
-    /// Whether that is to be done at all.
-    pub compact: Compact,
-    /// It may lead although its folder does not remember how far the journal went.
-    pub lead_without_memory: bool,
-    /// It only ever follows.
-    pub never_lead: bool,
-    /// Who is shown what was read.
-    #[doc(hidden)]
-    pub witness: Option<Witness>,
-}
-
-/// Who has etcd forget what keys were.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compact {
-    /// Whoever leads, as long as nobody else has keys in etcd.
-    Own,
-    /// Somebody else.
-    Never,
-}
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Which store it is, and the bytes that say so.
 struct Known {
@@ -88,6 +54,8 @@ pub struct EtcdSeat {
     memory: Memory,
     /// Not there at first, and after a time in the seat.
     follower: Option<Follower>,
+    /// What it read while the seat could not be had after all.
+    untold: Vec<Told>,
     id: Option<Known>,
     leader: Option<Leader>,
     /// Drawn once for the folder.
@@ -103,28 +71,13 @@ pub struct EtcdSeat {
     rest_until: Option<Duration>,
     /// When it last looked and found everything, by the clock it sleeps by.
     looked_at: Option<Duration>,
+    /// There was something new when it last looked. As long as there is, being told of each record would cost etcd more
+    /// than being asked now and then.
+    is_busy: bool,
     /// What was last said to be wrong.
     trouble: Option<String>,
     health: Arc<Health>,
     space: Option<SpaceWatch>,
-}
-
-impl Options {
-    /// A node of this name that clients reach there, with the usual bounds.
-    pub fn new(node: &str, address: &str, limits: Limits) -> Self {
-        Self {
-            node: node.into(),
-            address: address.into(),
-            peering: None,
-            limits,
-            snapshots: Snapshots::default(),
-            compact_every: compaction::EVERY,
-            compact: Compact::Own,
-            lead_without_memory: false,
-            never_lead: false,
-            witness: None,
-        }
-    }
 }
 
 impl EtcdSeat {
@@ -146,6 +99,7 @@ impl EtcdSeat {
             clock,
             memory,
             follower: None,
+            untold: Vec::new(),
             id: None,
             leader: None,
             instance,
@@ -155,6 +109,7 @@ impl EtcdSeat {
             leader_since: None,
             rest_until: None,
             looked_at: None,
+            is_busy: false,
             trouble: None,
             health: Arc::default(),
             space: None,
@@ -199,7 +154,7 @@ impl EtcdSeat {
         let read = self.reading().all(acknowledged);
         let Read { mut follower, told_after, told, look } = match read {
             Ok(read) => read,
-            Err(Unread::Astray(why)) => return Err(self.put_back(why)),
+            Err(Unread::Broken(broken)) => return Err(self.broken(broken)),
             Err(Unread::Failed(error)) => return Err(error),
         };
         self.note_leader(&look);
@@ -229,6 +184,20 @@ impl EtcdSeat {
             self.presence = Some(presence);
         }
         Ok(())
+    }
+
+    /// It cannot be read. Whoever leads has everything in memory and goes on, unless what is there is not what was
+    /// there.
+    fn broken(&mut self, broken: Broken) -> Error {
+        match broken {
+            Broken::Another(why) => self.put_back(why),
+            Broken::Damaged(why) => Error::Refused(format!(
+                "the store under {} is damaged in etcd: {why}. A server that leads mends it within {} seconds; if \
+                 nobody leads, restore a backup (leasehold restore BACKUP --store ...)",
+                self.keys.prefix(),
+                self.options.snapshots.check_every.as_secs(),
+            )),
+        }
     }
 
     /// What is there is not what was there: nobody may lead before an operator has looked at it. If one just has, the
@@ -322,8 +291,13 @@ impl EtcdSeat {
 impl Seat for EtcdSeat {
     fn follow(&mut self, patience: Duration) -> Result<News, Error> {
         self.is_whole = false;
+        if !self.untold.is_empty() {
+            return Ok(News::Records(std::mem::take(&mut self.untold)));
+        }
         let Some(mut follower) = self.follower.take() else { return self.load() };
-        self.cluster.wait(patience);
+        if !std::mem::take(&mut self.is_busy) {
+            self.cluster.wait(patience);
+        }
         if let Some(at) = self.looked_at.take() {
             pace::sleep((at + LOOK_EVERY).saturating_sub(pace::now()));
         }
@@ -360,7 +334,7 @@ impl Seat for EtcdSeat {
         }
         let told = match self.reading().take_in(&mut follower, &look) {
             Ok(told) => told,
-            Err(why) => return Err(self.put_back(why)),
+            Err(broken) => return Err(self.broken(broken)),
         };
         let is_whole = follower.place() == head;
         self.is_whole = is_whole;
@@ -369,6 +343,7 @@ impl Seat for EtcdSeat {
         self.health.pulse().drained(drained == Some(Drained::Wholly));
         self.health.pulse().seen(head.seq.saturating_sub(follower.place().seq));
         self.follower = Some(follower);
+        self.is_busy = !told.is_empty();
         if !told.is_empty() {
             self.may_lead = true;
             let place = self.follower.as_ref().map_or(known, Follower::place);
@@ -381,7 +356,7 @@ impl Seat for EtcdSeat {
     fn take(&mut self) -> Result<Option<Taken>, Error> {
         self.rest_until = Some(pace::now() + BACK_OFF);
         let Some((tenure, lease)) = self.campaign() else { return Ok(None) };
-        let Some(follower) = self.follower.take() else { return Ok(None) };
+        let Some(mut follower) = self.follower.take() else { return Ok(None) };
         let place = follower.place();
         let Options { compact, compact_every, .. } = self.options;
         let compaction = match compact {
@@ -393,9 +368,15 @@ impl Seat for EtcdSeat {
         let drain = self.keys.drain(&self.options.node);
         let keeper = Keeper::start(cluster, lease, place, memory, (compaction, drain, health))?;
         // From here on the seat is given back if anything goes wrong.
-        match self.caught_up(follower, &tenure)? {
-            Some(caught_up) => self.seated(caught_up, tenure, keeper),
-            None => Ok(None),
+        let mut told = Vec::new();
+        let caught_up = self.caught_up(&mut follower, &mut told, &tenure)?;
+        match caught_up.map(|head_at| self.found(head_at)).transpose() {
+            Ok(Some(found)) => self.seated(CaughtUp { follower, told, found }, tenure, keeper),
+            failed => {
+                // What was read need not be read again.
+                (self.follower, self.untold) = (Some(follower), told);
+                failed.map(|_| None)
+            }
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Manifest {
     pub(super) wall_ms: i64,
     /// What its chunks are called.
     pub(super) name: String,
-    n_chunks: u64,
+    pub(super) n_chunks: u64,
     pub(super) n_bytes: u64,
     hash: String,
     /// The one before, which is kept.
@@ -101,8 +101,23 @@ impl Manifest {
         if answer.succeeded { Ok(()) } else { Err("the seat is lost".into()) }
     }
 
-    /// Its bytes, which must be what was written.
-    pub(super) fn read(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
+    /// Its bytes, which must be what was written. A manifest that was read by a quorum names what cannot change any more,
+    /// and what is missing or different shows in the hash: any member may be asked for that.
+    fn read(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
+        self.read_from(cluster, keys, true)
+    }
+
+    /// The same right after it was written, which not every member may know yet.
+    pub(super) fn read_back(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
+        self.read_from(cluster, keys, false)
+    }
+
+    fn read_from(
+        &self,
+        cluster: &dyn Cluster,
+        keys: &Keys,
+        serializable: bool,
+    ) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::with_capacity(self.n_bytes as usize);
         let mut n_read = 0;
         while n_read < self.n_chunks {
@@ -110,9 +125,7 @@ impl Manifest {
                 key: keys.chunk(&self.name, n_read),
                 range_end: keys.chunks(&self.name).1,
                 limit: CHUNKS_MAX,
-                // A manifest that was read by a quorum names what cannot change any more, and what is missing or
-                // different shows in the hash.
-                serializable: true,
+                serializable,
                 ..RangeRequest::default()
             };
             let found = cluster.range(request).map_err(|error| error.to_string())?;

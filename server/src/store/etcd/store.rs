@@ -7,7 +7,7 @@ pub(super) use bug::stale;
 
 use std::sync::Arc;
 
-use leasehold_core::{Limits, mutant};
+use leasehold_core::{Limits, Machine, mutant};
 use leasehold_etcd::{Kind, Op, TxnRequest};
 
 use super::cluster::Cluster;
@@ -16,7 +16,9 @@ use super::keeper::Keeper;
 use super::keys::Keys;
 use super::presence::Progress;
 use super::scribe::Scribe;
+use super::snapshot::Origin;
 use super::value::{self, HeadValue};
+use crate::clock::Moment;
 use crate::store::{Chain, Draft, Error, Hash, Health, JournalSize, Loaded, Permit, Place, Store};
 
 /// etcd takes requests of 1.5 MiB, and everything else in one of ours is small.
@@ -38,6 +40,8 @@ pub(super) struct EtcdStore {
     /// Records up to this one are gone.
     pub(super) trimmed_through: u64,
     pub(super) n_bytes_written: u64,
+    /// When the last record was written that is known to be durable.
+    pub(super) written: Moment,
     /// Where the others see how far it has come.
     pub(super) progress: Option<Progress>,
     pub(super) health: Arc<Health>,
@@ -50,6 +54,7 @@ pub(super) struct EtcdStore {
 pub(super) struct Sent {
     bytes: Vec<u8>,
     place: Place,
+    moment: Moment,
     /// Records up to this one go with it.
     trims_through: u64,
     txn: TxnRequest,
@@ -61,6 +66,7 @@ impl EtcdStore {
     }
 
     fn to_send(&self, permit: &Permit, draft: Draft<'_>) -> Sent {
+        let moment = draft.moment;
         let bytes = self.chain.encode(permit.epoch(), &self.node, draft);
         let place = Place { seq: self.chain.place().seq + 1, hash: Hash::of(&bytes) };
         let keys = self.keys();
@@ -73,7 +79,7 @@ impl EtcdStore {
             let (first, end) = (keys.slot(self.trimmed_through + 1), keys.slot(trims_through + 1));
             txn = txn.then(Op::DeleteRange(first, end));
         }
-        Sent { bytes, place, trims_through, txn: txn.request() }
+        Sent { bytes, place, moment, trims_through, txn: txn.request() }
     }
 
     /// Records that are in a committed snapshot go, a few at a time, but never the one the head names.
@@ -110,6 +116,7 @@ impl EtcdStore {
             Verdict::Held(head_at) | Verdict::DoneBefore(head_at) => {
                 self.guard.head_at = head_at;
                 self.chain.wrote(self.epoch, &sent.bytes);
+                self.written = sent.moment;
                 self.n_bytes_written += sent.bytes.len() as u64;
                 self.trimmed_through = sent.trims_through;
                 self.keeper.settled(self.chain.place());
@@ -220,6 +227,19 @@ impl Store for EtcdStore {
             n_records: seq - self.trimmed_through,
             n_bytes_written: self.n_bytes_written,
         }
+    }
+
+    fn is_torn(&self) -> bool {
+        self.scribe.is_torn()
+    }
+
+    fn mend(&mut self, machine: &Machine) {
+        if !self.is_torn() {
+            return;
+        }
+        let (place, moment) = (self.chain.place(), self.written);
+        let origin = Origin { place, epoch: self.epoch, node: self.node.clone(), moment };
+        self.scribe.mend(origin, machine);
     }
 
     fn is_dismissed(&self) -> bool {

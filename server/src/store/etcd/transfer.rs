@@ -259,6 +259,6 @@ fn whole(id: Id, follower: Follower) -> Result<(Whole, Chain), Error> {
 fn unread(why: Unread) -> Error {
     match why {
         Unread::Failed(error) => error,
-        Unread::Astray(why) => Error::Refused(why),
+        Unread::Broken(broken) => Error::Refused(broken.to_string()),
     }
 }

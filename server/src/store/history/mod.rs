@@ -67,9 +67,14 @@ impl Writer {
         match Self::try_open(&path, store, bounds, PATIENCE) {
             Ok(writer) => Ok(writer),
             Err(Unusable::Damaged(why)) => {
-                let aside =
-                    put_aside(&path).map_err(|error| super::folder::trouble(&path, &error))?;
+                let aside = put_aside(&path, "damaged")?;
                 tracing::warn!(%why, aside = %aside.display(), "history put aside and begun anew");
+                Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
+            }
+            Err(Unusable::Earlier) => {
+                let aside = put_aside(&path, "earlier")?;
+                let aside = aside.display();
+                tracing::info!(%aside, "the history of before the store was restored is put aside");
                 Self::try_open(&path, store, bounds, PATIENCE).map_err(|why| why.refusal(&path))
             }
             Err(other) => Err(other.refusal(&path)),
@@ -92,7 +97,9 @@ impl Writer {
         let sql = "SELECT value FROM meta WHERE key = 'store'";
         let theirs: String = db.query_row(sql, [], |row| row.get(0))?;
         if theirs != store {
-            return Err(Unusable::Damaged("it is the history of another store".into()));
+            // It is put aside as one file.
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            return Err(Unusable::Earlier);
         }
         let sql = "SELECT coalesce(sum(length(filter) + length(events)), 0), coalesce(max(last_seq), 0) FROM blocks";
         let (n_bytes, last_seq): (i64, i64) =
@@ -179,9 +186,14 @@ impl History {
     }
 }
 
-fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
-    let aside = (1..).map(|n| path.with_extension(format!("db.damaged-{n}"))).find(|p| !p.exists());
-    let aside = aside.unwrap_or_else(|| path.with_extension("db.damaged"));
+/// Where it is then.
+fn put_aside(path: &Path, word: &str) -> Result<PathBuf, Error> {
+    try_put_aside(path, word).map_err(|error| super::folder::trouble(path, &error))
+}
+
+fn try_put_aside(path: &Path, word: &str) -> std::io::Result<PathBuf> {
+    let aside = (1..).map(|n| path.with_extension(format!("db.{word}-{n}"))).find(|p| !p.exists());
+    let aside = aside.unwrap_or_else(|| path.with_extension(format!("db.{word}")));
     std::fs::rename(path, &aside)?;
     for suffix in ["-wal", "-shm"] {
         let mut beside = path.as_os_str().to_owned();
@@ -199,6 +211,8 @@ fn put_aside(path: &Path) -> std::io::Result<PathBuf> {
 enum Unusable {
     /// What is in the file is no history of this store, and never will be.
     Damaged(String),
+    /// It is of another store, or of another generation of it: it was restored from a backup meanwhile.
+    Earlier,
     /// Another process has it.
     Busy(rusqlite::Error),
     /// The file may be as sound as ever: there is no room, no permission, or the disk fails.
@@ -223,6 +237,10 @@ impl Unusable {
     fn refusal(self, path: &Path) -> Error {
         match self {
             Self::Damaged(why) => Error::Refused(format!("{}: {why}", path.display())),
+            Self::Earlier => {
+                let path = path.display();
+                Error::Refused(format!("{path}: it is the history of another store"))
+            }
             Self::Busy(error) => Error::Refused(format!(
                 "{}: {error}. Another process has had it open and locked for more than {} s: end that process, then \
                  start again",
@@ -243,11 +261,27 @@ mod tests {
     }
 
     #[test]
+    fn the_history_of_before_a_restore_is_put_aside_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = path(folder.path());
+        let before = open(&path, "before").expect("made");
+        before.db.execute("INSERT INTO meta (key, value) VALUES ('a', 'b')", []).expect("noted");
+        // It is still open, as that of a server that goes on.
+        let after = Writer::open(folder.path(), "after", Bounds::default()).expect("made");
+        assert_eq!(after.last_seq, 0);
+        let aside = folder.path().join("history.db.earlier-1");
+        let aside = Connection::open(aside).expect("it is there");
+        let sql = "SELECT count(*) FROM meta WHERE value IN ('b', 'before')";
+        let n: i64 = aside.query_row(sql, [], |row| row.get(0)).expect("it is whole");
+        assert_eq!(n, 2);
+    }
+
+    #[test]
     fn only_what_is_damaged_counts_as_damaged() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = path(folder.path());
         drop(open(&path, "ours").expect("made"));
-        assert!(matches!(open(&path, "theirs"), Err(Unusable::Damaged(_))));
+        assert!(matches!(open(&path, "theirs"), Err(Unusable::Earlier)));
 
         let other = Connection::open(&path).expect("opened");
         other.execute_batch("BEGIN IMMEDIATE").expect("locked");

@@ -9,6 +9,7 @@ use crate::store::etcd::follower::Follower;
 use crate::store::etcd::guard::{Guard, Tenure};
 use crate::store::etcd::keeper::{Keeper, Lease};
 use crate::store::etcd::presence::Presence;
+use crate::store::etcd::reading::cut_off;
 use crate::store::etcd::scribe::{Desk, Scribe};
 use crate::store::etcd::store::EtcdStore;
 use crate::store::etcd::value::{LeaderValue, PeerValue};
@@ -16,11 +17,19 @@ use crate::store::{Error, Leader, Loaded, Taken, Told};
 
 /// Everything that was written before the seat was ours.
 pub(super) struct CaughtUp {
-    follower: Follower,
+    pub(super) follower: Follower,
     /// What it says happened that nobody was told of yet.
-    told: Vec<Told>,
+    pub(super) told: Vec<Told>,
+    pub(super) found: Found,
+}
+
+/// What else a leader has to know.
+pub(super) struct Found {
     /// The revision in which the head was last put.
     head_at: i64,
+    generation: u64,
+    /// The first record that is still there.
+    first: Option<u64>,
 }
 
 impl EtcdSeat {
@@ -49,13 +58,15 @@ impl EtcdSeat {
     }
 
     /// Reads what was written until nobody else could write any more: everything up to the head as it is while the
-    /// seat is ours. `None`: it is not ours any more, or etcd does not answer.
+    /// seat is ours; the revision in which that was put. `None`: the seat is not ours any more, or etcd does not
+    /// answer. After an error the follower must not be used any more.
     pub(super) fn caught_up(
         &mut self,
-        mut follower: Follower,
+        follower: &mut Follower,
+        told: &mut Vec<Told>,
         tenure: &Tenure,
-    ) -> Result<Option<CaughtUp>, Error> {
-        let (mut told, mut n_failures) = (Vec::new(), 0);
+    ) -> Result<Option<i64>, Error> {
+        let mut n_failures = 0;
         loop {
             let look = match self.reading().look(follower.place().seq + 1) {
                 Ok(look) => look,
@@ -74,45 +85,46 @@ impl EtcdSeat {
                 return Ok(None);
             }
             let seen = follower.received();
-            match self.reading().take_in(&mut follower, &look) {
+            match self.reading().take_in(follower, &look) {
                 Ok(more) => told.extend(more),
-                Err(why) => return Err(self.put_back(why)),
+                Err(broken) => return Err(self.broken(broken)),
             }
             if let Some(seen) = seen.filter(|_| mutant!(TimeFromOlderRecord)) {
                 follower.received_before(seen);
             }
             let head = look.head(&self.keys)?;
             if follower.place() == head {
-                return Ok(Some(CaughtUp { follower, told, head_at: look.head_at() }));
+                return Ok(Some(look.head_at()));
             }
             if look.slots().is_empty() {
-                let why = format!(
-                    "its journal ends at {}, and not at {}",
-                    head.seq,
-                    follower.place().seq
-                );
-                return Err(self.put_back(why));
+                return Err(self.broken(cut_off(follower.place(), head)));
             }
         }
     }
 
+    /// What else there is to know.
+    pub(super) fn found(&self, head_at: i64) -> Result<Found, Error> {
+        // Others may have made it newer meanwhile.
+        let known = self.id.as_ref().filter(|_| mutant!(FormatNotReadAgain));
+        let generation = match known {
+            Some(known) => known.id.generation,
+            None => self.reading().id()?.0.generation,
+        };
+        let first = self.reading().patiently(|| self.first_slot())?;
+        Ok(Found { head_at, generation, first })
+    }
+
     pub(super) fn seated(
         &mut self,
-        CaughtUp { follower, told, head_at }: CaughtUp,
+        CaughtUp { follower, told, found }: CaughtUp,
         tenure: Tenure,
         keeper: Keeper,
     ) -> Result<Option<Taken>, Error> {
-        // Others may have made it newer meanwhile.
-        let known = self.id.as_ref().filter(|_| mutant!(FormatNotReadAgain));
-        let id = match known {
-            Some(known) => known.id.clone(),
-            None => self.reading().id()?.0,
-        };
+        let Found { head_at, generation, first } = found;
         let last = follower.moment(&self.options.node, self.clock.boottime());
-        let Follower { mut machine, chain, n_bytes, .. } = follower;
+        let Follower { mut machine, chain, read, .. } = follower;
         machine.absorbed();
         let (epoch, seq) = (chain.epoch() + 1, chain.place().seq);
-        let first = self.reading().patiently(|| self.first_slot())?;
         let trimmed_through = first.map_or(seq, |seq| seq - 1);
         let desk = Desk {
             cluster: self.cluster.clone(),
@@ -122,12 +134,12 @@ impl EtcdSeat {
             when: self.options.snapshots,
             health: self.health.clone(),
         };
-        let scribe = Scribe::start(desk, seq, n_bytes)?;
+        let scribe = Scribe::start(desk, seq, read)?;
         keeper.settled(chain.place());
         let loaded = Loaded {
             machine,
             last: Some(last),
-            generation: id.generation,
+            generation,
             epoch,
             is_restored: false,
             seq,
@@ -145,6 +157,7 @@ impl EtcdSeat {
             scribe,
             trimmed_through,
             n_bytes_written: 0,
+            written: last,
             progress: self.presence.as_ref().map(Presence::progress),
             health: self.health.clone(),
             sent: None,
