@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,12 +19,12 @@ type calls struct {
 	namespace string
 }
 
-func (c *calls) acquire(ctx context.Context, lock string, body *acquireRequest) (*acquired, error) {
+func (c *calls) acquire(ctx context.Context, lock string, body *acquireRequest, asked *asked) (*acquired, error) {
 	path, err := c.lockPath(lock, "/acquire")
 	if err != nil {
 		return nil, err
 	}
-	q := question{method: http.MethodPost, path: path, body: body, longer: fromMillis(body.WaitMs)}
+	q := question{method: http.MethodPost, path: path, body: body, longer: fromMillis(body.WaitMs), asked: asked}
 	answer, err := c.transport.call(ctx, q)
 	return readOr[acquired](refuseAcquire, answer, err, "lock_name", "owner_id", "lease_id", "fencing_token", "expires_after_send_ms")
 }
@@ -45,11 +46,15 @@ func (c *calls) release(ctx context.Context, lock string, body *releaseRequest) 
 	}
 	answer, err := c.post(ctx, path, body)
 	_, err = readOr[released](refuseRelease, answer, err, "released")
+	var no *NotReleasedError
+	if errors.As(err, &no) {
+		no.Locks = []string{lock}
+	}
 	return err
 }
 
-func (c *calls) acquireAll(ctx context.Context, body *acquireAllRequest) (*acquiredAll, error) {
-	q := question{method: http.MethodPost, path: c.path("/acquire"), body: body, longer: fromMillis(body.WaitMs)}
+func (c *calls) acquireAll(ctx context.Context, body *acquireAllRequest, asked *asked) (*acquiredAll, error) {
+	q := question{method: http.MethodPost, path: c.path("/acquire"), body: body, longer: fromMillis(body.WaitMs), asked: asked}
 	answer, err := c.transport.call(ctx, q)
 	return readOr[acquiredAll](refuseAcquire, answer, err, "owner_id", "leases", "expires_after_send_ms")
 }
@@ -66,7 +71,7 @@ func (c *calls) releaseAll(ctx context.Context, body *releaseAllRequest) (*relea
 	if err == nil && answer.status == http.StatusConflict && has(answer, "released") {
 		answer.status = http.StatusOK
 	}
-	return read[releasedAll](answer, err, "released")
+	return read[releasedAll](answer, err, "released", "leases")
 }
 
 func (c *calls) cancel(ctx context.Context, body *cancelRequest) (bool, error) {

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -62,11 +63,32 @@ func (*NotRenewedError) Retryable() bool          { return false }
 func (*NotRenewedError) MayHaveTakenEffect() bool { return false }
 
 // NotReleasedError: the lease was over before. Another owner may have had the lock meanwhile.
-type NotReleasedError struct{ Refusal NotReleased }
+type NotReleasedError struct {
+	Refusal NotReleased
+	// Locks whose leases were over: of several, those that were released are not among them.
+	Locks []string
+}
 
-func (e *NotReleasedError) Error() string          { return e.Refusal.Error }
+func (e *NotReleasedError) Error() string {
+	if len(e.Locks) == 0 {
+		return e.Refusal.Error
+	}
+	return named(e.Locks) + ": " + e.Refusal.Error
+}
 func (*NotReleasedError) Retryable() bool          { return false }
 func (*NotReleasedError) MayHaveTakenEffect() bool { return false }
+
+// named is locks in a message: lock "a", or locks "a", "b".
+func named(locks []string) string {
+	quoted := make([]string, len(locks))
+	for n, lock := range locks {
+		quoted[n] = strconv.Quote(lock)
+	}
+	if len(locks) == 1 {
+		return "lock " + quoted[0]
+	}
+	return "locks " + strings.Join(quoted, ", ")
+}
 
 // LostReason is why a lease counts as lost.
 type LostReason string
@@ -81,9 +103,25 @@ const (
 )
 
 // LostError: the lease is lost.
-type LostError struct{ Reason LostReason }
+type LostError struct {
+	Reason LostReason
+	// What is lost: lock "a", locks "a", "b", or the session.
+	What string
+	// Detail is what the server said of its end, if it said anything: which of several locks it was, and why it was revoked if it is
+	// [Watched].
+	Detail string
+}
 
-func (e *LostError) Error() string          { return string(e.Reason) }
+func (e *LostError) Error() string {
+	text := string(e.Reason)
+	if e.What != "" {
+		text = e.What + ": " + text
+	}
+	if e.Detail != "" {
+		text += " (" + e.Detail + ")"
+	}
+	return text
+}
 func (*LostError) Retryable() bool          { return false }
 func (*LostError) MayHaveTakenEffect() bool { return false }
 
@@ -119,6 +157,17 @@ func (e *UnreachableError) Unwrap() error          { return e.Err }
 func (*UnreachableError) Retryable() bool          { return true }
 func (*UnreachableError) MayHaveTakenEffect() bool { return false }
 
+// TLSError: TLS and the settings do not fit each other. The server's certificate cannot be verified, or it speaks TLS and the URL
+// begins with http. Nothing was done, and asking again would not help.
+type TLSError struct {
+	URL string
+	Why string
+}
+
+func (e *TLSError) Error() string          { return "the server at " + e.URL + " " + e.Why }
+func (*TLSError) Retryable() bool          { return false }
+func (*TLSError) MayHaveTakenEffect() bool { return false }
+
 // BrokenError: the request was sent, but no whole answer came in time.
 type BrokenError struct{ Why string }
 
@@ -152,6 +201,9 @@ func (*InvalidError) MayHaveTakenEffect() bool { return false }
 func invalid(format string, args ...any) error {
 	return &InvalidError{Why: fmt.Sprintf(format, args...)}
 }
+
+// errNoContext instead of a panic far from whoever gave it.
+var errNoContext = invalid("the context is nil: use context.Background()")
 
 // uncertainError is the last of several tries, an earlier one of which may have taken effect.
 type uncertainError struct{ err Error }

@@ -46,10 +46,10 @@ func (c *Client) Locks(ctx context.Context, locks []Wanted, options ...Option) (
 	question := acquireAllRequest{OwnerID: terms.owner, Locks: wantedLocks(locks), TTLMs: &ttlMs, GraceMs: terms.graceMs(), Metadata: metadata}
 	asking := &asking[*acquiredAll, *LeaseSet]{
 		client: c, terms: terms, owner: terms.owner,
-		ask: func(ctx context.Context, requestID string, waitMs *uint64) (*acquiredAll, error) {
+		ask: func(ctx context.Context, requestID string, waitMs *uint64, asked *asked) (*acquiredAll, error) {
 			changed := question
 			changed.RequestID, changed.WaitMs = &requestID, waitMs
-			return c.calls.acquireAll(ctx, &changed)
+			return c.calls.acquireAll(ctx, &changed, asked)
 		},
 		take: func(_ context.Context, acquired *acquiredAll, sentAt moment) *LeaseSet {
 			return c.leaseSet(ctx, acquired, terms.ttl, margin, sentAt)
@@ -83,9 +83,9 @@ func (c *Client) leaseSet(ctx context.Context, acquired *acquiredAll, ttl, margi
 	g := c.afterWait(ttl, first, func() (time.Duration, error) {
 		return c.renewAll(ctx, acquired, ttl, 0)
 	})
-	tenure := granted(c.clock, margin, g.sentAt, g.expiresIn)
 	set := &LeaseSet{acquired: acquired}
-	set.Holding = newHolding(ctx, c, tenure, fmt.Sprintf("locks %q", set.Names()))
+	tenure := granted(c.clock, margin, g.sentAt, g.expiresIn, named(set.Names()))
+	set.Holding = newHolding(ctx, c, tenure, named(set.Names()))
 	set.beat(&heartbeat{ttl: ttl, end: g.sentAt.after(g.expiresIn), renew: func(ctx context.Context, patience time.Duration) (time.Duration, error) {
 		return c.renewAll(ctx, acquired, ttl, patience)
 	}})
@@ -121,7 +121,7 @@ func (s *LeaseSet) Release(ctx context.Context) error {
 
 // LeaveFor leaves all the locks held for so long from now: as [Lease.LeaveFor].
 func (s *LeaseSet) LeaveFor(ctx context.Context, time time.Duration) error {
-	return s.letGo(ctx, func(ctx context.Context) error {
+	return s.leaveHeld(ctx, time, func(ctx context.Context) error {
 		return persist(ctx, s.client.clock, DefaultRetry, func(bool) error {
 			_, err := s.client.renewAll(ctx, s.acquired, time, 0)
 			return err
@@ -143,18 +143,29 @@ func (c *Client) renewAll(ctx context.Context, a *acquiredAll, ttl, patience tim
 	return expiresIn(renewed.ExpiresAfterSendMs), nil
 }
 
-// releaseAll: a release that is repeated finds nothing left to release, which is as good.
+const oneWasOver = "the lease was over before; another owner may have had the lock meanwhile"
+
+// releaseAll releases those that are still active, and says which were not. A release that is repeated finds nothing left to
+// release, which is as good; if it finds anything, the try before did nothing.
 func (c *Client) releaseAll(ctx context.Context, a *acquiredAll) error {
 	body := &releaseAllRequest{OwnerID: a.OwnerID, Leases: a.Leases}
 	return persist(ctx, c.clock, DefaultRetry, func(mayHaveTakenEffect bool) error {
 		released, err := c.calls.releaseAll(ctx, body)
-		if err != nil || released.Released || mayHaveTakenEffect {
+		if err != nil {
 			return err
 		}
-		reason := "NOT_OWNER"
-		if len(released.Leases) > 0 && released.Leases[0].Reason != nil {
-			reason = *released.Leases[0].Reason
+		no := &NotReleasedError{Refusal: NotReleased{Reason: "NOT_OWNER", Error: oneWasOver}}
+		for _, lease := range released.Leases {
+			if !lease.Released {
+				no.Locks = append(no.Locks, lease.LockName)
+				if lease.Reason != nil {
+					no.Refusal.Reason = *lease.Reason
+				}
+			}
 		}
-		return &NotReleasedError{Refusal: NotReleased{Reason: reason, Error: "none of the leases was active any more"}}
+		if len(no.Locks) == 0 || !released.Released && mayHaveTakenEffect {
+			return nil
+		}
+		return no
 	})
 }

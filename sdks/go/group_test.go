@@ -45,9 +45,47 @@ func TestSeveralLocksAreRenewedTogetherAndLostIfOneOfThemIs(t *testing.T) {
 	if reason := reasonOf(t, set.Holding); reason != Ended {
 		t.Fatal(reason)
 	}
-	must(t, set.Release(ctx))
+	if err := set.Check(); !strings.HasPrefix(err.Error(), `locks "e", "f": the server says that the lease is over (lock "f": `) {
+		t.Fatal(err)
+	}
+	wantNotReleased(t, set.Release(ctx), "f")
 	if look(t, client, "e").Held {
 		t.Fatal("what was left is not released")
+	}
+}
+
+func wantNotReleased(t *testing.T, err error, locks ...string) {
+	t.Helper()
+	var no *NotReleasedError
+	if !errors.As(err, &no) || !reflect.DeepEqual(no.Locks, locks) {
+		t.Fatal(err)
+	}
+}
+
+func TestThatOneOfSeveralWasTakenAwayIsTold(t *testing.T) {
+	server, ctx := startServer(t), background(t)
+	link := newLink(t, server.url)
+	client := server.client(Options{URLs: []string{link.http.URL}, Timeout: 1500 * time.Millisecond})
+	// Also if the first try was never heard: what the second one releases, the first one did not.
+	for _, first := range []fate{pass, swallow} {
+		set, err := client.Locks(ctx, []Wanted{{Name: "m"}, {Name: "n"}})
+		must(t, err)
+		_, err = client.Revoke(ctx, "n", "host is gone")
+		must(t, err)
+		other, err := client.Lock(ctx, "n", Owner("other"))
+		must(t, err)
+		nBefore := len(link.of("/release"))
+		link.setFate(func(s seen) fate {
+			if strings.HasSuffix(s.path, "/release") && len(link.of("/release")) == nBefore+1 {
+				return first
+			}
+			return pass
+		})
+		wantNotReleased(t, set.Release(ctx), "n")
+		if look(t, client, "m").Held || !other.Held() {
+			t.Fatal("the wrong ones are released")
+		}
+		must(t, other.Release(ctx))
 	}
 }
 
@@ -72,14 +110,21 @@ func TestAReleaseOfSeveralThatWasNotHeardIsAsGood(t *testing.T) {
 	}
 }
 
-func TestSeveralLocksThatAreWatchedAreToldAtOnceOfARevocation(t *testing.T) {
-	client, ctx := startServer(t).client(Options{}), background(t)
+func TestSeveralLocksThatAreWatchedAreToldAtOnceOfARevocationAndWhyItWas(t *testing.T) {
+	link, ctx := newLink(t, startServer(t).url), background(t)
+	client := link.client(t)
 	set, err := client.Locks(ctx, []Wanted{{Name: "j"}, {Name: "k"}}, TTL(time.Minute), Watched())
 	must(t, err)
+	until(t, "they are watched", func() bool { return len(link.of("/watch")) == 2 })
+	look(t, client, "k")
 	_, err = client.Revoke(ctx, "k", "host is gone")
 	must(t, err)
 	if reason := reasonOf(t, set.Holding); reason != Ended {
 		t.Fatal(reason)
+	}
+	want := `locks "j", "k": the server says that the lease is over (lock "k": revoked: host is gone)`
+	if err := set.Check(); err == nil || err.Error() != want {
+		t.Fatal(err)
 	}
 }
 

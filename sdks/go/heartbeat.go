@@ -46,7 +46,7 @@ func (h *heartbeat) run(t *tenure) {
 			nFailed = 0
 			next = sentAt.after(h.ttl / renewAfter)
 		case isFinal(err):
-			t.lose(Ended)
+			t.loseBy(Ended, said(err))
 			return
 		case t.check() != nil:
 			return
@@ -64,6 +64,15 @@ func (h *heartbeat) patience() time.Duration {
 		return patience
 	}
 	return tryForMin
+}
+
+// said is what the server said, and of which of several locks.
+func said(err error) string {
+	var no *NotRenewedError
+	if errors.As(err, &no) && no.LockName != "" {
+		return label(no.LockName) + ": " + err.Error()
+	}
+	return err.Error()
 }
 
 // isFinal: the server knows that there is nothing to renew.

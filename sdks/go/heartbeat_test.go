@@ -24,7 +24,7 @@ type beating struct {
 
 func startBeating(renew func(ctx context.Context) (time.Duration, error)) *beating {
 	clock := newFakeClock()
-	b := &beating{clock: clock, tenure: granted(clock, beatMargin, 0, beatTTL), stopped: make(chan struct{})}
+	b := &beating{clock: clock, tenure: granted(clock, beatMargin, 0, beatTTL, ""), stopped: make(chan struct{})}
 	beat := &heartbeat{ttl: beatTTL, end: moment(beatTTL), failed: func(error) {},
 		renew: func(ctx context.Context, patience time.Duration) (time.Duration, error) {
 			if patience != time.Second {

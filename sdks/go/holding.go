@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // Holding is something that is ours until it is released or lost: a lease, several leases, or a session.
@@ -41,7 +42,7 @@ func newHolding(ctx context.Context, client *Client, tenure *tenure, label strin
 		<-tenure.done.Done()
 		cancel()
 		if lost := tenure.check(); lost.Reason != Released {
-			client.logf("leasehold: %s is lost: %v", label, lost)
+			client.logf("leasehold: lost: %v", lost)
 		}
 	}()
 	return h
@@ -97,6 +98,18 @@ func (h *Holding) unrenewed() { close(h.stopped) }
 
 // letGo does `last` once nothing is renewed any more. If the context ends it, it can be tried again.
 func (h *Holding) letGo(ctx context.Context, last func(context.Context) error) error {
+	return h.end(ctx, last, func(err error) bool { return !Retryable(err) && !errors.Is(err, ctx.Err()) })
+}
+
+// leaveHeld leaves it held for so long, as `last` does. What the server refuses can still be released.
+func (h *Holding) leaveHeld(ctx context.Context, d time.Duration, last func(context.Context) error) error {
+	if d <= 0 {
+		return invalid("a lease can be left held only for more than 0, got %v", d)
+	}
+	return h.end(ctx, last, func(error) bool { return false })
+}
+
+func (h *Holding) end(ctx context.Context, last func(context.Context) error, isFinal func(error) bool) error {
 	h.tenure.lose(Released)
 	<-h.stopped
 	h.mutex.Lock()
@@ -105,7 +118,7 @@ func (h *Holding) letGo(ctx context.Context, last func(context.Context) error) e
 		return h.result
 	}
 	err := last(ctx)
-	if err == nil || !Retryable(err) && !errors.Is(err, ctx.Err()) {
+	if err == nil || isFinal(err) {
 		h.isOver, h.result = true, err
 	}
 	return err

@@ -36,10 +36,10 @@ func (c *Client) lock(ctx context.Context, name string, terms *terms, session *S
 	}
 	asking := &asking[*acquired, *Lease]{
 		client: c, terms: terms, owner: question.OwnerID, earlyIsEnded: true,
-		ask: func(ctx context.Context, requestID string, waitMs *uint64) (*acquired, error) {
+		ask: func(ctx context.Context, requestID string, waitMs *uint64, asked *asked) (*acquired, error) {
 			changed := *question
 			changed.RequestID, changed.WaitMs = &requestID, waitMs
-			return c.calls.acquire(ctx, name, &changed)
+			return c.calls.acquire(ctx, name, &changed, asked)
 		},
 		take: func(tryCtx context.Context, acquired *acquired, sentAt moment) *Lease {
 			if session != nil {
@@ -81,7 +81,7 @@ func (c *Client) leaseAlone(ctx context.Context, acquired *acquired, ttl, margin
 	g := c.afterWait(ttl, first, func() (time.Duration, error) {
 		return c.renewLease(ctx, acquired, ttl, 0)
 	})
-	tenure := granted(c.clock, margin, g.sentAt, g.expiresIn)
+	tenure := granted(c.clock, margin, g.sentAt, g.expiresIn, label(acquired.LockName))
 	lease := &Lease{Holding: newHolding(ctx, c, tenure, label(acquired.LockName)), acquired: acquired, releaseID: newRequestID()}
 	lease.beat(&heartbeat{ttl: ttl, end: g.sentAt.after(g.expiresIn), renew: func(ctx context.Context, patience time.Duration) (time.Duration, error) {
 		return c.renewLease(ctx, acquired, ttl, patience)
@@ -91,12 +91,14 @@ func (c *Client) leaseAlone(ctx context.Context, acquired *acquired, ttl, margin
 
 // leaseOfSession is a lease that lasts as long as its session.
 func (c *Client) leaseOfSession(ctx context.Context, acquired *acquired, session *Session) *Lease {
-	lease := &Lease{Holding: newHolding(ctx, c, within(session.tenure), label(acquired.LockName)), acquired: acquired, releaseID: newRequestID()}
+	what := label(acquired.LockName)
+	lease := &Lease{acquired: acquired, releaseID: newRequestID()}
+	lease.Holding = newHolding(ctx, c, within(session.tenure, what), what)
 	lease.unrenewed()
 	return lease
 }
 
-func label(lock string) string { return fmt.Sprintf("lock %q", lock) }
+func label(lock string) string { return named([]string{lock}) }
 
 // Name of the lock.
 func (l *Lease) Name() string { return l.acquired.LockName }
@@ -122,9 +124,9 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // LeaveFor leaves the lock held for so long from now, or a little longer, with nobody to renew or release it: so that
 // work that was quick is not done again at once by another. A lease is never made to end sooner, so the time should not
-// be less than the ttl.
+// be less than the ttl. If it fails, nothing is renewed any more all the same, and the lease can still be released.
 func (l *Lease) LeaveFor(ctx context.Context, time time.Duration) error {
-	return l.letGo(ctx, func(ctx context.Context) error {
+	return l.leaveHeld(ctx, time, func(ctx context.Context) error {
 		return persist(ctx, l.client.clock, DefaultRetry, func(bool) error {
 			_, err := l.client.renewLease(ctx, l.acquired, time, 0)
 			return err

@@ -125,6 +125,41 @@ func TestLease(t *testing.T) {
 			t.Fatal(state)
 		}
 	})
+	t.Run("is left for no time that makes no sense, and can be released if the server refuses", func(t *testing.T) {
+		ctx, client := background(t), server.client(Options{})
+		lease, err := client.Lock(ctx, "left")
+		must(t, err)
+		for _, d := range []time.Duration{0, -1} {
+			var invalid *InvalidError
+			if err := lease.LeaveFor(ctx, d); !errors.As(err, &invalid) || !lease.Held() {
+				t.Fatal(d, err)
+			}
+		}
+		if err := lease.LeaveFor(ctx, 25*time.Hour); !hasCode(err, "INVALID_REQUEST") || !look(t, client, "left").Held {
+			t.Fatal(err)
+		}
+		must(t, lease.Release(ctx))
+		if look(t, client, "left").Held {
+			t.Fatal("not released")
+		}
+	})
+	t.Run("is not asked for without a context, and nil is no option", func(t *testing.T) {
+		ctx, client := background(t), server.client(Options{})
+		var none context.Context
+		var invalid *InvalidError
+		if _, err := client.Lock(none, "nil"); !errors.As(err, &invalid) {
+			t.Fatal(err)
+		}
+		if _, err := client.Look(none, "nil"); !errors.As(err, &invalid) {
+			t.Fatal(err)
+		}
+		if _, err := client.OpenSession(none); !errors.As(err, &invalid) {
+			t.Fatal(err)
+		}
+		lease, err := client.Lock(ctx, "nil", nil)
+		must(t, err)
+		must(t, lease.Release(ctx))
+	})
 	t.Run("is shared, or counted", func(t *testing.T) {
 		ctx, client := background(t), server.client(Options{})
 		for n := 0; n < 3; n++ {

@@ -67,7 +67,9 @@ func WithRetry(retry Retry) Option { return func(t *terms) { t.retry = retry } }
 func (c *Client) terms(options []Option) *terms {
 	t := &terms{owner: c.owner, ttl: ttlDefault, retry: DefaultRetry}
 	for _, option := range options {
-		option(t)
+		if option != nil {
+			option(t)
+		}
 	}
 	return t
 }

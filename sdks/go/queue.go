@@ -3,12 +3,16 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	// The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other.
 	waitMax = 24 * time.Hour
+	// No try of a longer wait lasts longer than this. Whoever is not answered cannot tell a wait from a connection that has fallen
+	// silent; asking again, over another one, keeps the place and finds out.
+	waitSlice = 30 * time.Second
 	// How long whoever gives up waits for the server to know of it.
 	leaveMax = time.Second
 )
@@ -24,7 +28,7 @@ type asking[G any, H interface{ held() bool }] struct {
 	// A wait that is over early was ended by somebody, and is not begun again.
 	earlyIsEnded bool
 
-	ask func(ctx context.Context, requestID string, waitMs *uint64) (G, error)
+	ask func(ctx context.Context, requestID string, waitMs *uint64, asked *asked) (G, error)
 	// take makes of the answer what is held.
 	take func(ctx context.Context, granted G, sentAt moment) H
 	// giveBack releases what nobody wants any more.
@@ -34,12 +38,16 @@ type asking[G any, H interface{ held() bool }] struct {
 // persevere asks until it is granted, or certain not to be.
 func (a *asking[G, H]) persevere(ctx context.Context) (H, error) {
 	var none H
+	if ctx == nil {
+		return none, errNoContext
+	}
 	clock, manner := a.client.clock, a.terms.manner()
 	total := a.terms.retry.TotalMax
 	if a.terms.wait > 0 {
 		total = a.terms.wait
 	}
 	attempts := attempts{retry: a.terms.retry, manner: manner, giveUpAt: clock.now().after(total)}
+	attempts.hasOther = len(a.client.calls.transport.settings.urls) > 1
 	place := &place[G, H]{asking: a, requestID: newRequestID()}
 	for {
 		if err := ctx.Err(); err != nil {
@@ -68,8 +76,10 @@ func (a *asking[G, H]) persevere(ctx context.Context) (H, error) {
 			}
 			return none, err
 		}
-		// If the context is done meanwhile, the next round sees it.
-		_ = sleepUntil(ctx, clock, clock.now().after(pause))
+		if pause > 0 {
+			// If the context is done meanwhile, the next round sees it.
+			_ = sleepUntil(ctx, clock, clock.now().after(pause))
+		}
 	}
 }
 
@@ -99,14 +109,23 @@ func (a *asking[G, H]) try(ctx context.Context, place *place[G, H], manner manne
 
 // waitFrom is how long one request waits.
 func waitFrom(sentAt, giveUpAt moment) time.Duration {
-	if wait := giveUpAt.since(sentAt); wait < waitMax {
-		return wait
+	wait := giveUpAt.since(sentAt)
+	switch {
+	case wait < 0:
+		return 0
+	case wait > waitMax:
+		return waitMax
 	}
-	return waitMax
+	return wait
 }
 
+// errSliceOver: a part of a wait is over without an answer. That is no failure: it is asked for again under the same request id.
+var errSliceOver error = &BrokenError{Why: "nothing came within " + waitSlice.String()}
+
+func isSliceOver(err error) bool { return errors.Is(err, errSliceOver) }
+
 // errOver: a lease was granted and is over, because we slept or because a broken connection kept it from us.
-var errOver error = &BrokenError{Why: "the lease was over before we knew of it"}
+var errOver error = &BrokenError{Why: "the lease was over before we knew of it: the ttl may be too short"}
 
 func isOver(err error) bool { return errors.Is(err, errOver) }
 
@@ -114,18 +133,43 @@ func isOver(err error) bool { return errors.Is(err, errOver) }
 type place[G any, H interface{ held() bool }] struct {
 	asking    *asking[G, H]
 	requestID string
+	asked     asked
 	// The server may have something under this id: a waiter, or a lease.
 	mayBeTaken bool
 }
 
 func (p *place[G, H]) ask(ctx context.Context, waitMs *uint64) (G, error) {
-	granted, err := p.asking.ask(ctx, p.requestID, waitMs)
+	granted, err := p.askForSlice(ctx, waitMs)
+	p.asked.avoided = ""
+	if isSliceOver(err) {
+		p.asked.avoided = p.asked.last
+	}
 	var refused *NotAcquiredError
 	switch {
 	case err == nil || errors.As(err, &refused):
 		p.mayBeTaken = false
 	case ctx.Err() != nil || MayHaveTakenEffect(err):
 		p.mayBeTaken = true
+	}
+	return granted, err
+}
+
+func (p *place[G, H]) askForSlice(ctx context.Context, waitMs *uint64) (G, error) {
+	if fromMillis(waitMs) <= waitSlice {
+		return p.asking.ask(ctx, p.requestID, waitMs, &p.asked)
+	}
+	slice, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var isOver atomic.Bool
+	clock := p.asking.client.clock
+	silence := clock.at(clock.now().after(waitSlice), func() {
+		isOver.Store(true)
+		cancel()
+	})
+	defer silence()
+	granted, err := p.asking.ask(slice, p.requestID, waitMs, &p.asked)
+	if ctx.Err() == nil && isOver.Load() && errors.Is(err, context.Canceled) {
+		return granted, errSliceOver
 	}
 	return granted, err
 }
@@ -159,7 +203,7 @@ func (p *place[G, H]) cancel() {
 		return
 	}
 	// Perhaps it was granted in the meantime. Whoever asks again learns of it.
-	if granted, err := p.asking.ask(ctx, p.requestID, nil); err == nil {
+	if granted, err := p.asking.ask(ctx, p.requestID, nil, nil); err == nil {
 		_ = p.asking.giveBack(ctx, granted)
 	}
 }

@@ -18,8 +18,9 @@ type Retry struct {
 	PauseMax time.Duration
 }
 
-// DefaultRetry is 8 tries in 10 s, with pauses from 50 ms to 2 s.
-var DefaultRetry = Retry{AttemptsMax: 8, TotalMax: 10 * time.Second, PauseMin: 50 * time.Millisecond, PauseMax: 2 * time.Second}
+// DefaultRetry is 8 tries, none of which begins after 20 s, with pauses from 50 ms to 2 s: time for a few servers that do not
+// answer.
+var DefaultRetry = Retry{AttemptsMax: 8, TotalMax: 20 * time.Second, PauseMin: 50 * time.Millisecond, PauseMax: 2 * time.Second}
 
 // manner is what is done about a lock that another owner has.
 type manner int
@@ -45,6 +46,8 @@ type attempts struct {
 	retry    Retry
 	manner   manner
 	giveUpAt moment
+	// There is another server that may answer.
+	hasOther bool
 	// When the latest try began, and the wait it asked for, if an early end of that is an answer.
 	begunAt moment
 	wait    time.Duration
@@ -55,6 +58,10 @@ type attempts struct {
 
 // after is the pause before the next try; false if this error is the answer.
 func (a *attempts) after(err error, now moment) (time.Duration, bool) {
+	if isSliceOver(err) && now < a.giveUpAt {
+		a.nFailures = 0
+		return 0, true
+	}
 	a.nAttempts++
 	var pause time.Duration
 	var refused *NotAcquiredError
@@ -79,7 +86,21 @@ func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 	if a.manner == inQueue {
 		nCounted = a.nFailures
 	}
-	return pause, nCounted < a.retry.AttemptsMax && now.after(pause) < a.giveUpAt
+	if nCounted >= a.retry.AttemptsMax {
+		return 0, false
+	}
+	if now.after(pause) < a.giveUpAt {
+		return pause, true
+	}
+	return 0, a.asksOther(err)
+}
+
+// asksOther: the wait is over and nothing was answered. Another server is asked, once, because this one may be silent.
+func (a *attempts) asksOther(err error) bool {
+	var broken *BrokenError
+	asksOther := a.hasOther && a.manner == inQueue && errors.As(err, &broken)
+	a.hasOther = a.hasOther && !asksOther
+	return asksOther
 }
 
 // wasEnded says whether a wait that is over now was ended by somebody. Asking again would undo that.

@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"encoding/json"
 	"io"
 	"time"
 )
@@ -13,19 +14,19 @@ const watchPause = time.Second
 func (h *Holding) watch(lock string, proof *watchLeaseRequest) {
 	done := h.tenure.done
 	for done.Err() == nil {
-		if h.watchOnce(lock, proof) {
-			h.tenure.lose(Ended)
+		if isOver, how := h.watchOnce(lock, proof); isOver {
+			h.tenure.loseBy(Ended, how)
 			return
 		}
 		_ = sleepUntil(done, h.client.clock, h.client.clock.now().after(watchPause))
 	}
 }
 
-// watchOnce says whether the server said that the lease is over.
-func (h *Holding) watchOnce(lock string, proof *watchLeaseRequest) bool {
+// watchOnce says whether the server said that the lease is over, and how that was.
+func (h *Holding) watchOnce(lock string, proof *watchLeaseRequest) (bool, string) {
 	stream, err := h.client.calls.watchLease(h.tenure.done, lock, proof)
 	if err != nil {
-		return hasCode(err, "LEASE_NOT_HELD")
+		return hasCode(err, "LEASE_NOT_HELD"), ""
 	}
 	defer stream.Close()
 	parser := &parser{}
@@ -35,11 +36,28 @@ func (h *Holding) watchOnce(lock string, proof *watchLeaseRequest) bool {
 		messages, tooLong := parser.push(piece[:n])
 		for _, message := range messages {
 			if message.event == "ended" {
-				return true
+				return true, howItWas(message)
 			}
 		}
 		if err != nil || tooLong != nil || n == 0 && err == io.EOF {
-			return false
+			return false, ""
 		}
 	}
+}
+
+// howItWas is lock "a": revoked: host is gone, or lock "a": expired.
+func howItWas(m message) string {
+	var said struct {
+		LockName string `json:"lock_name"`
+		How      string `json:"how"`
+		Reason   string `json:"reason"`
+	}
+	if json.Unmarshal([]byte(m.data), &said) != nil || said.How == "" {
+		return ""
+	}
+	how := label(said.LockName) + ": " + said.How
+	if said.Reason != "" {
+		how += ": " + said.Reason
+	}
+	return how
 }

@@ -35,7 +35,7 @@ func (c *Client) OpenSession(ctx context.Context, options ...Option) (*Session, 
 		return nil, err
 	}
 	lasts := time.Duration(opened.ExpiresAfterSendMs) * time.Millisecond
-	tenure := granted(c.clock, margin, sentAt, lasts)
+	tenure := granted(c.clock, margin, sentAt, lasts, "the session")
 	session := &Session{Holding: newHolding(ctx, c, tenure, "the session"), opened: opened}
 	session.beat(&heartbeat{ttl: terms.ttl, end: sentAt.after(lasts), renew: func(ctx context.Context, patience time.Duration) (time.Duration, error) {
 		kept, err := c.calls.keepSession(ctx, opened.SessionID, patience)

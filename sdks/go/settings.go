@@ -38,7 +38,8 @@ type Options struct {
 	// ClientCertFile and ClientKeyFile have the client's certificate and its key, in PEM. Default:
 	// LEASEHOLD_CLIENT_CERT_FILE and LEASEHOLD_CLIENT_KEY_FILE.
 	ClientCertFile, ClientKeyFile string
-	// Timeout is how long an answer may take, beyond what was asked to be waited. Default: 10 s.
+	// Timeout is how long an answer may take, beyond what was asked to be waited. Default: 6 s, longer than a follower holds
+	// a request.
 	Timeout time.Duration
 	// ConnectTimeout is how long a connection may take. Default: 3 s.
 	ConnectTimeout time.Duration
@@ -60,7 +61,11 @@ const (
 	DirectNever
 )
 
-const urlDefault = "http://127.0.0.1:8080"
+const (
+	urlDefault = "http://127.0.0.1:8080"
+	// A server that follows may hold a request for 5 s before it says that nobody leads.
+	timeoutDefault = 6 * time.Second
+)
 
 // settings are where to send requests, and with what.
 type settings struct {
@@ -102,7 +107,7 @@ func (o Options) settings(getenv func(string) string) (*settings, error) {
 		return nil, invalid("an API key and a client certificate are sent only to servers whose URLs are given: give all of them instead of setting FollowAnyLeader")
 	}
 	isDirect := o.Direct == DirectAlways || o.Direct == DirectIfSeveral && (len(urls) > 1 || o.FollowAnyLeader)
-	s := &settings{urls: urls, isDirect: isDirect, followsAny: o.FollowAnyLeader, apiKey: func() string { return apiKey }, tls: config, timeout: 10 * time.Second, connectTimeout: 3 * time.Second}
+	s := &settings{urls: urls, isDirect: isDirect, followsAny: o.FollowAnyLeader, apiKey: func() string { return apiKey }, tls: config, timeout: timeoutDefault, connectTimeout: 3 * time.Second}
 	if o.Timeout > 0 {
 		s.timeout = o.Timeout
 	}
@@ -244,11 +249,11 @@ func (o Options) readTLS(getenv func(string) string, config *tls.Config) error {
 	if caFile := given(o.CAFile, "LEASEHOLD_CA_FILE"); caFile != "" {
 		pem, err := os.ReadFile(caFile)
 		if err != nil {
-			return invalid("cannot read CAFile: %v", err)
+			return invalid("cannot read CAFile (LEASEHOLD_CA_FILE): %v", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return invalid("%s has no certificate in it", caFile)
+			return invalid("CAFile %s has no certificate in it that can be read: it must be PEM (LEASEHOLD_CA_FILE)", caFile)
 		}
 	}
 	return nil

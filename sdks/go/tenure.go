@@ -16,6 +16,8 @@ const drift = 100
 type tenure struct {
 	clock  clock
 	margin time.Duration
+	// For messages, set before anybody else knows of it.
+	what string
 	// It ends with this one at the latest.
 	outer *tenure
 	// done is cancelled by the loss.
@@ -37,15 +39,17 @@ func newTenure(clock clock, margin time.Duration, until moment, outer *tenure) *
 }
 
 // granted: for so long, by the answer to what was sent at sentAt.
-func granted(clock clock, margin time.Duration, sentAt moment, expiresIn time.Duration) *tenure {
+func granted(clock clock, margin time.Duration, sentAt moment, expiresIn time.Duration, what string) *tenure {
 	t := newTenure(clock, margin, endOf(sentAt, expiresIn), nil)
+	t.what = what
 	t.arm()
 	return t
 }
 
 // within: as long as the outer one, unless it is released before.
-func within(outer *tenure) *tenure {
+func within(outer *tenure, what string) *tenure {
 	t := newTenure(outer.clock, outer.margin, never, outer)
+	t.what = what
 	lost := outer.check()
 	outer.mutex.Lock()
 	if outer.lost == nil {
@@ -55,7 +59,7 @@ func within(outer *tenure) *tenure {
 	}
 	outer.mutex.Unlock()
 	if lost != nil {
-		t.lose(lost.Reason)
+		t.loseBy(lost.Reason, lost.Detail)
 	}
 	return t
 }
@@ -102,13 +106,16 @@ func (t *tenure) extend(sentAt moment, expiresIn time.Duration) *LostError {
 }
 
 // lose: it is lost, unless it was before. Returns why.
-func (t *tenure) lose(why LostReason) *LostError {
+func (t *tenure) lose(why LostReason) *LostError { return t.loseBy(why, "") }
+
+// loseBy does so, with what the server said.
+func (t *tenure) loseBy(why LostReason, detail string) *LostError {
 	t.mutex.Lock()
 	if t.lost != nil {
 		defer t.mutex.Unlock()
 		return t.lost
 	}
-	t.lost = &LostError{Reason: why}
+	t.lost = &LostError{Reason: why, What: t.what, Detail: detail}
 	lost, silence, inner := t.lost, t.silent, t.inner
 	t.inner = nil
 	t.mutex.Unlock()
@@ -118,7 +125,7 @@ func (t *tenure) lose(why LostReason) *LostError {
 		t.outer.forget(t)
 	}
 	for each := range inner {
-		each.lose(why)
+		each.loseBy(why, detail)
 	}
 	return lost
 }

@@ -12,7 +12,7 @@ const (
 
 func freshTenure() (*fakeClock, *tenure) {
 	clock := newFakeClock()
-	return clock, granted(clock, tenureMargin, clock.now(), tenureTTL)
+	return clock, granted(clock, tenureMargin, clock.now(), tenureTTL, "")
 }
 
 func wantLost(t *testing.T, lost *LostError, want LostReason) {
@@ -75,7 +75,7 @@ func TestWhatWasLostIsNotBroughtBackByAnAnswerThatComesLate(t *testing.T) {
 
 func TestALockOfASessionGoesWithItAndNotTheOtherWayRound(t *testing.T) {
 	_, session := freshTenure()
-	kept, given := within(session), within(session)
+	kept, given := within(session, ""), within(session, "")
 	given.lose(Released)
 	wantLost(t, session.check(), "")
 	wantLost(t, kept.check(), "")
@@ -88,12 +88,12 @@ func TestALockOfASessionGoesWithItAndNotTheOtherWayRound(t *testing.T) {
 	}
 	wantLost(t, kept.check(), Ended)
 	wantLost(t, given.check(), Released)
-	wantLost(t, within(session).check(), Ended)
+	wantLost(t, within(session, "").check(), Ended)
 }
 
 func TestTheFirstQuestionAfterAPauseSaysLost(t *testing.T) {
 	clock, session := freshTenure()
-	lock := within(session)
+	lock := within(session, "")
 	clock.pause(tenureTTL)
 	wantLost(t, lock.check(), OutOfTime)
 }

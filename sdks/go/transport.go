@@ -3,6 +3,7 @@ package leasehold
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -40,6 +42,16 @@ type question struct {
 	longer time.Duration
 	// How long the answer may take, if not as usual.
 	patience time.Duration
+	// Where to ask, if not anywhere.
+	asked *asked
+}
+
+// asked is where one and the same thing is asked for, from try to try.
+type asked struct {
+	// Who is asked last, because nothing came from there.
+	avoided string
+	// Who was asked last.
+	last string
 }
 
 // answer is a whole answer.
@@ -177,9 +189,17 @@ func (s *openStream) Close() error {
 // somewhere asks one URL after the other, as long as it is certain that nothing was done: no connection came about, or the
 // server says that another one leads. Anything else is the answer; the next request may go elsewhere then.
 func (t *transport) somewhere(ctx context.Context, q question, ask func(context.Context, *trip) (*answer, error)) (*answer, error) {
-	trip := t.routes.begin()
+	if ctx == nil {
+		return nil, errNoContext
+	}
+	if q.asked == nil {
+		q.asked = &asked{}
+	}
+	trip := t.routes.beginNot(q.asked.avoided)
 	var tried []*UnreachableError
+	var misfit *TLSError
 	for {
+		q.asked.last = trip.at
 		answer, err := t.inTime(ctx, q, trip, ask)
 		var unreachable *UnreachableError
 		switch {
@@ -197,7 +217,15 @@ func (t *transport) somewhere(ctx context.Context, q question, ask func(context.
 		case errors.As(err, &unreachable):
 			tried = append(tried, unreachable)
 			if !trip.goOn() {
+				if misfit != nil {
+					// That a server is not there may change; this does not, so it is what to mend.
+					return nil, misfit
+				}
 				return nil, allUnreachable(tried)
+			}
+		case errors.As(err, &misfit):
+			if !trip.goOn() {
+				return nil, err
 			}
 		default:
 			if MayHaveTakenEffect(err) {
@@ -283,10 +311,31 @@ func (t *transport) send(ctx context.Context, base string, q question) (*http.Re
 	if errors.As(err, &around) {
 		err = around.Err
 	}
+	if misfit := tlsMisfit(base, err); misfit != nil {
+		return nil, misfit
+	}
 	if isConnected.Load() {
 		return nil, &BrokenError{Why: err.Error()}
 	}
 	return nil, &UnreachableError{URL: base, Err: err}
+}
+
+// tlsAlert is how net/http shows what a server that speaks TLS says to whoever does not.
+const tlsAlert = `malformed HTTP response "\x15\x03`
+
+// tlsMisfit is why TLS and the settings do not fit each other, if that is the error.
+func tlsMisfit(base string, err error) error {
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var certificate x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &certificate):
+		return &TLSError{URL: base, Why: "has a certificate that cannot be verified: " + err.Error() +
+			". Is it signed by a certificate in CAFile (LEASEHOLD_CA_FILE)?"}
+	case strings.Contains(err.Error(), tlsAlert):
+		return &TLSError{URL: base, Why: "speaks TLS: use https (LEASEHOLD_URL)"}
+	}
+	return nil
 }
 
 func whole(response *http.Response) (*answer, error) {
@@ -325,8 +374,11 @@ func failure(a *answer) error {
 	return &FailedError{Status: a.status, Failure: said}
 }
 
+// secrets are ids that prove something: an answer that is only nearly one of ours may have them.
+var secrets = regexp.MustCompile(`("(?:lease_id|session_id)"\s*:\s*)"[^"]*"?`)
+
 func foreign(a *answer) error {
-	shown := a.body
+	shown := secrets.ReplaceAll(a.body, []byte(`$1"..."`))
 	if len(shown) > foreignBytesShown {
 		shown = shown[:foreignBytesShown]
 	}

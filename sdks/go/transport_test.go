@@ -191,8 +191,23 @@ func TestTLS(t *testing.T) {
 	if name, err := known(Options{CAFile: certFile, ClientCertFile: certFile, ClientKeyFile: keyFile, APIKey: "key"}); name != "test" {
 		t.Fatal(name, err)
 	}
-	var unreachable *UnreachableError
-	if _, err := known(Options{}); !errors.As(err, &unreachable) {
+	_, err = known(Options{})
+	wantTLSError(t, err, "LEASEHOLD_CA_FILE")
+	other := newLink(t, startServer(t).url)
+	both, err := New(Options{URLs: []string{server.URL, other.http.URL}})
+	must(t, err)
+	// One server's certificate does not keep others from answering.
+	look(t, both, "a")
+	both, err = New(Options{URLs: []string{server.URL, "http://127.0.0.1:1"}})
+	must(t, err)
+	_, err = both.Lock(background(t), "a")
+	wantTLSError(t, err, "LEASEHOLD_CA_FILE")
+}
+
+func wantTLSError(t *testing.T, err error, hint string) {
+	t.Helper()
+	var misfit *TLSError
+	if !errors.As(err, &misfit) || Retryable(err) || MayHaveTakenEffect(err) || !strings.Contains(err.Error(), hint) {
 		t.Fatal(err)
 	}
 }
@@ -220,9 +235,14 @@ func TestAServerThatSpeaksTLSKnowsAClientByItsCertificate(t *testing.T) {
 		t.Fatal("the environment names the CA", err)
 	}
 	t.Setenv("LEASEHOLD_CA_FILE", "")
-	var unreachable *UnreachableError
-	if _, err := server.client(Options{}).Look(background(t), "a"); !errors.As(err, &unreachable) {
-		t.Fatal(err)
+	begunAt := time.Now()
+	_, err = server.client(Options{}).Lock(background(t), "a")
+	wantTLSError(t, err, "LEASEHOLD_CA_FILE")
+	plain := strings.Replace(server.url(), "https", "http", 1)
+	_, err = server.client(Options{URLs: []string{plain}}).Lock(background(t), "a")
+	wantTLSError(t, err, "speaks TLS: use https")
+	if took := time.Since(begunAt); took > time.Second {
+		t.Fatal("tried again", took)
 	}
 }
 
@@ -312,5 +332,12 @@ func TestWhatIsNoAnswerGrantsNothing(t *testing.T) {
 	var lost *LostError
 	if !errors.As(held.Check(), &lost) || lost.Reason != OutOfTime {
 		t.Error(held.Check())
+	}
+}
+
+func TestAnAnswerThatIsNoneOfOursIsShownWithoutSecrets(t *testing.T) {
+	err := foreign(&answer{status: 200, body: []byte(`{"lease_id": "1.secret", "session_id":"secret`)})
+	if text := err.Error(); strings.Contains(text, "secret") || !strings.Contains(text, `"lease_id": "..."`) {
+		t.Fatal(text)
 	}
 }

@@ -3,6 +3,7 @@
 import type { IncomingMessage } from "node:http";
 
 import type * as api from "./api.js";
+import { checkedName } from "./check.js";
 import { InvalidError, type LeaseholdError, NotAcquiredError, NotReleasedError, NotRenewedError } from "./error.js";
 import { type Answer, failure, foreign, isSuccess, parse, type Question, type Transport } from "./transport.js";
 
@@ -46,10 +47,14 @@ export class Calls {
     this.#namespace = namespace;
   }
 
-  /** Asks for a lock once. With `wait_ms` it is answered when the lock is granted or the time is over. */
-  async acquire(lock: string, body: api.AcquireRequest, signal?: AbortSignal): Promise<api.Acquired> {
+  /**
+   * Asks for a lock once. With `wait_ms` it is answered when the lock is granted or the time is over. The URL `avoided` is asked
+   * after the others.
+   */
+  async acquire(lock: string, body: api.AcquireRequest, signal?: AbortSignal, avoided?: string): Promise<api.Acquired> {
     const longerMs = body.wait_ms ?? 0;
-    const answer = await this.#post(this.#lockPath(lock, "/acquire"), body, signal, longerMs);
+    const path = this.#lockPath(lock, "/acquire");
+    const answer = await this.#transport.call({ method: "POST", path, body, signal, longerMs, avoided });
     return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no), LEASE);
   }
 
@@ -62,13 +67,14 @@ export class Calls {
   /** Gives a lease back. */
   async release(lock: string, body: api.ReleaseRequest): Promise<api.Released> {
     const answer = await this.#post(this.#lockPath(lock, "/release"), body);
-    return readOr(answer, "released", (no: api.NotReleased) => new NotReleasedError(no), { released: isBoolean });
+    return readOr(answer, "released", (no: api.NotReleased) => new NotReleasedError(no, [lock]), { released: isBoolean });
   }
 
   /** Asks for several locks or none, once. */
-  async acquireAll(body: api.AcquireAllRequest, signal?: AbortSignal): Promise<api.AcquiredAll> {
+  async acquireAll(body: api.AcquireAllRequest, signal?: AbortSignal, avoided?: string): Promise<api.AcquiredAll> {
     const longerMs = body.wait_ms ?? 0;
-    const answer = await this.#post(this.#path("/acquire"), body, signal, longerMs);
+    const path = this.#path("/acquire");
+    const answer = await this.#transport.call({ method: "POST", path, body, signal, longerMs, avoided });
     return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no), { leases: areLeases, ...TIME });
   }
 
@@ -84,7 +90,8 @@ export class Calls {
   async releaseAll(body: api.ReleaseAllRequest): Promise<api.ReleasedAll> {
     const answer = await this.#post(this.#path("/release"), body);
     // That none was active is an answer like any other.
-    return answer.status === 409 && has(answer, "released") ? (parse(answer.body) as api.ReleasedAll) : read(answer);
+    const said = answer.status === 409 && has(answer, "released") ? { ...answer, status: 200 } : answer;
+    return read(said, { released: isBoolean, leases: Array.isArray });
   }
 
   /** Ends a wait at once. False: there was none, or its lease was granted. */
@@ -195,10 +202,7 @@ export class Calls {
   }
 
   #lockPath(lock: string, path: string): string {
-    if (lock === "") {
-      throw new InvalidError("a lock must have a name");
-    }
-    return this.#path(`/locks/${escape(lock)}${path}`);
+    return this.#path(`/locks/${escape(checkedName(lock))}${path}`);
   }
 }
 
@@ -211,7 +215,10 @@ const isCount = (value: unknown): boolean => typeof value === "number" && value 
 const isGranted = (value: unknown): boolean => typeof value === "object" && value !== null && fits(value, GRANTED);
 const areLeases = (value: unknown): boolean => Array.isArray(value) && value.every(isGranted);
 
-const GRANTED: Needed = { lock_name: isText, lease_id: isText, fencing_token: isCount };
+/** Beyond 2^53 a number is rounded, and would be another token. */
+const isToken = (value: unknown): boolean => Number.isSafeInteger(value) && isCount(value);
+
+const GRANTED: Needed = { lock_name: isText, lease_id: isText, fencing_token: isToken };
 /** `null` is for ever, and has to be said. */
 const TIME: Needed = { expires_after_send_ms: (value) => value === null || isCount(value) };
 const LEASE: Needed = { owner_id: isText, ...GRANTED, ...TIME };

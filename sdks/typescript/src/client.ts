@@ -22,12 +22,16 @@ export class Client {
   readonly clock: Clock;
   /** Every call as it is on the wire, with nothing in the background. */
   readonly calls: Calls;
+  /** @internal How many servers there are to ask. */
+  readonly nUrls: number;
   readonly #transport: Transport;
 
   /** A URL, or settings, or nothing: then the environment says where the server is. Nothing is sent yet. */
   constructor(options: string | ClientOptions = {}) {
     const given = typeof options === "string" ? { url: options } : options;
-    this.#transport = new Transport(settings(given));
+    const known = settings(given);
+    this.nUrls = known.urls.length;
+    this.#transport = new Transport(known);
     const namespace = given.namespace ?? (process.env["LEASEHOLD_NAMESPACE"] || undefined);
     this.owner = given.owner ?? ownerId();
     this.clock = given.clock ?? new MachineClock();

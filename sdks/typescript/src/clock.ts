@@ -68,6 +68,29 @@ function uptimeLead(): number {
   return uptimeMs - performance.now();
 }
 
+/** Does the work with a signal that fires when `signal` does, or at `at` with the error that `late` makes. */
+export async function brokenOffAt<T>(
+  clock: Clock,
+  at: number,
+  signal: AbortSignal | undefined,
+  late: () => Error,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController();
+  const stop = (): void => controller.abort(signal?.reason);
+  if (signal?.aborted) {
+    stop();
+  }
+  signal?.addEventListener("abort", stop);
+  const alarm = clock.at(at, () => controller.abort(late()));
+  try {
+    return await work(controller.signal);
+  } finally {
+    alarm.cancel();
+    signal?.removeEventListener("abort", stop);
+  }
+}
+
 /** Resolves at `at`, or at once when `signal` fires: whoever calls looks at it. */
 export function sleepUntil(clock: Clock, at: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

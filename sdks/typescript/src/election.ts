@@ -7,6 +7,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 
+import { checkOptions } from "./check.js";
 import type { Client } from "./client.js";
 import { Events } from "./event.js";
 import type { Lease } from "./lease.js";
@@ -44,6 +45,7 @@ export class Election {
    * release it.
    */
   async campaign(value: unknown, options: { signal?: AbortSignal } = {}): Promise<Lease> {
+    checkOptions("an election", this.#options, ["ttlMs"]);
     const request = this.#client.lock(this.#name, { ...this.#options, ...options, waitMs: Infinity, metadata: value });
     return await request.acquire();
   }

@@ -2,6 +2,11 @@
 
 import type { Failure, NotAcquired, NotReleased, NotRenewed } from "./api.js";
 
+/** Locks in a message: `lock "a"`, or `locks "a", "b"`. */
+export function named(locks: readonly string[]): string {
+  return `lock${locks.length === 1 ? "" : "s"} ${locks.map((lock) => JSON.stringify(lock)).join(", ")}`;
+}
+
 /** Why a call did not do what was asked. */
 export class LeaseholdError extends Error {
   /** The same request may be answered otherwise later. */
@@ -16,6 +21,9 @@ export class LeaseholdError extends Error {
     this.mayHaveTakenEffect = mayHaveTakenEffect;
   }
 }
+
+/** A setting or an argument makes no sense. Nothing was sent. */
+export class InvalidError extends LeaseholdError {}
 
 /** The lock is held by another owner, or another owner goes first. */
 export class NotAcquiredError extends LeaseholdError {
@@ -53,8 +61,12 @@ export class NotRenewedError extends LeaseholdError {
 
 /** The lease could not be released: it was over before. Another owner may have had the lock meanwhile. */
 export class NotReleasedError extends LeaseholdError {
-  constructor(readonly refusal: NotReleased) {
-    super(refusal.error);
+  constructor(
+    readonly refusal: NotReleased,
+    /** The locks whose leases were over: of several, those that were released are not among them. */
+    readonly locks: readonly string[] = [],
+  ) {
+    super(locks.length === 0 ? refusal.error : `${named(locks)}: ${refusal.error}`);
   }
 }
 
@@ -75,8 +87,14 @@ const LOST: Record<LostReason, string> = {
 
 /** The lease is lost: the reason of a lease's `signal`. */
 export class LostError extends LeaseholdError {
-  constructor(readonly reason: LostReason) {
-    super(LOST[reason]);
+  constructor(
+    readonly reason: LostReason,
+    /** What is lost: `lock "a"`, `locks "a", "b"`, or `the session`. */
+    readonly what = "the lease",
+    /** What the server said of its end, if it said anything: which of several locks it was, and why it was revoked if it is watched. */
+    readonly detail?: string,
+  ) {
+    super(`${what}: ${LOST[reason]}${detail === undefined ? "" : ` (${detail})`}`);
   }
 }
 
@@ -113,10 +131,31 @@ export class UnreachableError extends LeaseholdError {
   }
 }
 
+/**
+ * TLS and the settings do not fit each other: the server's certificate cannot be verified, or it speaks TLS and the URL begins with
+ * http. Nothing was done, and asking again would not help.
+ */
+export class TlsError extends InvalidError {}
+
 /** The request was sent, but no whole answer came in time. */
 export class BrokenError extends LeaseholdError {
   constructor(why: string) {
     super(`no answer, the request may have taken effect: ${why}`, true, true);
+  }
+}
+
+/**
+ * A part of a wait is over without an answer: no failure, it is asked again under the same request id.
+ *
+ * @internal
+ */
+export class SliceError extends BrokenError {
+  /** Who was asked. */
+  url: string | undefined;
+
+  constructor(afterMs: number) {
+    super(`nothing came within ${afterMs} ms`);
+    this.name = "BrokenError";
   }
 }
 
@@ -130,6 +169,3 @@ export class ForeignError extends LeaseholdError {
     super(`not an answer of a Leasehold server (${status}): ${body}`, retryable, status >= 500 || status < 400);
   }
 }
-
-/** A setting or an argument makes no sense. Nothing was sent. */
-export class InvalidError extends LeaseholdError {}

@@ -2,14 +2,14 @@
 
 import type { AcquireAllRequest, AcquiredAll, GrantedLease, WantedLock } from "./api.js";
 import type { Client } from "./client.js";
-import { NotReleasedError } from "./error.js";
+import { named, NotReleasedError } from "./error.js";
 import { Holding } from "./holding.js";
 import type { Granted } from "./lease.js";
 import { afterWait, persevere } from "./queue.js";
 import { persist } from "./retry.js";
 import { keepWatch } from "./sentinel.js";
 import { Tenure } from "./tenure.js";
-import { type CommonOptions, margin, type Sharing, sharing, TTL_DEFAULT_MS, waits } from "./terms.js";
+import { checkLocks, type CommonOptions, margin, type Sharing, sharing, TTL_DEFAULT_MS, waits } from "./terms.js";
 
 /** One lock of several: its name, or its name and how it is shared. */
 export type Wanted = string | (Sharing & { name: string });
@@ -30,6 +30,7 @@ export class LocksRequest {
   /** All the locks, if they are free or become free together within `waitMs`. They are granted at one instant. */
   async acquire(): Promise<LeaseSet> {
     const { owner = this.#client.owner, ttlMs = TTL_DEFAULT_MS } = this.#options;
+    checkLocks(this.#locks, this.#options);
     const marginMs = margin(ttlMs, this.#options.marginMs, this.#options.waitMs);
     return await persevere<AcquiredAll, LeaseSet>(this.#client, {
       manner: waits(this.#options) ? "queue" : "once",
@@ -37,7 +38,9 @@ export class LocksRequest {
       owner,
       // That the wait of several was over early can have another reason.
       earlyIsEnded: false,
-      ask: (changing, signal) => this.#client.calls.acquireAll({ ...this.#question(owner, ttlMs), ...changing }, signal),
+      ask: (changing, signal, avoided) => {
+        return this.#client.calls.acquireAll({ ...this.#question(owner, ttlMs), ...changing }, signal, avoided);
+      },
       take: async (acquired, sentAt) => {
         const first = { sentAt, expiresInMs: acquired.expires_after_send_ms ?? Infinity };
         const granted = await afterWait(this.#client, ttlMs, first, () => renewAll(this.#client, acquired, ttlMs));
@@ -77,8 +80,9 @@ export class LeaseSet extends Holding {
   /** @internal */
   constructor(client: Client, acquired: AcquiredAll, ttlMs: number, marginMs: number, granted: Granted) {
     const { sentAt, expiresInMs } = granted;
-    const tenure = Tenure.granted(client.clock, marginMs, sentAt, expiresInMs);
-    super(tenure, acquired.leases.map((lease) => lease.lock_name).join(", "));
+    const names = acquired.leases.map((lease) => lease.lock_name);
+    const tenure = Tenure.granted(client.clock, marginMs, sentAt, expiresInMs, named(names));
+    super(tenure, names.join(", "));
     this.#client = client;
     this.#acquired = acquired;
     const renew = (signal: AbortSignal): Promise<number> => renewAll(client, acquired, ttlMs, signal);
@@ -89,7 +93,7 @@ export class LeaseSet extends Holding {
   watch(): void {
     const { owner_id, leases } = this.#acquired;
     for (const lease of leases) {
-      void keepWatch(this.#client, { owner_id, ...lease }, this.signal, () => this.lose("ended"));
+      void keepWatch(this.#client, { owner_id, ...lease }, this.signal, (how) => this.lose("ended", how));
     }
   }
 
@@ -110,7 +114,7 @@ export class LeaseSet extends Holding {
 
   /** Leaves all the locks held for `timeMs` from now: as `Lease.leaveFor`. */
   leaveFor(timeMs: number): Promise<void> {
-    return this.leave(async () => {
+    return this.leaveHeld(timeMs, async () => {
       await persist(this.#client.clock, () => renewAll(this.#client, this.#acquired, timeMs));
     });
   }
@@ -131,13 +135,19 @@ async function renewAll(client: Client, acquired: AcquiredAll, ttlMs: number, si
   return renewed.expires_after_send_ms ?? Infinity;
 }
 
-/** A release that is repeated finds nothing left to release, which is as good. */
+/**
+ * Releases those that are still active, and says which were not. A release that is repeated finds nothing left to release, which is as
+ * good; if it finds anything, the try before did nothing.
+ */
 async function releaseAll(client: Client, acquired: AcquiredAll): Promise<void> {
   await persist(client.clock, async (mayHaveTakenEffect) => {
     const { released, leases } = await client.calls.releaseAll(proofs(acquired));
-    if (!released && !mayHaveTakenEffect) {
-      const reason = leases[0]?.reason ?? "NOT_OWNER";
-      throw new NotReleasedError({ released: false, reason, error: "none of the leases was active any more" });
+    const over = leases.filter((lease) => !lease.released);
+    if (over.length === 0 || (!released && mayHaveTakenEffect)) {
+      return;
     }
+    const reason = over[0]?.reason ?? "NOT_OWNER";
+    const error = "the lease was over before; another owner may have had the lock meanwhile";
+    throw new NotReleasedError({ released: false, reason, error }, over.map((lease) => lease.lock_name));
   });
 }

@@ -1,7 +1,7 @@
 /** Renewing in the background, for exactly as long as somebody wants it. */
 
-import { sleepUntil, type Clock } from "./clock.js";
-import { BrokenError, FailedError, NotRenewedError } from "./error.js";
+import { brokenOffAt, type Clock, sleepUntil } from "./clock.js";
+import { BrokenError, FailedError, named, NotRenewedError } from "./error.js";
 import { tell } from "./news.js";
 import { jittered } from "./random.js";
 import type { Tenure } from "./tenure.js";
@@ -41,7 +41,8 @@ export async function heartbeat(clock: Clock, tenure: Tenure, beat: Beat): Promi
     }
     const sentAt = clock.now();
     try {
-      const expiresInMs = await tryOnce(clock, lost, sentAt + Math.max(ttlMs / TRY_FOR, TRY_FOR_MIN_MS), renew);
+      const giveUpAt = sentAt + Math.max(ttlMs / TRY_FOR, TRY_FOR_MIN_MS);
+      const expiresInMs = await brokenOffAt(clock, giveUpAt, lost, tookTooLong, renew);
       if (tenure.extend(sentAt, expiresInMs) !== undefined) {
         break;
       }
@@ -49,7 +50,7 @@ export async function heartbeat(clock: Clock, tenure: Tenure, beat: Beat): Promi
       nextAt = sentAt + ttlMs / RENEW_AFTER;
     } catch (error) {
       if (isFinal(error)) {
-        tenure.lose("ended");
+        tenure.lose("ended", said(error));
         break;
       }
       if (tenure.check() !== undefined) {
@@ -61,25 +62,19 @@ export async function heartbeat(clock: Clock, tenure: Tenure, beat: Beat): Promi
       nFailed += 1;
     }
   }
-  const reason = tenure.check();
-  if (reason !== undefined && reason !== "released") {
-    tell({ what: "lost", lock, reason });
+  const error = tenure.loss;
+  if (error !== undefined && error.reason !== "released") {
+    tell({ what: "lost", lock, reason: error.reason, error });
   }
 }
 
-/** One renewal, broken off at `until` or when the lease is lost. */
-async function tryOnce(clock: Clock, lost: AbortSignal, until: number, renew: Renew): Promise<number> {
-  const controller = new AbortController();
-  const stop = (): void => controller.abort(lost.reason);
-  lost.addEventListener("abort", stop);
-  const alarm = clock.at(until, () => controller.abort(new BrokenError("the renewal took too long")));
-  try {
-    return await renew(controller.signal);
-  } finally {
-    alarm.cancel();
-    lost.removeEventListener("abort", stop);
-  }
+/** What the server said, and of which of several locks. */
+function said(error: unknown): string {
+  const { lock, message } = error as NotRenewedError;
+  return lock === undefined ? message : `${named([lock])}: ${message}`;
 }
+
+const tookTooLong = (): BrokenError => new BrokenError("the renewal took too long");
 
 /** The server knows that there is nothing to renew. */
 function isFinal(error: unknown): boolean {

@@ -1,7 +1,9 @@
 /** What is ours until it is released or lost. */
 
+import { inspect } from "node:util";
+
 import type { Clock } from "./clock.js";
-import { LeaseholdError, LostError, type LostReason, NotReleasedError } from "./error.js";
+import { InvalidError, LeaseholdError, LostError, type LostReason, NotReleasedError } from "./error.js";
 import { type Beat, heartbeat } from "./heartbeat.js";
 import { tell } from "./news.js";
 import type { Tenure } from "./tenure.js";
@@ -64,9 +66,10 @@ export abstract class Holding {
 
   /** Throws a `LostError` if it is not ours any more. */
   check(): void {
-    const lost = this.#tenure.check();
+    const lost = this.#tenure.loss;
     if (lost !== undefined) {
-      throw new LostError(lost);
+      // Another one each time, with a stack of its own.
+      throw new LostError(lost.reason, lost.what, lost.detail);
     }
   }
 
@@ -107,9 +110,23 @@ export abstract class Holding {
     return this.#given;
   }
 
+  /** @internal Leaves it held for so long, as `last` does. What the server refuses can still be released. */
+  protected async leaveHeld(timeMs: number, last: () => Promise<void>): Promise<void> {
+    if (!(Number.isFinite(timeMs) && timeMs > 0)) {
+      throw new InvalidError(`leaveFor must be given a time in milliseconds, more than 0 and with an end, got ${inspect(timeMs)}`);
+    }
+    const given = this.leave(last);
+    await given.catch((error: unknown) => {
+      if (this.#given === given) {
+        this.#given = undefined;
+      }
+      throw error;
+    });
+  }
+
   /** @internal It is lost, unless it was before. */
-  protected lose(reason: LostReason): void {
-    this.#tenure.lose(reason);
+  protected lose(reason: LostReason, detail?: string): void {
+    this.#tenure.lose(reason, detail);
   }
 
   /** @internal Renews it in the background until it is lost or released. */

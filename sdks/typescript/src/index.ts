@@ -21,6 +21,7 @@ export {
   NotAcquiredError,
   NotReleasedError,
   NotRenewedError,
+  TlsError,
   UnreachableError,
 } from "./error.js";
 export { Events, type EventsOptions, type Watched } from "./event.js";

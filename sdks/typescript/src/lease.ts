@@ -2,6 +2,7 @@
 
 import type { Acquired } from "./api.js";
 import type { Client } from "./client.js";
+import { named } from "./error.js";
 import { Holding } from "./holding.js";
 import { requestId } from "./random.js";
 import { persist } from "./retry.js";
@@ -29,7 +30,7 @@ export class Lease extends Holding {
   /** @internal A lease that is renewed by itself. */
   static alone(client: Client, acquired: Acquired, ttlMs: number, marginMs: number, granted: Granted): Lease {
     const { sentAt, expiresInMs } = granted;
-    const tenure = Tenure.granted(client.clock, marginMs, sentAt, expiresInMs);
+    const tenure = Tenure.granted(client.clock, marginMs, sentAt, expiresInMs, named([acquired.lock_name]));
     const lease = new Lease(client, acquired, tenure);
     const renew = (signal: AbortSignal): Promise<number> => renewLease(client, acquired, ttlMs, signal);
     lease.beat(client.clock, { ttlMs, end: sentAt + expiresInMs, renew });
@@ -38,12 +39,12 @@ export class Lease extends Holding {
 
   /** @internal A lease that lasts as long as its session. */
   static ofSession(client: Client, acquired: Acquired, session: Tenure): Lease {
-    return new Lease(client, acquired, Tenure.within(session));
+    return new Lease(client, acquired, Tenure.within(session, named([acquired.lock_name])));
   }
 
   /** @internal Is told of the lease's end by the server. */
   watch(): void {
-    void keepWatch(this.#client, this.#acquired, this.signal, () => this.lose("ended"));
+    void keepWatch(this.#client, this.#acquired, this.signal, (how) => this.lose("ended", how));
   }
 
   /** The name of the lock. */
@@ -69,10 +70,10 @@ export class Lease extends Holding {
   /**
    * Leaves the lock held for `timeMs` from now, or a little longer, with nobody to renew or release it: so that work
    * that was quick is not done again at once by another. A lease is never made to end sooner, so `timeMs` should not
-   * be less than the ttl.
+   * be less than the ttl. If it fails, nothing is renewed any more all the same, and the lease can still be released.
    */
   leaveFor(timeMs: number): Promise<void> {
-    return this.leave(async () => {
+    return this.leaveHeld(timeMs, async () => {
       await persist(this.#client.clock, () => renewLease(this.#client, this.#acquired, timeMs));
     });
   }

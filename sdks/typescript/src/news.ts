@@ -5,14 +5,14 @@
 
 import { channel } from "node:diagnostics_channel";
 
-import type { LostReason } from "./error.js";
+import type { LostError, LostReason } from "./error.js";
 
-/** One thing that happened. */
+/** One thing that happened. `lock` is the name of the lock, or of all of several. */
 export type News =
   /** A renewal failed and is tried again. */
   | { what: "renewal-failed"; lock: string; error: unknown; nFailed: number }
   /** A lease is lost. */
-  | { what: "lost"; lock: string; reason: LostReason }
+  | { what: "lost"; lock: string; reason: LostReason; error: LostError }
   /** A lease was not released and will expire. */
   | { what: "not-released"; lock: string; error: unknown };
 

@@ -1,15 +1,22 @@
 /** A place in a queue: kept over broken connections, and left at once by whoever does not want to wait any longer. */
 
+import { setMaxListeners } from "node:events";
+
 import type { Client } from "./client.js";
-import { sleepUntil } from "./clock.js";
-import { BrokenError, FailedError, LeaseholdError, NotAcquiredError } from "./error.js";
+import { brokenOffAt, sleepUntil } from "./clock.js";
+import { BrokenError, FailedError, LeaseholdError, NotAcquiredError, SliceError } from "./error.js";
 import type { Holding } from "./holding.js";
 import { requestId } from "./random.js";
 import { Attempts, type Manner, persist, type Retry } from "./retry.js";
-import { type CommonOptions, retryOf, waits } from "./terms.js";
+import { type CommonOptions, retryOf, TTL_DEFAULT_MS, waits } from "./terms.js";
 
 /** The longest wait the server allows unless it is set otherwise. A longer wait is several, one after the other. */
 const WAIT_MAX_MS = 24 * 60 * 60 * 1000;
+/**
+ * No try of a longer wait lasts longer than this. Whoever is not answered cannot tell a wait from a connection that has fallen silent;
+ * asking again, over another one, keeps the place and finds out.
+ */
+const WAIT_SLICE_MS = 30_000;
 /** How a queue is left. Nobody waits for this; if it does not work, the place is kept for 10 s at most. */
 const LEAVE: Retry = { attemptsMax: 4, totalMaxMs: 2_000, pauseMinMs: 50, pauseMaxMs: 500 };
 
@@ -20,7 +27,12 @@ export interface Asking<Granted, Held extends Holding> {
   owner: string;
   /** A wait that is over early was ended by somebody, and is not begun again. */
   earlyIsEnded: boolean;
-  ask(changing: { request_id: string; wait_ms?: number }, signal: AbortSignal | undefined): Promise<Granted>;
+  /** Asks once, elsewhere than at the URL `avoided` if that can be. */
+  ask(
+    changing: { request_id: string; wait_ms?: number },
+    signal: AbortSignal | undefined,
+    avoided?: string,
+  ): Promise<Granted>;
   /** Makes of the answer what is held. */
   take(granted: Granted, sentAt: number): Promise<Held>;
   /** Releases what nobody wants any more. */
@@ -35,13 +47,17 @@ export async function persevere<Granted, Held extends Holding>(
   const { clock } = client;
   const { manner, options } = asking;
   const retry = retryOf(options);
+  if (options.signal !== undefined) {
+    // One signal may end any number of requests, and each listens while it asks: that is no leak.
+    setMaxListeners(0, options.signal);
+  }
   const giveUpAt = clock.now() + (waits(options) ? (options.waitMs ?? 0) : retry.totalMaxMs);
-  const attempts = new Attempts(retry, manner, giveUpAt);
+  const attempts = new Attempts(retry, manner, giveUpAt, client.nUrls);
   let place = new Place(client, asking);
   for (;;) {
     options.signal?.throwIfAborted();
     const sentAt = clock.now();
-    const waitMs = manner === "queue" ? Math.ceil(Math.min(giveUpAt - sentAt, WAIT_MAX_MS)) : 0;
+    const waitMs = manner === "queue" ? Math.ceil(Math.max(0, Math.min(giveUpAt - sentAt, WAIT_MAX_MS))) : 0;
     attempts.begin(sentAt, asking.earlyIsEnded ? waitMs : 0);
     const wait = manner === "queue" ? { wait_ms: waitMs } : {};
     let error: LeaseholdError;
@@ -52,7 +68,7 @@ export async function persevere<Granted, Held extends Holding>(
       }
       // We slept through a lease. What may be left of it is given back.
       held.release().catch(() => undefined);
-      error = new BrokenError("the lease was over before we knew of it");
+      error = over(options);
       place = new Place(client, asking);
     } catch (caught) {
       if (!(caught instanceof LeaseholdError) || options.signal?.aborted) {
@@ -62,7 +78,7 @@ export async function persevere<Granted, Held extends Holding>(
       error = caught;
       if (isSpent(error)) {
         // A broken connection kept the lease from us. This id has had its lease.
-        error = new BrokenError("the lease was over before we knew of it");
+        error = over(options);
         place = new Place(client, asking);
       }
     }
@@ -81,11 +97,18 @@ export async function persevere<Granted, Held extends Holding>(
   }
 }
 
+/** A lease was granted and is over, because we slept, a broken connection kept it from us, or it was to last for no time at all. */
+function over({ ttlMs = TTL_DEFAULT_MS }: CommonOptions): BrokenError {
+  return new BrokenError(`the lease was over before we knew of it: ttlMs (${ttlMs}) may be too short`);
+}
+
 /** Where a request waits, under its request id. */
 class Place<Granted, Held extends Holding> {
   readonly #client: Client;
   readonly #asking: Asking<Granted, Held>;
   readonly #requestId = requestId();
+  /** Who was asked last and did not answer in a whole slice of the wait. */
+  #silent: string | undefined;
   /** The server may have something under this id: a waiter, or a lease. */
   mayBeTaken = false;
 
@@ -98,10 +121,11 @@ class Place<Granted, Held extends Holding> {
     const before = this.mayBeTaken;
     try {
       this.mayBeTaken = true;
-      const granted = await this.#asking.ask({ request_id: this.#requestId, ...wait }, this.#asking.options.signal);
+      const granted = await this.#askForSlice(wait);
       this.mayBeTaken = false;
       return granted;
     } catch (error) {
+      this.#silent = error instanceof SliceError ? error.url : undefined;
       if (error instanceof NotAcquiredError) {
         this.mayBeTaken = false;
       } else if (error instanceof LeaseholdError && !error.mayHaveTakenEffect) {
@@ -109,6 +133,19 @@ class Place<Granted, Held extends Holding> {
       }
       throw error;
     }
+  }
+
+  async #askForSlice(wait: { wait_ms?: number }): Promise<Granted> {
+    const { clock } = this.#client;
+    const { signal } = this.#asking.options;
+    const ask = (signal: AbortSignal | undefined): Promise<Granted> => {
+      return this.#asking.ask({ request_id: this.#requestId, ...wait }, signal, this.#silent);
+    };
+    if ((wait.wait_ms ?? 0) <= WAIT_SLICE_MS) {
+      return await ask(signal);
+    }
+    const late = (): SliceError => new SliceError(WAIT_SLICE_MS);
+    return await brokenOffAt(clock, clock.now() + WAIT_SLICE_MS, signal, late, ask);
   }
 
   /** Tells the server, in the background, that nobody waits here any more. */

@@ -9,7 +9,7 @@ import { afterWait, type Asking, persevere } from "./queue.js";
 import { requestId } from "./random.js";
 import type { Manner } from "./retry.js";
 import type { Tenure } from "./tenure.js";
-import { type CommonOptions, margin, type Sharing, sharing, TTL_DEFAULT_MS, waits } from "./terms.js";
+import { checkLock, type CommonOptions, margin, type Sharing, sharing, TTL_DEFAULT_MS, waits } from "./terms.js";
 
 /** How a lock is asked for. */
 export interface LockOptions extends CommonOptions, Sharing {}
@@ -43,7 +43,8 @@ export class LockRequest {
 
   /**
    * The lock, if it is free or becomes free within `waitMs`. The queue is first come, first served, and a broken
-   * connection does not cost the place in it if the server is back within 10 s.
+   * connection does not cost the place in it if the server is back soon: it gives up after `retry.attemptsMax` tries that
+   * failed one after the other, by default after about 4 s.
    */
   acquire(): Promise<Lease> {
     return this.#ask(waits(this.#options) ? "queue" : "once");
@@ -89,7 +90,9 @@ export class LockRequest {
       options: this.#options,
       owner: this.#owner(),
       earlyIsEnded: true,
-      ask: (changing, signal) => this.#client.calls.acquire(this.#name, { ...this.#question(), ...changing }, signal),
+      ask: (changing, signal, avoided) => {
+        return this.#client.calls.acquire(this.#name, { ...this.#question(), ...changing }, signal, avoided);
+      },
       take: (acquired, sentAt) => this.#lease(marginMs, sentAt, acquired),
       giveBack: (acquired) => releaseLease(this.#client, acquired, requestId()),
     };
@@ -98,13 +101,14 @@ export class LockRequest {
 
   /** The margin, if everything makes sense together. */
   #check(): number {
+    checkLock(this.#name, this.#options);
     if (this.#session !== undefined) {
       if (this.#options.ttlMs !== undefined || this.#options.marginMs !== undefined) {
         throw new InvalidError("ttlMs and marginMs of a session's lock are those of the session");
       }
-      const lost = this.#session.tenure.check();
+      const lost = this.#session.tenure.loss;
       if (lost !== undefined) {
-        throw new LostError(lost);
+        throw new LostError(lost.reason, lost.what, lost.detail);
       }
     }
     return margin(this.#ttlMs(), this.#options.marginMs, this.#options.waitMs);

@@ -1,7 +1,7 @@
 /** When to ask again. */
 
 import { sleepUntil, type Clock } from "./clock.js";
-import { FailedError, LeaseholdError, NotAcquiredError } from "./error.js";
+import { BrokenError, FailedError, LeaseholdError, NotAcquiredError, SliceError } from "./error.js";
 import { jittered } from "./random.js";
 
 /** How often and how long something is tried. Everything is bounded. */
@@ -16,10 +16,10 @@ export interface Retry {
   pauseMaxMs: number;
 }
 
-/** 8 tries in 10 s, with pauses from 50 ms to 2 s. */
+/** 8 tries, none of which begins after 20 s, with pauses from 50 ms to 2 s: time for a few servers that do not answer. */
 export const RETRY_DEFAULT: Readonly<Retry> = {
   attemptsMax: 8,
-  totalMaxMs: 10_000,
+  totalMaxMs: 20_000,
   pauseMinMs: 50,
   pauseMaxMs: 2_000,
 };
@@ -39,15 +39,18 @@ export class Attempts {
   readonly #retry: Readonly<Retry>;
   readonly #manner: Manner;
   readonly #giveUpAt: number;
+  /** There is another server that may answer. */
+  #hasOther: boolean;
   #begunAt = 0;
   #waitMs = 0;
   #nAttempts = 0;
   #nFailures = 0;
 
-  constructor(retry: Readonly<Retry>, manner: Manner, giveUpAt: number) {
+  constructor(retry: Readonly<Retry>, manner: Manner, giveUpAt: number, nUrls = 1) {
     this.#retry = retry;
     this.#manner = manner;
     this.#giveUpAt = giveUpAt;
+    this.#hasOther = nUrls > 1;
   }
 
   /** The next try begins. A wait of this length that ends early is the answer; with zero none is. */
@@ -64,14 +67,30 @@ export class Attempts {
 
   /** The pause before the next try; nothing if this error is the answer. */
   after(error: LeaseholdError, now: number): number | undefined {
+    if (error instanceof SliceError && now < this.#giveUpAt) {
+      this.#nFailures = 0;
+      return 0;
+    }
     this.#nAttempts += 1;
     const pauseMs = error instanceof NotAcquiredError ? this.#afterRefusal(error, now) : this.#afterFailure(error);
     if (pauseMs === undefined) {
       return undefined;
     }
     const nCounted = this.#manner === "queue" ? this.#nFailures : this.#nAttempts;
-    const isOver = nCounted >= this.#retry.attemptsMax || now + pauseMs >= this.#giveUpAt;
-    return isOver ? undefined : pauseMs;
+    if (nCounted >= this.#retry.attemptsMax) {
+      return undefined;
+    }
+    if (now + pauseMs < this.#giveUpAt) {
+      return pauseMs;
+    }
+    return this.#asksOther(error) ? 0 : undefined;
+  }
+
+  /** The wait is over and nothing was answered: another server is asked, once, because this one may be silent. */
+  #asksOther(error: LeaseholdError): boolean {
+    const asksOther = this.#hasOther && this.#manner === "queue" && error instanceof BrokenError;
+    this.#hasOther &&= !asksOther;
+    return asksOther;
   }
 
   #afterRefusal(error: NotAcquiredError, now: number): number | undefined {

@@ -25,9 +25,10 @@ export class Routes {
     this.chosen = this.after("");
   }
 
-  /** A request's way, which begins at the one that answered last. */
-  begin(): Trip {
-    return new Trip(this, this.#isDirect && performance.now() >= this.passedOnUntil);
+  /** A request's way, which begins at the one that answered last, or at the next one if that is to be avoided. */
+  begin(avoided?: string): Trip {
+    const url = this.chosen === avoided ? this.after(avoided) : this.chosen;
+    return new Trip(this, url, this.#isDirect && performance.now() >= this.passedOnUntil);
   }
 
   /** The next one in the order they were given; the first after one that was not. */
@@ -81,9 +82,9 @@ export class Trip {
   /** Whoever does not lead is to say so, instead of passing the request on. */
   isDirect: boolean;
 
-  constructor(routes: Routes, isDirect: boolean) {
+  constructor(routes: Routes, url: string, isDirect: boolean) {
     this.#routes = routes;
-    this.url = routes.chosen;
+    this.url = url;
     this.#tried = new Set([this.url]);
     this.isDirect = isDirect;
   }

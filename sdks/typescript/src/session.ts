@@ -1,6 +1,7 @@
 /** One keep-alive for any number of locks. */
 
 import type { SessionOpened } from "./api.js";
+import { checkOptions } from "./check.js";
 import type { Client } from "./client.js";
 import { sleepUntil } from "./clock.js";
 import { FailedError, LeaseholdError } from "./error.js";
@@ -49,11 +50,12 @@ export class Session extends Holding {
 
   /** @internal Opens it and keeps it alive. */
   static async open(client: Client, options: SessionOptions): Promise<Session> {
+    checkOptions("a session", options, ["owner", "ttlMs", "marginMs", "retry", "signal"]);
     const { ttlMs = TTL_DEFAULT_MS } = options;
     const marginMs = margin(ttlMs, options.marginMs);
     const { opened, sentAt } = await open(client, options, ttlMs);
     const expiresInMs = opened.expires_after_send_ms;
-    const session = new Session(client, opened, Tenure.granted(client.clock, marginMs, sentAt, expiresInMs));
+    const session = new Session(client, opened, Tenure.granted(client.clock, marginMs, sentAt, expiresInMs, "the session"));
     const renew = async (signal: AbortSignal): Promise<number> => {
       const kept = await client.calls.keepSession(opened.session_id, signal);
       return kept.expires_after_send_ms;

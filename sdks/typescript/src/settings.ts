@@ -1,7 +1,9 @@
 /** Where the server is and who we are: from arguments, files and the environment. */
 
+import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 
+import { checkNumber, checkOptions, TIMER_MAX_MS } from "./check.js";
 import type { Clock } from "./clock.js";
 import { InvalidError } from "./error.js";
 
@@ -39,7 +41,7 @@ export interface ClientOptions {
   clientCertFile?: string;
   /** A file with the key of the client's certificate, in PEM. Default: `LEASEHOLD_CLIENT_KEY_FILE`. */
   clientKeyFile?: string;
-  /** How long an answer may take, beyond what was asked to be waited. Default: 10 s. */
+  /** How long an answer may take, beyond what was asked to be waited. Default: 6 s, longer than a follower holds a request. */
   timeoutMs?: number;
   /** How long a connection may take. Default: 3 s. */
   connectTimeoutMs?: number;
@@ -59,19 +61,29 @@ export interface Settings {
   connectTimeoutMs: number;
 }
 
+const KNOWN: readonly (keyof ClientOptions)[] = [
+  "url", "direct", "followAnyLeader", "namespace", "owner", "apiKey", "apiKeyFile", "insecure", "caFile", "clientCertFile",
+  "clientKeyFile", "timeoutMs", "connectTimeoutMs", "clock",
+];
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const URL_DEFAULT = "http://127.0.0.1:8080";
+/** A server that follows may hold a request for 5 s before it says that nobody leads. */
+const TIMEOUT_DEFAULT_MS = 6_000;
 
 /** The settings, if they make sense. */
 export function settings(options: ClientOptions, environment: Environment = process.env): Settings {
+  checkOptions("a client", options, KNOWN);
+  checkNumber("timeoutMs", options.timeoutMs, Number.MIN_VALUE, TIMER_MAX_MS);
+  checkNumber("connectTimeoutMs", options.connectTimeoutMs, Number.MIN_VALUE, TIMER_MAX_MS);
   const urls = urlList(options.url ?? nonEmpty(environment["LEASEHOLD_URL"]) ?? URL_DEFAULT);
   const apiKey = findKey(options, environment);
   if (apiKey !== undefined && options.insecure !== true) {
     urls.forEach(refusePlainHttp);
   }
   const tls = urls.some((url) => url.startsWith("https:")) ? readTls(options, environment) : {};
-  const { timeoutMs = 10_000, connectTimeoutMs = 3_000, followAnyLeader = false } = options;
+  const { timeoutMs = TIMEOUT_DEFAULT_MS, connectTimeoutMs = 3_000, followAnyLeader = false } = options;
   const clientCertFile = options.clientCertFile ?? nonEmpty(environment["LEASEHOLD_CLIENT_CERT_FILE"]);
   if (followAnyLeader && (apiKey !== undefined || clientCertFile !== undefined)) {
     const why = "an API key and a client certificate are sent only to servers whose URLs are given";
@@ -90,7 +102,7 @@ function readTls(options: ClientOptions, environment: Environment): Settings["tl
     throw new InvalidError("clientCertFile and clientKeyFile must be given together");
   }
   return {
-    ...(caFile === undefined ? {} : { ca: readFile("caFile", caFile) }),
+    ...(caFile === undefined ? {} : { ca: readCa(caFile) }),
     ...(certFile === undefined ? {} : { cert: readFile("clientCertFile", certFile) }),
     ...(keyFile === undefined ? {} : { key: readFile("clientKeyFile", keyFile) }),
   };
@@ -182,6 +194,17 @@ function refusePlainHttp(text: string): void {
 export function isLoopback(host: string): boolean {
   // `URL` writes every spelling of an IPv4 address as four decimal numbers.
   return /^(localhost|.+\.localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(host);
+}
+
+/** Node takes a file without a certificate for one that trusts nobody. */
+function readCa(path: string): Buffer {
+  const ca = readFile("caFile", path);
+  try {
+    new X509Certificate(ca);
+  } catch {
+    throw new InvalidError(`caFile ${path} has no certificate in it that can be read: it must be PEM (LEASEHOLD_CA_FILE)`);
+  }
+  return ca;
 }
 
 function readFile(option: string, path: string): Buffer {

@@ -15,32 +15,35 @@ const DRIFT = 100;
 export class Tenure {
   readonly #clock: Clock;
   readonly #marginMs: number;
+  /** For messages. */
+  readonly #what: string | undefined;
   /** It ends with this one at the latest. */
   readonly #outer: Tenure | undefined;
   readonly #inner = new Set<Tenure>();
   readonly #controller = new AbortController();
   /** The lease lasts at least until then. */
   #end: number;
-  #lost: LostReason | undefined;
+  #lost: LostError | undefined;
   #alarm: Alarm | undefined;
 
-  private constructor(clock: Clock, marginMs: number, end: number, outer?: Tenure) {
+  private constructor(clock: Clock, marginMs: number, end: number, what?: string, outer?: Tenure) {
     this.#clock = clock;
     this.#marginMs = marginMs;
     this.#end = end;
+    this.#what = what;
     this.#outer = outer;
   }
 
   /** Granted for `expiresInMs` by the answer to what was sent at `sentAt`. */
-  static granted(clock: Clock, marginMs: number, sentAt: number, expiresInMs: number): Tenure {
-    const tenure = new Tenure(clock, marginMs, end(sentAt, expiresInMs));
+  static granted(clock: Clock, marginMs: number, sentAt: number, expiresInMs: number, what?: string): Tenure {
+    const tenure = new Tenure(clock, marginMs, end(sentAt, expiresInMs), what);
     tenure.#arm();
     return tenure;
   }
 
   /** As long as `outer`, unless it is released before. */
-  static within(outer: Tenure): Tenure {
-    const tenure = new Tenure(outer.#clock, outer.#marginMs, Infinity, outer);
+  static within(outer: Tenure, what?: string): Tenure {
+    const tenure = new Tenure(outer.#clock, outer.#marginMs, Infinity, what, outer);
     const lost = outer.check();
     if (lost === undefined) {
       outer.#inner.add(tenure);
@@ -72,32 +75,38 @@ export class Tenure {
     if (this.#lost === undefined && this.#clock.now() >= this.#end - this.#marginMs) {
       this.lose("out-of-time");
     }
+    return this.#lost?.reason;
+  }
+
+  /** The loss, in words; nothing as long as it is not lost. */
+  get loss(): LostError | undefined {
+    this.check();
     return this.#lost;
   }
 
   /** A renewal sent at `sentAt` was answered. What is lost by then stays lost. */
   extend(sentAt: number, expiresInMs: number): LostReason | undefined {
     if (this.check() !== undefined) {
-      return this.#lost;
+      return this.#lost?.reason;
     }
     this.#end = Math.max(this.#end, end(sentAt, expiresInMs));
     return this.check();
   }
 
   /** It is lost, unless it was before. Returns why. */
-  lose(why: LostReason): LostReason {
+  lose(why: LostReason, detail?: string): LostReason {
     if (this.#lost !== undefined) {
-      return this.#lost;
+      return this.#lost.reason;
     }
-    this.#lost = why;
+    this.#lost = new LostError(why, this.#what, detail);
     this.#alarm?.cancel();
     if (this.#outer !== undefined) {
       this.#outer.#inner.delete(this);
     }
     for (const inner of [...this.#inner]) {
-      inner.lose(why);
+      inner.lose(why, detail);
     }
-    this.#controller.abort(new LostError(why));
+    this.#controller.abort(this.#lost);
     return why;
   }
 

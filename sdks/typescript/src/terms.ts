@@ -1,5 +1,6 @@
 /** The terms on which leases are asked for. */
 
+import { checkedName, checkNumber, checkOptions } from "./check.js";
 import { InvalidError } from "./error.js";
 import { type Retry, RETRY_DEFAULT } from "./retry.js";
 
@@ -41,6 +42,53 @@ export interface CommonOptions {
 
 /** How long a lease lasts unless something else is said. */
 export const TTL_DEFAULT_MS = 30_000;
+
+const SHARING = ["shared", "limit"];
+const COMMON = ["owner", "ttlMs", "waitMs", "marginMs", "graceMs", "metadata", "watched", "retry", "signal"];
+/** The largest limit that the wire has a place for. */
+const LIMIT_MAX = 2 ** 32 - 1;
+
+/** Refuses what makes no sense for one lock. */
+export function checkLock(name: unknown, options: CommonOptions & Sharing): void {
+  checkedName(name);
+  checkOptions("a lock", options, [...COMMON, ...SHARING]);
+  checkSharing(options);
+  checkTerms(options);
+}
+
+/** Refuses what makes no sense for several. */
+export function checkLocks(locks: readonly (string | (Sharing & { name: string }))[], options: CommonOptions): void {
+  if (!Array.isArray(locks)) {
+    throw new InvalidError("several locks must be given as a list");
+  }
+  for (const lock of locks) {
+    if (typeof lock === "object" && lock !== null) {
+      checkedName(lock.name);
+      checkOptions("one of several locks", lock, ["name", ...SHARING]);
+      checkSharing(lock);
+    } else {
+      checkedName(lock);
+    }
+  }
+  checkOptions("a request for several locks", options, COMMON);
+  checkTerms(options);
+}
+
+function checkSharing({ limit }: Sharing): void {
+  checkNumber("limit", limit, 1, LIMIT_MAX, true);
+}
+
+function checkTerms({ ttlMs, waitMs, marginMs, graceMs, retry = {} }: CommonOptions): void {
+  checkNumber("ttlMs", ttlMs, Number.MIN_VALUE, Number.MAX_VALUE);
+  checkNumber("waitMs", waitMs, 0, Infinity);
+  checkNumber("marginMs", marginMs, 0, Number.MAX_VALUE);
+  checkNumber("graceMs", graceMs, 0, Number.MAX_VALUE);
+  checkOptions("retry", retry, Object.keys(RETRY_DEFAULT));
+  checkNumber("retry.attemptsMax", retry.attemptsMax, 1, Infinity);
+  checkNumber("retry.totalMaxMs", retry.totalMaxMs, 0, Infinity);
+  checkNumber("retry.pauseMinMs", retry.pauseMinMs, 0, Number.MAX_VALUE);
+  checkNumber("retry.pauseMaxMs", retry.pauseMaxMs, 0, Number.MAX_VALUE);
+}
 
 /** Whether to queue. */
 export function waits(options: CommonOptions): boolean {

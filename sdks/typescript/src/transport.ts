@@ -5,7 +5,8 @@ import * as https from "node:https";
 import { inspect } from "node:util";
 
 import type { Failure } from "./api.js";
-import { BrokenError, FailedError, ForeignError, InvalidError, UnreachableError } from "./error.js";
+import { TIMER_MAX_MS } from "./check.js";
+import { BrokenError, FailedError, ForeignError, InvalidError, SliceError, TlsError, UnreachableError } from "./error.js";
 import { Routes, type Trip } from "./route.js";
 import { type Settings, socketPath } from "./settings.js";
 
@@ -33,6 +34,8 @@ export interface Question {
   /** Breaks the request off; the call fails with its reason. */
   signal?: AbortSignal | undefined;
   headers?: http.OutgoingHttpHeaders;
+  /** The URL to be asked last. */
+  avoided?: string | undefined;
 }
 
 /** A whole answer. */
@@ -100,8 +103,9 @@ export class Transport {
     ask: (trip: Trip, signal: AbortSignal) => Promise<{ answer: Answer; leader: string | string[] | undefined }>,
     patienceMs: number,
   ): Promise<Answer> {
-    const trip = this.#routes.begin();
+    const trip = this.#routes.begin(question.avoided);
     const inVain: string[] = [];
+    let misfit: TlsError | undefined;
     for (;;) {
       try {
         const { answer, leader } = await inTime(patienceMs, question.signal, (signal) => ask(trip, signal));
@@ -116,16 +120,22 @@ export class Transport {
         }
         return answer;
       } catch (error) {
-        if (!(error instanceof UnreachableError)) {
-          // Also a renewal that was broken off because it took too long: the next one may be faster.
-          if (error instanceof BrokenError) {
+        if (error instanceof TlsError) {
+          misfit ??= error;
+        } else if (!(error instanceof UnreachableError)) {
+          if (error instanceof SliceError) {
+            // Nobody was to answer before, so others may well go there. Whoever waits goes elsewhere.
+            error.url = trip.url;
+          } else if (error instanceof BrokenError) {
+            // Also a renewal that was broken off because it took too long: the next one may be faster.
             trip.failed();
           }
           throw error;
         }
         const { url } = trip;
         if (!trip.goOn()) {
-          throw error.after(inVain);
+          // That a server is not there may change; this does not, so it is what to mend.
+          throw misfit ?? (error as UnreachableError).after(inVain);
         }
         inVain.push(url);
       }
@@ -229,7 +239,7 @@ async function inTime<T>(
   }
   signal?.addEventListener("abort", abort);
   const late = (): void => controller.abort(new BrokenError(`nothing came within ${patienceMs} ms`));
-  const timer = setTimeout(late, patienceMs);
+  const timer = setTimeout(late, Math.min(patienceMs, TIMER_MAX_MS));
   try {
     return await work(controller.signal);
   } finally {
@@ -272,9 +282,22 @@ function text(response: http.IncomingMessage, signal: AbortSignal): Promise<stri
   });
 }
 
+/** The codes of certificates that are not trusted, are for another host, or are not valid now. */
+const UNTRUSTED = /^(?!ERR_SSL).*CERT|UNABLE_TO_VERIFY_LEAF_SIGNATURE|^INVALID_CA$|^HOSTNAME_MISMATCH$|^ERR_TLS_CERT_ALTNAME/;
+/** How a server that speaks TLS begins to refuse what is none. */
+const TLS_ALERT = 0x15;
+
 function failed(base: string, isConnected: boolean, error: Error): Error {
   if (error instanceof UnreachableError) {
     return error;
+  }
+  const { code = "", rawPacket } = error as NodeJS.ErrnoException & { rawPacket?: Buffer };
+  if (UNTRUSTED.test(code)) {
+    const hint = "Is it signed by a certificate in caFile (LEASEHOLD_CA_FILE)?";
+    return new TlsError(`the certificate of ${base} cannot be verified: ${error.message.split("\n")[0]}. ${hint}`);
+  }
+  if (code.startsWith("HPE_") && rawPacket?.[0] === TLS_ALERT) {
+    return new TlsError(`the server at ${base} speaks TLS: use https (LEASEHOLD_URL)`);
   }
   return isConnected ? new BrokenError(words(error)) : new UnreachableError(base, words(error));
 }
@@ -313,8 +336,11 @@ export function failure({ status, body }: Answer): FailedError | ForeignError {
   return foreign({ status, body });
 }
 
+/** Ids that prove something: an answer that is only nearly one of ours may have them. */
+const SECRETS = /("(?:lease_id|session_id)"\s*:\s*)"[^"]*"?/g;
+
 export function foreign({ status, body }: Answer): ForeignError {
-  return new ForeignError(status, body.slice(0, FOREIGN_CHARS_SHOWN));
+  return new ForeignError(status, body.replace(SECRETS, '$1"..."').slice(0, FOREIGN_CHARS_SHOWN));
 }
 
 /** The JSON, or nothing. */

@@ -16,6 +16,17 @@ test("a gate lets through what is not older than the newest seen", async () => {
   assert.deepEqual(file, ["seven", "eight", "eight again", "other"]);
 });
 
+test("what is no token is refused, and opens nothing", async () => {
+  const gate = new FencingGate();
+  await gate.write("report", 10, () => undefined);
+  for (const token of [Number.NaN, undefined, null, "x", "11", -1, 1.5, Infinity, 2 ** 53, {}, 11n]) {
+    const written = gate.write("report", token as number, () => assert.fail(`${String(token)} is let through`));
+    await assert.rejects(written, { name: "InvalidError" });
+    await assert.rejects(gate.write("report", 5, () => assert.fail("the gate is open")), StaleError);
+  }
+  await gate.write("fresh", 0, () => undefined);
+});
+
 test("writes to one resource go one after the other, and a failed one holds up nobody", async () => {
   const gate = new FencingGate();
   const file: string[] = [];

@@ -34,8 +34,10 @@ test("they are renewed together, and lost if one of them is", async () => {
   const { end } = set;
   await until("they are renewed", () => set.end > end);
   await client.calls.revoke("f", "host is gone");
-  assert.equal(((await fired(set.signal)) as LostError).reason, "ended");
-  await set.release();
+  const lost = (await fired(set.signal)) as LostError;
+  assert.equal(lost.reason, "ended");
+  assert.match(lost.message, /^locks "e", "f": the server says that the lease is over \(lock "f": /);
+  await assert.rejects(set.release(), { name: "NotReleasedError", locks: ["f"] });
   assert.equal((await client.calls.look("e")).held, false, "what was left is released");
 });
 
@@ -56,11 +58,43 @@ test("that none of them was held any more is told", async () => {
   await assert.rejects(set.release(), NotReleasedError);
 });
 
-test("if they are watched, a revocation is told at once", async () => {
+test("that one of them was taken away is told, and the others are released", async (t) => {
+  const link = await Link.to(() => server.url, t);
+  const client = new Client({ url: link.url, timeoutMs: 1_500 });
+  for (const fate of ["pass", "swallow"] as const) {
+    const set = await client.locks(["m", "n"]).acquire();
+    await client.calls.revoke("n", "host is gone");
+    const other = await client.lock("n", { owner: "other" }).acquire();
+    let nReleases = 0;
+    // Also if the first try was never heard: what the second one releases, the first one did not.
+    link.fate = ({ path }) => (path.endsWith("/release") && (nReleases += 1) === 1 ? fate : "pass");
+    const message = /^lock "n": .*another owner may have had the lock/;
+    await assert.rejects(set.release(), { name: "NotReleasedError", locks: ["n"], message });
+    assert.equal((await client.calls.look("m")).held, false);
+    assert.equal(other.held, true);
+    await other.release();
+  }
+});
+
+test("a time to leave them for that makes no sense changes nothing", async () => {
   const client = server.client();
+  const set = await client.locks(["o", "p"]).acquire();
+  await assert.rejects(set.leaveFor(0), { name: "InvalidError" });
+  assert.equal(set.held, true);
+  await set.leaveFor(60_000);
+  assert.equal((await client.calls.look("p")).held, true);
+});
+
+test("if they are watched, a revocation is told at once, and why it was", async (t) => {
+  const link = await Link.to(() => server.url, t);
+  const client = new Client({ url: link.url });
   const set = await client.locks(["j", "k"], { ttlMs: 60_000, watched: true }).acquire();
+  await until("they are watched", () => link.of("/watch").length === 2);
+  await client.calls.look("k");
   await client.calls.revoke("k", "host is gone");
-  assert.equal(((await fired(set.signal)) as LostError).reason, "ended");
+  const lost = (await fired(set.signal)) as LostError;
+  assert.deepEqual([lost.reason, lost.detail], ["ended", 'lock "k": revoked: host is gone']);
+  assert.throws(() => set.check(), { name: "LostError", message: /locks "j", "k": .*host is gone/ });
 });
 
 test("which of several leases of one lock is over is told, and is a secret", async () => {

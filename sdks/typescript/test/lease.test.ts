@@ -123,6 +123,36 @@ test("a lock can be left held for a while", async () => {
   assert.equal((await client.calls.look("left")).held, true, "what was left is not released");
 });
 
+test("a time to leave it for that makes no sense changes nothing", async () => {
+  const client = server.client();
+  const lease = await client.lock("left-wrong").acquire();
+  for (const timeMs of [0, -1, Number.NaN, Infinity, "5", undefined]) {
+    await assert.rejects(lease.leaveFor(timeMs as number), { name: "InvalidError" });
+    assert.equal(lease.held, true);
+  }
+  await lease.release();
+});
+
+test("a lease that the server does not leave for so long can be released", async () => {
+  const client = server.client();
+  const lease = await client.lock("left-long").acquire();
+  await assert.rejects(lease.leaveFor(25 * 3_600_000), { code: "INVALID_REQUEST" });
+  assert.equal((await client.calls.look("left-long")).held, true);
+  await lease.release();
+  assert.equal((await client.calls.look("left-long")).held, false);
+});
+
+test("one signal may end any number of requests", async (t) => {
+  const warnings: Error[] = [];
+  const note = (warning: Error): void => void warnings.push(warning);
+  process.on("warning", note);
+  t.after(() => process.off("warning", note));
+  const [client, { signal }] = [server.client(), new AbortController()];
+  const leases = await Promise.all(Array.from({ length: 12 }, (_, n) => client.lock(`signal-${n}`, { signal }).acquire()));
+  await Promise.all(leases.map((lease) => lease.release()));
+  assert.deepEqual(warnings, []);
+});
+
 test("shared leases share, counted ones count", async () => {
   const client = server.client();
   const readers = [];

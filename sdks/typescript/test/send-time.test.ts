@@ -19,7 +19,7 @@ const GRANTED = {
   lease_id: "1.x",
   session_id: "s",
   fencing_token: 1,
-  leases: [{ lock_name: "a", lease_id: "1.x", fencing_token: 1 }],
+  leases: [{ lock_name: "a", lease_id: "1.x", fencing_token: 1, released: true }],
   lease_expiry_ms: 0,
   expires_in_ms: TTL_MS,
   expires_after_send_ms: TTL_MS,

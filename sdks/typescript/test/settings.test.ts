@@ -25,6 +25,16 @@ test("URLs come from the argument, the environment or the default", () => {
   assert.deepEqual(settings({ url: ["http://c", "https://d"] }, environment).urls, ["http://c", "https://d"]);
 });
 
+test("a CA file without a certificate is refused, and named", () => {
+  const url = "https://a";
+  for (const text of ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]) {
+    const caFile = file("ca.pem", text);
+    const wanted = { name: "InvalidError", message: /ca\.pem .*LEASEHOLD_CA_FILE/ };
+    assert.throws(() => settings({ url, caFile }, {}), wanted);
+    assert.throws(() => settings({ url }, { LEASEHOLD_CA_FILE: caFile }), wanted);
+  }
+});
+
 test("what is no URL of a server is refused", () => {
   for (const url of ["", "a:b:c", "ftp://a", "unix:", "unix://", "http://a?x=1", "http://a#x", "http://ann:secret@a"]) {
     assert.throws(() => settings({ url }, {}), InvalidError, url);

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { TLSSocket } from "node:tls";
+import { inspect } from "node:util";
 
 import { Client } from "../src/index.js";
 import { settled } from "../testkit/fake-clock.js";
@@ -197,7 +198,12 @@ test("TLS: a CA file, a client certificate, and no trust without them", async (t
   const known = async (more: object): Promise<string> => (await new Client({ url, ...more }).calls.look("a")).lock_name;
   assert.equal(await known({ caFile: certFile }), "nobody");
   assert.equal(await known({ caFile: certFile, clientCertFile: certFile, clientKeyFile: keyFile, apiKey: "key" }), "test");
-  await assert.rejects(known({}), { name: "UnreachableError", mayHaveTakenEffect: false });
+  const untrusted = { name: "TlsError", retryable: false, mayHaveTakenEffect: false, message: /cannot be verified.*LEASEHOLD_CA_FILE/ };
+  await assert.rejects(known({}), untrusted);
+  const other = await stub(t, good);
+  const both = new Client({ url: [url, other.url] });
+  assert.equal((await both.calls.look("a")).lock_name, "a", "one server's certificate does not keep others from answering");
+  await assert.rejects(new Client({ url: [url, "http://127.0.0.1:1"] }).lock("a").acquire(), untrusted);
 });
 
 test("a server that speaks TLS knows a client by its certificate", async (t) => {
@@ -219,7 +225,11 @@ test("a server that speaks TLS knows a client by its certificate", async (t) => 
   assert.equal((await known.calls.look("a")).principal, "mtls:web-1");
   await lease.release();
   await assert.rejects(server.client({ caFile: certFile }).calls.look("a"), { status: 401 });
-  await assert.rejects(server.client().calls.look("a"), { name: "UnreachableError", mayHaveTakenEffect: false });
+  const begunAt = performance.now();
+  await assert.rejects(server.client().lock("a").acquire(), { name: "TlsError", message: /LEASEHOLD_CA_FILE/ });
+  const plain = new Client({ url: server.url.replace("https", "http") });
+  await assert.rejects(plain.lock("a").acquire(), { name: "TlsError", retryable: false, message: /speaks TLS: use https/ });
+  assert.ok(performance.now() - begunAt < 1_000, "neither is tried again");
 });
 
 test("a Unix socket", async (t) => {
@@ -244,7 +254,8 @@ test("a 2xx that is none of ours grants nothing and renews nothing", async (t) =
   const lacking = Object.keys(LEASE).filter((name) => name !== "acquired");
   const odd = [
     "", "<html>", "[".repeat(100_000), null, [], {}, 7, ...lacking.map((name) => ({ ...LEASE, [name]: undefined })),
-    { ...LEASE, expires_after_send_ms: "soon" }, { ...LEASE, expires_after_send_ms: -1 }, { ...LEASE, fencing_token: "1" }, { ...LEASE, lease_id: null },
+    { ...LEASE, expires_after_send_ms: "soon" }, { ...LEASE, expires_after_send_ms: -1 }, { ...LEASE, lease_id: null },
+    { ...LEASE, fencing_token: "1" }, { ...LEASE, fencing_token: 2 ** 53 },
   ];
   const retry = { attemptsMax: 1 };
   for (said of odd) {
@@ -252,6 +263,8 @@ test("a 2xx that is none of ours grants nothing and renews nothing", async (t) =
     await assert.rejects(client.lock("a", { retry }).acquire(), { name: "ForeignError" }, shown);
     await assert.rejects(client.locks(["a", "b"], { retry }).acquire(), { name: "ForeignError" }, shown);
   }
+  said = { ...LEASE, lease_id: "1.secret", owner_id: undefined };
+  await assert.rejects(client.lock("a", { retry }).acquire(), (error: Error) => !inspect(error).includes("secret"));
   said = {};
   await assert.rejects(client.openSession(), { name: "ForeignError" });
   said = { ...LEASE, expires_after_send_ms: 1_000 };
