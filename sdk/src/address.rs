@@ -95,6 +95,7 @@ impl Addresses {
             follower: None,
             is_direct: direct && !is_passed_on,
             is_answered: false,
+            is_wait: false,
         }
     }
 
@@ -151,8 +152,7 @@ impl Base {
 /// them, and once more to one that is to pass it on.
 ///
 /// If it ends without an answer, the next request begins at the next address: also if it was dropped, because that is
-/// how a renewal ends that takes too long. Whoever drops a wait for other reasons costs the others no more than a new
-/// connection.
+/// how a renewal ends that takes too long. Not if it was a wait that was dropped: nobody was to answer that yet.
 #[derive(Debug)]
 pub(crate) struct Trip<'a> {
     addresses: &'a Addresses,
@@ -162,6 +162,8 @@ pub(crate) struct Trip<'a> {
     follower: Option<Arc<Base>>,
     is_direct: bool,
     is_answered: bool,
+    /// Nobody needs to answer for a while.
+    pub(crate) is_wait: bool,
 }
 
 impl Trip<'_> {
@@ -189,6 +191,11 @@ impl Trip<'_> {
         if is_passed_on {
             state.passed_on_until = Some(Instant::now() + PASSED_ON_FOR);
         }
+    }
+
+    /// No answer came from the one asked, and one should have.
+    pub(crate) fn was_silent(&mut self) {
+        self.addresses.leave(&self.at);
     }
 
     /// No connection came about: goes on, if there is another one to ask.
@@ -232,8 +239,8 @@ impl Trip<'_> {
 
 impl Drop for Trip<'_> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.addresses.leave(&self.at);
+        if !self.is_answered && !self.is_wait {
+            self.was_silent();
         }
     }
 }

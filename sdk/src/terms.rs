@@ -203,6 +203,8 @@ pub(crate) async fn obtain<W: Wish>(
             None if clock.now() < give_up_at => {
                 doubt.over(unheard());
                 attempts.goes_on();
+                // Nobody was to answer before. Unless nobody is there.
+                wish.client().inner.transport.sound().await;
                 tracing::debug!("the wait goes on over another connection");
                 continue;
             }

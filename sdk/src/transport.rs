@@ -114,6 +114,7 @@ impl Transport {
     ) -> Result<(StatusCode, Bytes), Error> {
         let question = Question::new(method, path, body)?;
         let mut trip = self.addresses.trip();
+        trip.is_wait = !longer.is_zero();
         let (answer, _) = self
             .somewhere(&mut trip, &question, longer, async |response| {
                 let (head, body) = response.into_parts();
@@ -121,6 +122,14 @@ impl Transport {
             })
             .await?;
         Ok(answer)
+    }
+
+    /// Finds out whether the server that would be asked is there at all. If not, the next one is asked from then on.
+    pub(crate) async fn sound(&self) {
+        if self.n_urls() > 1 {
+            // Whatever it says, it has answered.
+            let _ = self.call(Method::GET, "/livez", None::<&()>, Duration::ZERO).await;
+        }
     }
 
     /// Asks for events, beginning after the one with this id.
@@ -191,7 +200,11 @@ impl Transport {
                     let why = if is_hopeless { Error::Untrusted } else { Error::Unreachable };
                     return Err(why(all));
                 }
-                answer => answer?,
+                Err(error) => {
+                    trip.was_silent();
+                    return Err(error);
+                }
+                Ok(answer) => answer,
             };
             if is_not_leader(status, &body) && trip.does_not_lead(leader.as_deref()) {
                 continue;

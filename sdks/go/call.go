@@ -19,12 +19,12 @@ type calls struct {
 	namespace string
 }
 
-func (c *calls) acquire(ctx context.Context, lock string, body *acquireRequest, asked *asked) (*acquired, error) {
+func (c *calls) acquire(ctx context.Context, lock string, body *acquireRequest) (*acquired, error) {
 	path, err := c.lockPath(lock, "/acquire")
 	if err != nil {
 		return nil, err
 	}
-	q := question{method: http.MethodPost, path: path, body: body, longer: fromMillis(body.WaitMs), asked: asked}
+	q := question{method: http.MethodPost, path: path, body: body, longer: fromMillis(body.WaitMs)}
 	answer, err := c.transport.call(ctx, q)
 	return readOr[acquired](refuseAcquire, answer, err, "lock_name", "owner_id", "lease_id", "fencing_token", "expires_after_send_ms")
 }
@@ -53,8 +53,8 @@ func (c *calls) release(ctx context.Context, lock string, body *releaseRequest) 
 	return err
 }
 
-func (c *calls) acquireAll(ctx context.Context, body *acquireAllRequest, asked *asked) (*acquiredAll, error) {
-	q := question{method: http.MethodPost, path: c.path("/acquire"), body: body, longer: fromMillis(body.WaitMs), asked: asked}
+func (c *calls) acquireAll(ctx context.Context, body *acquireAllRequest) (*acquiredAll, error) {
+	q := question{method: http.MethodPost, path: c.path("/acquire"), body: body, longer: fromMillis(body.WaitMs)}
 	answer, err := c.transport.call(ctx, q)
 	return readOr[acquiredAll](refuseAcquire, answer, err, "owner_id", "leases", "expires_after_send_ms")
 }

@@ -46,10 +46,10 @@ func (c *Client) Locks(ctx context.Context, locks []Wanted, options ...Option) (
 	question := acquireAllRequest{OwnerID: terms.owner, Locks: wantedLocks(locks), TTLMs: &ttlMs, GraceMs: terms.graceMs(), Metadata: metadata}
 	asking := &asking[*acquiredAll, *LeaseSet]{
 		client: c, terms: terms, owner: terms.owner,
-		ask: func(ctx context.Context, requestID string, waitMs *uint64, asked *asked) (*acquiredAll, error) {
+		ask: func(ctx context.Context, requestID string, waitMs *uint64) (*acquiredAll, error) {
 			changed := question
 			changed.RequestID, changed.WaitMs = &requestID, waitMs
-			return c.calls.acquireAll(ctx, &changed, asked)
+			return c.calls.acquireAll(ctx, &changed)
 		},
 		take: func(_ context.Context, acquired *acquiredAll, sentAt moment) *LeaseSet {
 			return c.leaseSet(ctx, acquired, terms.ttl, margin, sentAt)

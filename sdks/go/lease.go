@@ -36,10 +36,10 @@ func (c *Client) lock(ctx context.Context, name string, terms *terms, session *S
 	}
 	asking := &asking[*acquired, *Lease]{
 		client: c, terms: terms, owner: question.OwnerID, earlyIsEnded: true,
-		ask: func(ctx context.Context, requestID string, waitMs *uint64, asked *asked) (*acquired, error) {
+		ask: func(ctx context.Context, requestID string, waitMs *uint64) (*acquired, error) {
 			changed := *question
 			changed.RequestID, changed.WaitMs = &requestID, waitMs
-			return c.calls.acquire(ctx, name, &changed, asked)
+			return c.calls.acquire(ctx, name, &changed)
 		},
 		take: func(tryCtx context.Context, acquired *acquired, sentAt moment) *Lease {
 			if session != nil {

@@ -28,7 +28,7 @@ type asking[G any, H interface{ held() bool }] struct {
 	// A wait that is over early was ended by somebody, and is not begun again.
 	earlyIsEnded bool
 
-	ask func(ctx context.Context, requestID string, waitMs *uint64, asked *asked) (G, error)
+	ask func(ctx context.Context, requestID string, waitMs *uint64) (G, error)
 	// take makes of the answer what is held.
 	take func(ctx context.Context, granted G, sentAt moment) H
 	// giveBack releases what nobody wants any more.
@@ -133,16 +133,15 @@ func isOver(err error) bool { return errors.Is(err, errOver) }
 type place[G any, H interface{ held() bool }] struct {
 	asking    *asking[G, H]
 	requestID string
-	asked     asked
 	// The server may have something under this id: a waiter, or a lease.
 	mayBeTaken bool
 }
 
 func (p *place[G, H]) ask(ctx context.Context, waitMs *uint64) (G, error) {
 	granted, err := p.askForSlice(ctx, waitMs)
-	p.asked.avoided = ""
 	if isSliceOver(err) {
-		p.asked.avoided = p.asked.last
+		// Nobody was to answer before. Unless nobody is there.
+		p.asking.client.calls.transport.sound(ctx)
 	}
 	var refused *NotAcquiredError
 	switch {
@@ -156,7 +155,7 @@ func (p *place[G, H]) ask(ctx context.Context, waitMs *uint64) (G, error) {
 
 func (p *place[G, H]) askForSlice(ctx context.Context, waitMs *uint64) (G, error) {
 	if fromMillis(waitMs) <= waitSlice {
-		return p.asking.ask(ctx, p.requestID, waitMs, &p.asked)
+		return p.asking.ask(ctx, p.requestID, waitMs)
 	}
 	slice, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -167,7 +166,7 @@ func (p *place[G, H]) askForSlice(ctx context.Context, waitMs *uint64) (G, error
 		cancel()
 	})
 	defer silence()
-	granted, err := p.asking.ask(slice, p.requestID, waitMs, &p.asked)
+	granted, err := p.asking.ask(slice, p.requestID, waitMs)
 	if ctx.Err() == nil && isOver.Load() && errors.Is(err, context.Canceled) {
 		return granted, errSliceOver
 	}
@@ -203,7 +202,7 @@ func (p *place[G, H]) cancel() {
 		return
 	}
 	// Perhaps it was granted in the meantime. Whoever asks again learns of it.
-	if granted, err := p.asking.ask(ctx, p.requestID, nil, nil); err == nil {
+	if granted, err := p.asking.ask(ctx, p.requestID, nil); err == nil {
 		_ = p.asking.giveBack(ctx, granted)
 	}
 }

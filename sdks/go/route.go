@@ -42,18 +42,11 @@ type trip struct {
 	isDirect bool
 }
 
-func (r *routes) begin() *trip { return r.beginNot("") }
-
-// beginNot begins at the next one if the one that answered last is to be avoided.
-func (r *routes) beginNot(avoided string) *trip {
+func (r *routes) begin() *trip {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	isDirect := r.isDirect && !time.Now().Before(r.passedOnUntil)
-	at := r.chosen
-	if at == avoided {
-		at = r.after(at)
-	}
-	return &trip{routes: r, at: at, tried: map[string]bool{at: true}, isDirect: isDirect}
+	return &trip{routes: r, at: r.chosen, tried: map[string]bool{r.chosen: true}, isDirect: isDirect}
 }
 
 // wasAnswered: the one asked is asked first from now on.

@@ -118,20 +118,38 @@ func TestAWaitOverASilentConnectionGoesOnOverAnother(t *testing.T) {
 	must(t, leaseOf(t, leases).Release(ctx))
 }
 
-func TestAfterAPartOfAWaitWithoutAnAnswerAnotherServerIsAsked(t *testing.T) {
+func TestAfterAPartOfAWaitAnotherServerIsAskedIfTheFirstIsSilent(t *testing.T) {
 	server, ctx, clock := startServer(t), background(t), newFakeClock()
 	silent, good := newLink(t, server.url), newLink(t, server.url)
-	silent.swallowFirst(100)
-	client := server.client(Options{URLs: []string{silent.http.URL, good.http.URL}, clock: clock})
-	leases := askedFor(t, client, "a", Wait(time.Hour))
+	silent.all(swallow)
+	options := Options{URLs: []string{silent.http.URL, good.http.URL}, Timeout: 500 * time.Millisecond, clock: clock}
+	leases := askedFor(t, server.client(options), "a", Wait(time.Hour))
 	until(t, "it is asked", func() bool { return len(silent.of("/acquire")) == 1 })
-	// Others may well go there: nobody was to answer before.
-	look(t, client, "b")
 	clock.advance(waitSlice)
 	until(t, "another one is asked", func() bool { return len(good.of("/acquire")) == 1 })
 	must(t, leaseOf(t, leases).Release(ctx))
-	if len(silent.of("/acquire")) != 1 || len(silent.of("/b")) != 1 {
+	if len(silent.of("/acquire")) != 1 {
 		t.Fatal("asked again")
+	}
+}
+
+// Whoever went to the silent one would lose the place in the queue.
+func TestAWaitStaysWhereSomebodyAnswers(t *testing.T) {
+	server, ctx, clock := startServer(t), background(t), newFakeClock()
+	good, silent := newLink(t, server.url), newLink(t, server.url)
+	silent.all(swallow)
+	holder, err := server.client(Options{}).Lock(ctx, "a")
+	must(t, err)
+	options := Options{URLs: []string{good.http.URL, silent.http.URL}, Timeout: 500 * time.Millisecond, clock: clock}
+	leases := askedFor(t, server.client(options), "a", Wait(time.Hour))
+	for n := 1; n <= 3; n++ {
+		until(t, "it waits", func() bool { return len(good.of("/acquire")) == n })
+		clock.advance(waitSlice)
+	}
+	must(t, holder.Release(ctx))
+	must(t, leaseOf(t, leases).Release(ctx))
+	if len(silent.of("/acquire")) != 0 {
+		t.Fatal("it went to the silent one")
 	}
 }
 

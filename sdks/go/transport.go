@@ -42,16 +42,6 @@ type question struct {
 	longer time.Duration
 	// How long the answer may take, if not as usual.
 	patience time.Duration
-	// Where to ask, if not anywhere.
-	asked *asked
-}
-
-// asked is where one and the same thing is asked for, from try to try.
-type asked struct {
-	// Who is asked last, because nothing came from there.
-	avoided string
-	// Who was asked last.
-	last string
 }
 
 // answer is a whole answer.
@@ -131,6 +121,14 @@ func (t *transport) call(ctx context.Context, q question) (*answer, error) {
 	})
 }
 
+// sound finds out whether the server that would be asked is there at all. If not, the next one is asked from then on.
+func (t *transport) sound(ctx context.Context) {
+	if len(t.routes.given) > 1 {
+		// Whatever it says, it has answered.
+		_, _ = t.call(ctx, question{method: http.MethodGet, path: "/livez"})
+	}
+}
+
 // stream asks for a stream that has no end. It ends with the context, or when it is closed.
 func (t *transport) stream(ctx context.Context, q question) (io.ReadCloser, error) {
 	var stream io.ReadCloser
@@ -192,14 +190,10 @@ func (t *transport) somewhere(ctx context.Context, q question, ask func(context.
 	if ctx == nil {
 		return nil, errNoContext
 	}
-	if q.asked == nil {
-		q.asked = &asked{}
-	}
-	trip := t.routes.beginNot(q.asked.avoided)
+	trip := t.routes.begin()
 	var tried []*UnreachableError
 	var misfit *TLSError
 	for {
-		q.asked.last = trip.at
 		answer, err := t.inTime(ctx, q, trip, ask)
 		var unreachable *UnreachableError
 		switch {

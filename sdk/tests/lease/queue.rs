@@ -238,6 +238,33 @@ async fn a_long_wait_is_asked_for_anew_and_keeps_its_place() {
     assert_eq!(behind.await.unwrap().unwrap().fencing_token(), 3);
 }
 
+/// Whoever went to the silent one would lose the place in the queue.
+#[tokio::test]
+async fn a_wait_stays_where_somebody_answers() {
+    let world = World::new().await;
+    let ttl = Duration::from_secs(3600);
+    let guard = world.client.lock("orders").ttl(ttl).acquire().await.unwrap();
+    let (wire, silent) = (Wire::to(&world.local).await, TcpListener::bind("127.0.0.1:0").await);
+    let silent = silent.unwrap();
+    let urls = format!("http://{},http://{}", wire.address, silent.local_addr().unwrap());
+    let client = Client::builder(&urls).owner("far").clock(world.clock.clone()).build().unwrap();
+    let waiting = tokio::spawn(client.lock("orders").ttl(ttl).wait(WAIT).acquire());
+    world.until("it waits", async || n_waiting(&world.client, 1).await).await;
+    for n in 1..=3 {
+        world.advance(SLICE);
+        let is_back = async || {
+            let queue = world.client.look("orders").await.unwrap().queue.unwrap();
+            assert_eq!(queue.len(), 1, "it has kept its place");
+            wire.n_connections.load(Relaxed) > n && !queue[0].parked
+        };
+        world.until("it is back", is_back).await;
+    }
+    let asked = tokio::time::timeout(Duration::ZERO, silent.accept()).await;
+    assert!(asked.is_err(), "it went to the silent one");
+    guard.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().fencing_token(), 2);
+}
+
 #[tokio::test]
 async fn whoever_stops_waiting_leaves_the_queue_at_once() {
     let world = World::new().await;

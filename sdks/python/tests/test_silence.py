@@ -124,8 +124,25 @@ def test_a_campaign_is_waited_for_in_slices(client: Client, proxy: Proxy, name: 
 @pytest.mark.usefixtures("short_slices")
 def test_the_next_url_is_asked_after_a_slice(shared_server: Server, proxy: Proxy, name: str) -> None:
     proxy.swallow()
-    with Client([proxy.url, shared_server.url]) as client, client.lock(name, wait=60):
+    with Client([proxy.url, shared_server.url], timeout=0.5) as client, client.lock(name, wait=60):
         assert len(request_ids(proxy)) == 1
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_a_wait_stays_where_somebody_answers(shared_server: Server, client: Client, proxy: Proxy, name: str) -> None:
+    # Whoever went to the silent one would lose the place in the queue.
+    proxy.swallow()
+    granted: List[Lease] = []
+    with Client([shared_server.url, proxy.url], timeout=0.5) as waiter:
+        with client.lock(name):
+            thread = wait_for(waiter, name, granted)
+            until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
+            time.sleep(4 * SLICE)
+            assert client.look(name).get("n_waiting") == 1
+        thread.join(10)
+        assert [lease.held for lease in granted] == [True]
+        granted[0].release()
+    assert request_ids(proxy) == []
 
 
 def test_a_short_wait_without_any_answer_asks_the_next_url_once(shared_server: Server, proxy: Proxy, name: str) -> None:

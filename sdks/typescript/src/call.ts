@@ -47,14 +47,11 @@ export class Calls {
     this.#namespace = namespace;
   }
 
-  /**
-   * Asks for a lock once. With `wait_ms` it is answered when the lock is granted or the time is over. The URL `avoided` is asked
-   * after the others.
-   */
-  async acquire(lock: string, body: api.AcquireRequest, signal?: AbortSignal, avoided?: string): Promise<api.Acquired> {
+  /** Asks for a lock once. With `wait_ms` it is answered when the lock is granted or the time is over. */
+  async acquire(lock: string, body: api.AcquireRequest, signal?: AbortSignal): Promise<api.Acquired> {
     const longerMs = body.wait_ms ?? 0;
     const path = this.#lockPath(lock, "/acquire");
-    const answer = await this.#transport.call({ method: "POST", path, body, signal, longerMs, avoided });
+    const answer = await this.#transport.call({ method: "POST", path, body, signal, longerMs });
     return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no), LEASE);
   }
 
@@ -71,10 +68,10 @@ export class Calls {
   }
 
   /** Asks for several locks or none, once. */
-  async acquireAll(body: api.AcquireAllRequest, signal?: AbortSignal, avoided?: string): Promise<api.AcquiredAll> {
+  async acquireAll(body: api.AcquireAllRequest, signal?: AbortSignal): Promise<api.AcquiredAll> {
     const longerMs = body.wait_ms ?? 0;
     const path = this.#path("/acquire");
-    const answer = await this.#transport.call({ method: "POST", path, body, signal, longerMs, avoided });
+    const answer = await this.#transport.call({ method: "POST", path, body, signal, longerMs });
     return readOr(answer, "acquired", (no: api.NotAcquired) => new NotAcquiredError(no), { leases: areLeases, ...TIME });
   }
 
@@ -129,6 +126,18 @@ export class Calls {
   /** Has the server take a backup of itself, below the folder it was told. */
   async takeBackup(): Promise<api.BackupTaken> {
     return read(await this.#post("/v1/admin/backup", undefined, undefined, BACKUP_MAX_MS));
+  }
+
+  /**
+   * Finds out whether the server that would be asked is there at all. If not, the next one is asked from then on.
+   *
+   * @internal
+   */
+  async sound(): Promise<void> {
+    if (this.#transport.urls > 1) {
+      // Whatever it says, it has answered.
+      await this.#transport.call({ method: "GET", path: "/livez" }).catch(() => undefined);
+    }
   }
 
   /** Resolves if the server could make something durable right now. */

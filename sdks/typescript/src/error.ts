@@ -150,9 +150,6 @@ export class BrokenError extends LeaseholdError {
  * @internal
  */
 export class SliceError extends BrokenError {
-  /** Who was asked. */
-  url: string | undefined;
-
   constructor(afterMs: number) {
     super(`nothing came within ${afterMs} ms`);
     this.name = "BrokenError";

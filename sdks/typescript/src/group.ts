@@ -38,8 +38,8 @@ export class LocksRequest {
       owner,
       // That the wait of several was over early can have another reason.
       earlyIsEnded: false,
-      ask: (changing, signal, avoided) => {
-        return this.#client.calls.acquireAll({ ...this.#question(owner, ttlMs), ...changing }, signal, avoided);
+      ask: (changing, signal) => {
+        return this.#client.calls.acquireAll({ ...this.#question(owner, ttlMs), ...changing }, signal);
       },
       take: async (acquired, sentAt) => {
         const first = { sentAt, expiresInMs: acquired.expires_after_send_ms ?? Infinity };

@@ -27,12 +27,8 @@ export interface Asking<Granted, Held extends Holding> {
   owner: string;
   /** A wait that is over early was ended by somebody, and is not begun again. */
   earlyIsEnded: boolean;
-  /** Asks once, elsewhere than at the URL `avoided` if that can be. */
-  ask(
-    changing: { request_id: string; wait_ms?: number },
-    signal: AbortSignal | undefined,
-    avoided?: string,
-  ): Promise<Granted>;
+  /** Asks once. */
+  ask(changing: { request_id: string; wait_ms?: number }, signal: AbortSignal | undefined): Promise<Granted>;
   /** Makes of the answer what is held. */
   take(granted: Granted, sentAt: number): Promise<Held>;
   /** Releases what nobody wants any more. */
@@ -90,7 +86,9 @@ export async function persevere<Granted, Held extends Holding>(
       }
       throw error;
     }
-    await sleepUntil(clock, clock.now() + pauseMs, options.signal);
+    if (pauseMs > 0) {
+      await sleepUntil(clock, clock.now() + pauseMs, options.signal);
+    }
     if (options.signal?.aborted) {
       place.leave();
     }
@@ -107,8 +105,6 @@ class Place<Granted, Held extends Holding> {
   readonly #client: Client;
   readonly #asking: Asking<Granted, Held>;
   readonly #requestId = requestId();
-  /** Who was asked last and did not answer in a whole slice of the wait. */
-  #silent: string | undefined;
   /** The server may have something under this id: a waiter, or a lease. */
   mayBeTaken = false;
 
@@ -125,7 +121,10 @@ class Place<Granted, Held extends Holding> {
       this.mayBeTaken = false;
       return granted;
     } catch (error) {
-      this.#silent = error instanceof SliceError ? error.url : undefined;
+      if (error instanceof SliceError) {
+        // Nobody was to answer before. Unless nobody is there.
+        await this.#client.calls.sound();
+      }
       if (error instanceof NotAcquiredError) {
         this.mayBeTaken = false;
       } else if (error instanceof LeaseholdError && !error.mayHaveTakenEffect) {
@@ -139,7 +138,7 @@ class Place<Granted, Held extends Holding> {
     const { clock } = this.#client;
     const { signal } = this.#asking.options;
     const ask = (signal: AbortSignal | undefined): Promise<Granted> => {
-      return this.#asking.ask({ request_id: this.#requestId, ...wait }, signal, this.#silent);
+      return this.#asking.ask({ request_id: this.#requestId, ...wait }, signal);
     };
     if ((wait.wait_ms ?? 0) <= WAIT_SLICE_MS) {
       return await ask(signal);

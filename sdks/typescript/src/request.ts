@@ -90,8 +90,8 @@ export class LockRequest {
       options: this.#options,
       owner: this.#owner(),
       earlyIsEnded: true,
-      ask: (changing, signal, avoided) => {
-        return this.#client.calls.acquire(this.#name, { ...this.#question(), ...changing }, signal, avoided);
+      ask: (changing, signal) => {
+        return this.#client.calls.acquire(this.#name, { ...this.#question(), ...changing }, signal);
       },
       take: (acquired, sentAt) => this.#lease(marginMs, sentAt, acquired),
       giveBack: (acquired) => releaseLease(this.#client, acquired, requestId()),

@@ -25,10 +25,14 @@ export class Routes {
     this.chosen = this.after("");
   }
 
-  /** A request's way, which begins at the one that answered last, or at the next one if that is to be avoided. */
-  begin(avoided?: string): Trip {
-    const url = this.chosen === avoided ? this.after(avoided) : this.chosen;
-    return new Trip(this, url, this.#isDirect && performance.now() >= this.passedOnUntil);
+  /** How many there are. */
+  get count(): number {
+    return this.#given.length;
+  }
+
+  /** A request's way, which begins at the one that answered last. */
+  begin(): Trip {
+    return new Trip(this, this.chosen, this.#isDirect && performance.now() >= this.passedOnUntil);
   }
 
   /** The next one in the order they were given; the first after one that was not. */

@@ -34,8 +34,6 @@ export interface Question {
   /** Breaks the request off; the call fails with its reason. */
   signal?: AbortSignal | undefined;
   headers?: http.OutgoingHttpHeaders;
-  /** The URL to be asked last. */
-  avoided?: string | undefined;
 }
 
 /** A whole answer. */
@@ -94,6 +92,11 @@ export class Transport {
     this.#agents.https.destroy();
   }
 
+  /** How many URLs there are. */
+  get urls(): number {
+    return this.#routes.count;
+  }
+
   /**
    * Asks one URL after the other, as long as it is certain that nothing was done: no connection came about, or the server
    * says that another one leads. Anything else is the answer; the next request may go elsewhere then.
@@ -103,7 +106,7 @@ export class Transport {
     ask: (trip: Trip, signal: AbortSignal) => Promise<{ answer: Answer; leader: string | string[] | undefined }>,
     patienceMs: number,
   ): Promise<Answer> {
-    const trip = this.#routes.begin(question.avoided);
+    const trip = this.#routes.begin();
     const inVain: string[] = [];
     let misfit: TlsError | undefined;
     for (;;) {
@@ -123,10 +126,8 @@ export class Transport {
         if (error instanceof TlsError) {
           misfit ??= error;
         } else if (!(error instanceof UnreachableError)) {
-          if (error instanceof SliceError) {
-            // Nobody was to answer before, so others may well go there. Whoever waits goes elsewhere.
-            error.url = trip.url;
-          } else if (error instanceof BrokenError) {
+          // Of a part of a wait nobody was to answer before.
+          if (error instanceof BrokenError && !(error instanceof SliceError)) {
             // Also a renewal that was broken off because it took too long: the next one may be faster.
             trip.failed();
           }

@@ -68,17 +68,33 @@ test("a wait over a connection that has fallen silent goes on over another one",
   await lease.release();
 });
 
-test("after a part of a wait without an answer another server is asked, but only for this wait", async (t) => {
+test("after a part of a wait another server is asked if the first is silent", async (t) => {
   const [silent, good] = [await Link.to(() => server.url, t), await Link.to(() => server.url, t)];
-  silent.fate = ({ path }) => (path.endsWith("/acquire") ? "swallow" : "pass");
+  silent.fate = swallowing;
   const clock = new FakeClock();
-  const client = new Client({ url: [silent.url, good.url], clock });
+  const client = new Client({ url: [silent.url, good.url], clock, timeoutMs: 500 });
   const waiting = client.lock("other-server", { waitMs: Infinity }).acquire();
   await until("it is asked", () => silent.of("/acquire").length === 1);
   await clock.advance(30_000);
   await until("another one is asked", () => good.of("/acquire").length === 1);
   await (await soon("it is granted", waiting)).release();
   assert.equal(ids([...silent.of("/acquire"), ...good.of("/acquire")]), 1);
+});
+
+test("a wait stays where somebody answers: at a silent server it would lose its place", async (t) => {
+  const [good, silent] = [await Link.to(() => server.url, t), await Link.to(() => server.url, t)];
+  silent.fate = swallowing;
+  const holder = await server.client().lock("stays").acquire();
+  const clock = new FakeClock();
+  const client = new Client({ url: [good.url, silent.url], clock, timeoutMs: 500 });
+  const waiting = client.lock("stays", { waitMs: Infinity }).acquire();
+  for (let n = 1; n <= 3; n += 1) {
+    await until("it waits", () => good.of("/acquire").length === n);
+    await clock.advance(30_000);
+  }
+  await holder.release();
+  await (await soon("it is granted", waiting)).release();
+  assert.equal(silent.of("/acquire").length, 0);
 });
 
 test("a short wait that nobody answered is asked for once more, at the next URL", async (t) => {

@@ -119,7 +119,8 @@ class Question:
             except LeaseholdError as failure:
                 self._doubt.over(failure)
                 if patience is not None and isinstance(failure, Silent):
-                    # Nothing has failed: nobody could have answered yet.
+                    # Nothing has failed: nobody could have answered yet. Unless nobody is there.
+                    await self._client._transport().sound()
                     continue
                 is_spent = isinstance(failure, Failed) and failure.code == "REQUEST_ID_SPENT"
                 error = self._renamed() if is_spent else failure

@@ -228,9 +228,12 @@ def _body(request: Any) -> Mapping[str, Any]:
     return {name: value for name, value in request.items() if value is not None}
 
 
-def _how_long(request: Any, patience: Optional[float]) -> Dict[str, float]:
+def _how_long(request: Any, patience: Optional[float]) -> Dict[str, Any]:
     """Return how long an answer to this acquire is waited for."""
-    return {"patience": patience} if patience is not None else {"longer": (request.get("wait_ms") or 0) / 1000}
+    if patience is not None:
+        # Nobody was to answer before.
+        return {"patience": patience, "late_is_silent": False}
+    return {"longer": (request.get("wait_ms") or 0) / 1000}
 
 
 def _query(**parameters: Any) -> str:

@@ -25,6 +25,11 @@ class Routes:
         #: Until then nobody is asked who leads.
         self.passed_on_until = 0.0
 
+    @property
+    def are_several(self) -> bool:
+        """Whether there is another one to ask."""
+        return len(self._given) > 1
+
     def begin(self) -> Trip:
         """Return a request's way, which begins at the one that answered last."""
         return Trip(self, direct=self._direct and time.monotonic() >= self.passed_on_until)

@@ -7,6 +7,7 @@ of a session in a URL is a secret.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -127,9 +128,14 @@ class Transport:
         *,
         longer: float = 0.0,
         patience: Optional[float] = None,
+        late_is_silent: bool = True,
     ) -> Answer:
-        """Send `body` and return the whole answer, within the usual time or `patience`, and `longer`."""
-        response = await self._ask(method, path, body, {}, (patience or self._timeout) + longer, whole=True)
+        """Send `body` and return the whole answer, within the usual time or `patience`, and `longer`.
+
+        `late_is_silent`: one that has not answered by then is not asked first from then on.
+        """
+        within = (patience or self._timeout) + longer
+        response = await self._ask(method, path, body, {}, within, whole=True, late_is_silent=late_is_silent)
         assert isinstance(response, Answer)
         return response
 
@@ -152,6 +158,12 @@ class Transport:
             return response
         raise response.failure()
 
+    async def sound(self) -> None:
+        """Find out whether the server to be asked is there at all. If not, the next one is asked from then on."""
+        if self._routes.are_several:
+            with contextlib.suppress(LeaseholdError):
+                await self.call("GET", "/livez")
+
     async def close(self) -> None:
         """Close every connection."""
         for http in self._http.values():
@@ -166,6 +178,7 @@ class Transport:
         patience: float,
         *,
         whole: bool,
+        late_is_silent: bool = True,
     ) -> Union[Answer, Stream]:
         """Ask one URL after the other, as long as it is certain that nothing was done.
 
@@ -185,7 +198,8 @@ class Transport:
             try:
                 answer = await within(left, self._send(trip.url, request, whole=whole))
             except asyncio.TimeoutError:
-                trip.failed()
+                if late_is_silent:
+                    trip.failed()
                 raise Silent(f"no answer of {trip.url} within {patience:g} s") from None
             except Unreachable as error:
                 in_vain.append(error)
