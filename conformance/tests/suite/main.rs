@@ -13,8 +13,8 @@ use leasehold_conformance::subject::Setup;
 /// One after the other: each run wants the machine for itself.
 static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The server's binary. It is another package's, so cargo does not build it for us, unless all packages are tested: then
-/// `LEASEHOLD_BIN` says where it is. Built alone it has other features, and so has everything it is made of.
+/// The server's binary. It is another package's, so cargo does not build it for us, unless all packages are tested:
+/// then `LEASEHOLD_BIN` says where it is. Built alone it has other features, and so has everything it is made of.
 fn server() -> PathBuf {
     static SERVER: OnceLock<PathBuf> = OnceLock::new();
     let build = || {

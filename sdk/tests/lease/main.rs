@@ -24,7 +24,17 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let local = Local::start(settings(None)).await;
+        Self::on(Local::ephemeral().await)
+    }
+
+    /// A server that keeps places in queues for long: time may pass while somebody is on the way back.
+    async fn patient() -> Self {
+        let mut settings = settings(None);
+        settings.engine.limits.park_max = settings.engine.limits.wait_max;
+        Self::on(Local::start(settings).await)
+    }
+
+    fn on(local: Local) -> Self {
         let clock = FakeClock::default();
         let client = Self::client_of(&local, &clock, "one");
         Self { local, clock, client }

@@ -148,9 +148,9 @@ mod tests {
         assert!(gathering.wait(1, at(0)).is_none(), "{}", gathering.returning);
         // They come back, too late at first.
         for _ in 0..40 {
-            gathering.ended(round(1, 10, 10, 1_500), at(0));
+            gathering.ended(round(10, 10, 10, 1_500), at(0));
         }
-        gathering.ended(round(10, 10, 0, 1_500), at(0));
-        assert!(gathering.wait(9, at(0)).is_some(), "the tenth is expected");
+        assert!(gathering.wait(19, at(0)).is_some(), "the last of them is expected");
+        assert!(gathering.wait(20, at(0)).is_none());
     }
 }

@@ -193,9 +193,9 @@ async fn silent_leader(world: &World) -> (SocketAddr, tokio::task::JoinHandle<us
     let address = listener.local_addr().expect("an address");
     let taking = tokio::spawn(async move {
         let mut n_requests = 0;
-        // What comes after the last is counted by the caller's giving up.
-        while let Ok(Ok((mut stream, _))) =
-            tokio::time::timeout(Duration::from_secs(3), listener.accept()).await
+        // Longer than a request is held: by then it would have come again.
+        let until = tokio::time::Instant::now() + Duration::from_secs(10);
+        while let Ok(Ok((mut stream, _))) = tokio::time::timeout_at(until, listener.accept()).await
         {
             let (mut bytes, mut all) = (vec![0; 65_536], Vec::new());
             let is_request = |all: &[u8]| all.windows(7).any(|window| window == b"never-2");

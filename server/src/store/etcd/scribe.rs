@@ -183,24 +183,7 @@ impl Desk {
         if shared.rest(self.when.first_after) {
             return;
         }
-        loop {
-            let (source, n_bytes_known) = match shared
-                .wait(self.when.check_every, |state| state.due(self.when))
-            {
-                Waited::Over => return,
-                Waited::Found((_, n_bytes)) if n_failures >= FAILURES_MAX => {
-                    (Source::Memory, n_bytes)
-                }
-                Waited::Found((seq, n_bytes)) => (Source::Etcd(seq), n_bytes),
-                Waited::InVain => match census::missing(&*self.cluster, &self.keys, known.as_ref())
-                {
-                    Ok(Some(what)) => {
-                        tracing::error!(%what, "etcd has lost some of the store; a snapshot of it is taken from memory");
-                        (Source::Memory, shared.state().n_bytes)
-                    }
-                    Ok(None) | Err(_) => continue,
-                },
-            };
+        while let Some((source, n_bytes_known)) = self.next(shared, known.as_ref(), n_failures) {
             match self.take(shared, source) {
                 Ok(manifest) => {
                     n_failures = 0;
@@ -216,6 +199,32 @@ impl Desk {
                         return;
                     }
                 }
+            }
+        }
+    }
+
+    /// What the next snapshot is made from, and how many bytes will be in it that are in none; `None`: it is over.
+    fn next(
+        &self,
+        shared: &Shared<State>,
+        known: Option<&Manifest>,
+        n_failures: u32,
+    ) -> Option<(Source, u64)> {
+        loop {
+            match shared.wait(self.when.check_every, |state| state.due(self.when)) {
+                Waited::Over => return None,
+                Waited::Found((_, n_bytes)) if n_failures >= FAILURES_MAX => {
+                    return Some((Source::Memory, n_bytes));
+                }
+                Waited::Found((seq, n_bytes)) => return Some((Source::Etcd(seq), n_bytes)),
+                Waited::InVain => {}
+            }
+            // It may not have been there at the beginning, or could not be read.
+            let Ok((found, _)) = snapshot::find(&*self.cluster, &self.keys) else { continue };
+            let known = known.or(found.as_ref());
+            if let Ok(Some(what)) = census::missing(&*self.cluster, &self.keys, known) {
+                tracing::error!(%what, "etcd has lost some of the store: it is put back from memory");
+                return Some((Source::Memory, shared.state().n_bytes));
             }
         }
     }

@@ -101,8 +101,8 @@ impl Manifest {
         if answer.succeeded { Ok(()) } else { Err("the seat is lost".into()) }
     }
 
-    /// Its bytes, which must be what was written. A manifest that was read by a quorum names what cannot change any more,
-    /// and what is missing or different shows in the hash: any member may be asked for that.
+    /// Its bytes, which must be what was written. A manifest that was read by a quorum names what cannot change any
+    /// more, and what is missing or different shows in the hash: any member may be asked for that.
     fn read(&self, cluster: &dyn Cluster, keys: &Keys) -> Result<Vec<u8>, String> {
         self.read_from(cluster, keys, true)
     }

@@ -187,6 +187,8 @@ async fn a_ticket_is_worth_no_more_than_its_key() {
     let upload = guarded.action("alice", "upload", b"content").await;
     guarded.files.revoke("alice");
     scene.local.server.reload();
+    let is_refused = async |_: &_| guarded.batch("alice", "upload", b"content").await.status == 401;
+    scene.local.until("the key is revoked", is_refused).await;
     is(&scene.act(Method::PUT, &upload, &[], b"content").await, 403);
     let refused = guarded.action("bob", "download", b"content").await;
     assert!(refused.is_null(), "nothing was stored");
