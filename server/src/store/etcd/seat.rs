@@ -192,8 +192,9 @@ impl EtcdSeat {
         match broken {
             Broken::Another(why) => self.put_back(why),
             Broken::Damaged(why) => Error::Refused(format!(
-                "the store under {} is damaged in etcd: {why}. A server that leads mends it within {} seconds; if \
-                 nobody leads, restore a backup (leasehold restore BACKUP --store ...)",
+                "the store under {} is damaged in etcd: {why}. A server that leads puts back within {} seconds what \
+                 is missing; if nobody leads, or it is still damaged then, restore a backup (leasehold restore \
+                 BACKUP --store ...)",
                 self.keys.prefix(),
                 self.options.snapshots.check_every.as_secs(),
             )),
