@@ -22,7 +22,7 @@ impl World {
 }
 
 #[test]
-fn a_record_that_is_lost_stops_nobody_and_is_put_back_from_memory() {
+fn a_record_that_is_lost_stops_nobody_who_leads() {
     let mut world = World::new();
     let never = Snapshots::every(u64::MAX);
     world.snapshots = never;
