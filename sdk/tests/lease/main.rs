@@ -9,8 +9,8 @@ mod session;
 
 use std::time::Duration;
 
-use leasehold::Client;
 use leasehold::clock::FakeClock;
+use leasehold::{Client, LockGuard};
 use leasehold_testkit::{Local, settings};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -62,9 +62,12 @@ impl World {
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 
-    /// Waits until the server was asked to renew `n` times.
-    async fn renewed(&self, n: u64) {
-        self.until("renewals", async || self.n_renewals().await == n).await;
+    /// Time passes in which a renewal falls due. Comes back once its answer is read: a clock that went on before
+    /// that would have the guard give the renewal up.
+    async fn advance_and_renew(&self, by: Duration, guard: &LockGuard) {
+        let end = guard.end();
+        self.advance(by);
+        self.until("the lease is renewed", async || guard.end() > end).await;
     }
 
     async fn until(&self, what: &str, mut condition: impl AsyncFnMut() -> bool) {

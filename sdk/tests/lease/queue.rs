@@ -31,9 +31,8 @@ async fn the_queue_is_first_come_first_served_and_a_long_wait_costs_nothing_of_t
         waiting.push(tokio::spawn(request.acquire()));
         world.until("it waits", async || n_waiting(&world.client, n + 1).await).await;
     }
-    for n in 1..=3 {
-        world.advance(TTL / 3);
-        world.renewed(n).await;
+    for _ in 0..3 {
+        world.advance_and_renew(TTL / 3, &guard).await;
     }
     world.advance(TTL / 6);
     let mut last = Some(guard);
