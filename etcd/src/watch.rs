@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tokio_stream::StreamExt;
+use tokio::sync::mpsc::{self, Sender};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::credentials::Credentials;
@@ -14,6 +15,8 @@ use crate::message::{WatchCreateRequest, WatchRequest, WatchResponse};
 pub struct Watch {
     member: Box<str>,
     stream: Streaming<WatchResponse>,
+    /// etcd ends the watch when nothing more can be asked, and not before: with this.
+    _requests: Sender<WatchRequest>,
 }
 
 impl Watch {
@@ -23,12 +26,12 @@ impl Watch {
         credentials: Option<&Credentials>,
         try_max: Duration,
     ) -> Result<Self, Error> {
-        // etcd ends the watch when nothing more can be asked, so that is left open.
-        let messages = tokio_stream::once(WatchRequest { create: Some(create) });
-        let messages = messages.chain(tokio_stream::pending());
-        let path = "/etcdserverpb.Watch/Watch";
+        let (requests, messages) = mpsc::channel(1);
+        // There is room for one.
+        let _ = requests.try_send(WatchRequest { create: Some(create) });
+        let (path, messages) = ("/etcdserverpb.Watch/Watch", ReceiverStream::new(messages));
         let stream = member.streaming(path, messages, credentials, try_max).await?;
-        let mut watch = Self { member: member.name.clone(), stream };
+        let mut watch = Self { member: member.name.clone(), stream, _requests: requests };
         let first = member.in_time(try_max, watch.stream.message()).await?;
         watch.judge(first).map(|_| watch)
     }

@@ -1,6 +1,8 @@
 //! The client against real members.
 
 use std::future::Future;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use leasehold_etcd::*;
@@ -133,6 +135,37 @@ fn a_watch_sees_every_change_from_its_revision_on() {
         };
         assert_eq!(late.next().await.expect_err("compacted").kind, Kind::Compacted);
     });
+}
+
+#[test]
+fn a_watch_that_is_dropped_costs_etcd_nothing_any_more() {
+    let etcd = Etcd::start();
+    in_time(async {
+        let client = client(&etcd);
+        let create = WatchCreateRequest { key: b"a".into(), ..WatchCreateRequest::default() };
+        let mut watches = Vec::new();
+        for _ in 0..5 {
+            watches.push(client.watch(create.clone()).await.expect("a watch"));
+        }
+        assert_eq!(n_watchers(&etcd), 5);
+        watches.truncate(1);
+        while n_watchers(&etcd) > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        client.put(put("a", "1")).await.expect("put");
+        assert_eq!(watches[0].next().await.expect("news").events.len(), 1);
+        assert_eq!(n_watchers(&etcd), 1);
+    });
+}
+
+/// As etcd counts them.
+fn n_watchers(etcd: &Etcd) -> usize {
+    let mut asked = TcpStream::connect(&etcd.addresses()[0]).expect("a connection");
+    asked.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+    let mut metrics = String::new();
+    asked.read_to_string(&mut metrics).expect("an answer");
+    let count = |line: &str| line.strip_prefix("etcd_debugging_mvcc_watcher_total ")?.parse().ok();
+    metrics.lines().find_map(count).expect("a count")
 }
 
 #[test]
