@@ -84,7 +84,7 @@ where
         for n in 0..n_connections {
             clients.push(peer.connect(n).await);
         }
-        let processor_before = machine::processor_seconds(peer.pid());
+        let processor_before = machine::processor_seconds(&peer.pids());
         let began = Instant::now();
         let until = began + Duration::from_secs_f64(seconds);
         let clients = clients.into_iter().enumerate();
@@ -96,7 +96,7 @@ where
             all.add(&task.await.expect("no panic"));
         }
         all.seconds = began.elapsed().as_secs_f64();
-        all.processor_seconds = machine::processor_seconds(peer.pid()) - processor_before;
+        all.processor_seconds = machine::processor_seconds(&peer.pids()) - processor_before;
         all
     })
 }

@@ -42,9 +42,11 @@ pub(crate) fn resident_bytes(pid: u32) -> u64 {
 }
 
 /// Processor time of all threads of a process so far, in seconds. Threads that ended are not in it.
-pub(crate) fn processor_seconds(pid: u32) -> f64 {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
-    let nanos = threads.flatten().filter_map(|thread| {
+pub(crate) fn processor_seconds(pids: &[u32]) -> f64 {
+    let threads = pids.iter().flat_map(|pid| {
+        std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process").flatten()
+    });
+    let nanos = threads.filter_map(|thread| {
         let said = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
         said.split_whitespace().next()?.parse::<u64>().ok()
     });

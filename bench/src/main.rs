@@ -49,7 +49,7 @@ struct Args {
     /// The server to measure.
     #[arg(long, default_value = "target/release/leasehold")]
     binary: String,
-    /// Another build of it, to see what a change did: takes part in (a).
+    /// Another build of it, to see what a change did: takes part in (a) and (k).
     #[arg(long)]
     rival: Option<String>,
     /// Only these peers take part in (a): http2, key, token, tls, audit, hello, redis, etcd, postgres, naive.

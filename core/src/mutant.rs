@@ -103,6 +103,8 @@ pub enum Mutant {
     DueWithoutWaking,
     /// Engine: whoever gives the writer up does not look whether anything was asked meanwhile.
     SleepWithoutLooking,
+    /// Engine: the last of those a round waits for wakes nobody.
+    GatherWithoutWaking,
     /// Engine: a grant that nobody was told of is kept.
     UndeliveredIsKept,
     /// Engine: a grant is given back though its client was told of it.
@@ -222,8 +224,12 @@ pub const ALL: [Mutant; 34] = [
 ];
 
 /// Those that are found by trying every order in which threads can meet.
-pub const OF_ROUNDS: [Mutant; 3] =
-    [Mutant::AskWithoutWaking, Mutant::DueWithoutWaking, Mutant::SleepWithoutLooking];
+pub const OF_ROUNDS: [Mutant; 4] = [
+    Mutant::AskWithoutWaking,
+    Mutant::DueWithoutWaking,
+    Mutant::SleepWithoutLooking,
+    Mutant::GatherWithoutWaking,
+];
 
 /// Those in what is asked for together: the reference model must notice them.
 pub const GROUPS: [Mutant; 10] = [

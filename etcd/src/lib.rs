@@ -10,6 +10,7 @@ mod error;
 mod member;
 mod message;
 mod txn;
+mod unhurried;
 mod watch;
 
 pub use client::{Client, Options, TRY_MAX};

@@ -4,17 +4,22 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
 use prost::Message;
+use tokio::net::TcpStream;
 use tokio_stream::Stream;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
+use tower::ServiceExt;
 
 use crate::credentials::{Credentials, Tls};
 use crate::error::{Error, Kind};
 use crate::message::{AuthenticateRequest, AuthenticateResponse};
+use crate::unhurried::Unhurried;
 
 /// No answer may be longer. Many journal records may come at once.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -45,10 +50,22 @@ impl Member {
             .http2_keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(false);
-        if let Some(tls) = tls {
-            endpoint = endpoint.tls_config(tls.config()).map_err(wrong)?;
-        }
-        Ok(Self { name: name.into(), channel: endpoint.connect_lazy(), token: Mutex::default() })
+        let channel = match tls {
+            Some(tls) => {
+                endpoint = endpoint.tls_config(tls.config()).map_err(wrong)?;
+                endpoint.connect_lazy()
+            }
+            // What is encrypted cannot be looked into.
+            None => {
+                let mut connector = HttpConnector::new();
+                connector.set_nodelay(true);
+                connector.set_connect_timeout(Some(try_max));
+                let unhurried = |io: TokioIo<TcpStream>| Unhurried::new(io.into_inner());
+                let connector = connector.map_response(move |io| TokioIo::new(unhurried(io)));
+                endpoint.connect_with_connector_lazy(connector)
+            }
+        };
+        Ok(Self { name: name.into(), channel, token: Mutex::default() })
     }
 
     /// Asks once.

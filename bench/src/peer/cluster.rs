@@ -46,6 +46,10 @@ impl Members {
         Rc::new(Self(begun.into_iter().map(|(process, _)| process).collect()))
     }
 
+    fn pids(&self) -> Vec<u32> {
+        self.0.iter().map(Process::pid).collect()
+    }
+
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|member| member.address.to_string()).collect()
     }
@@ -63,6 +67,10 @@ impl Peer for EtcdLock {
 
     fn pid(&self) -> u32 {
         self.0.0[0].pid()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.0.pids()
     }
 
     async fn connect(&self, _: usize) -> EtcdLockClient {
@@ -110,15 +118,16 @@ fn init(binary: &str, store: &str) {
 pub(crate) struct LeaseholdOnEtcd {
     servers: Vec<Leasehold>,
     leader: usize,
-    _members: Rc<Members>,
+    members: Rc<Members>,
 }
 
 impl LeaseholdOnEtcd {
-    pub(crate) fn start(data: &Path, binary: &str, members: &Rc<Members>) -> Self {
-        let store = format!("etcd://{}/bench", members.addresses().join(","));
+    /// Under a prefix, and in folders, of this name.
+    pub(crate) fn start(name: &str, data: &Path, binary: &str, members: &Rc<Members>) -> Self {
+        let store = format!("etcd://{}/{name}", members.addresses().join(","));
         init(binary, &store);
         let start = |n: usize| {
-            let folder = process::empty(data, &format!("leasehold-on-etcd-{n}"));
+            let folder = process::empty(data, &format!("{name}-{n}"));
             let address = process::free_address();
             let mut command = Command::new(binary);
             command.arg("serve").arg(format!("--listen={address}")).args(["--store", &store]);
@@ -127,7 +136,7 @@ impl LeaseholdOnEtcd {
         };
         let servers: Vec<_> = (0..N).map(start).collect();
         let leader = leader(&servers);
-        Self { servers, leader, _members: members.clone() }
+        Self { servers, leader, members: members.clone() }
     }
 }
 
@@ -157,6 +166,11 @@ impl Peer for LeaseholdOnEtcd {
 
     fn pid(&self) -> u32 {
         self.servers[self.leader].pid()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        let servers = self.servers.iter().map(Leasehold::pid);
+        servers.chain(self.members.pids()).collect()
     }
 
     async fn connect(&self, n: usize) -> LeaseholdClient {

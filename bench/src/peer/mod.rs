@@ -46,6 +46,11 @@ pub(crate) trait Peer {
     /// Its process, for its memory.
     fn pid(&self) -> u32;
 
+    /// All processes that answer, for their processor time.
+    fn pids(&self) -> Vec<u32> {
+        vec![self.pid()]
+    }
+
     /// A new connection, of its own.
     async fn connect(&self, n: usize) -> Self::Client;
 }

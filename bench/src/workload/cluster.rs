@@ -11,10 +11,15 @@ const N_CONNECTIONS: usize = 64;
 
 pub(crate) fn run(setting: &Setting, report: &mut Report) {
     let members = Members::start(&setting.data);
-    let contenders = [
-        Contender::new(LeaseholdOnEtcd::start(&setting.data, &setting.binary, &members)),
-        Contender::new(EtcdLock(members)),
+    let servers =
+        |name, binary: &str| LeaseholdOnEtcd::start(name, &setting.data, binary, &members);
+    let mut contenders = vec![
+        Contender::new(servers("leasehold-on-etcd", &setting.binary)),
+        Contender::new(EtcdLock(members.clone())),
     ];
+    if let Some(rival) = &setting.rival {
+        contenders.push(Contender::new(servers("rival-on-etcd", rival)).called("rival"));
+    }
     let works = [
         (Work::Cycle, "acquire + release of locks of one's own", 5.0),
         (Work::Hot, "one lock that everybody wants", 2.0),

@@ -85,8 +85,10 @@ pub(super) struct Outbox {
     /// The worker that does this round: its own answers need no way round.
     pub(super) at: Option<usize>,
     sorted: Vec<Vec<Addressed>>,
-    /// How many were told something since this was last set to nothing.
+    /// How many were told something since this was last set to nothing,
     pub(super) n_told: usize,
+    /// and how many of them had waited for it.
+    pub(super) n_woken: usize,
 }
 
 impl Outbox {

@@ -18,7 +18,7 @@ use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
 use super::read::Look;
-use super::rounds::{Round, Work};
+use super::rounds::{Gathers, Round, Work};
 use super::shared::{Gone, Shared};
 use super::undelivered::Undelivered;
 use super::waited::{Wanted, queued};
@@ -347,7 +347,7 @@ impl Work for Writer {
     fn round(&mut self, worker: Option<usize>) -> Round<Self::End> {
         let began = self.clock.now();
         self.outbox.at = worker;
-        self.outbox.n_told = 0;
+        (self.outbox.n_told, self.outbox.n_woken) = (0, 0);
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
         if let Some(held) = &self.held {
             if self.is_remote && nanos(began.since(held.since)) >= HELD_MAX {
@@ -394,16 +394,22 @@ impl Work for Writer {
         }
         let ended_at = self.clock.now();
         let took = ended_at.since(began);
-        if self.is_remote {
-            let (n_told, n_asked) = (self.outbox.n_told, self.shared.inbox.n_asked());
-            self.gathering.ended(Ended { n_taken, n_told, n_asked, took }, ended_at);
+        let (n_told, n_woken) = (self.outbox.n_told, self.outbox.n_woken);
+        // Waking up for nothing says nothing of who comes back.
+        if self.is_remote && (n_taken > 0 || n_told > 0) {
+            let n_asked = self.shared.inbox.n_asked();
+            self.gathering.ended(Ended { n_taken, n_told, n_woken, n_asked, took }, ended_at);
         }
         if nanos(took) <= QUICK_MAX { Round::Quick } else { Round::Slow }
     }
 
-    fn gathers(&mut self, n_asked: usize) -> Option<Duration> {
-        let is_worthwhile = self.is_remote && self.held.is_none() && self.asks.is_empty();
-        is_worthwhile.then(|| self.gathering.wait(n_asked, self.clock.now())).flatten()
+    fn gathers(&mut self, n_asked: usize) -> Option<Gathers> {
+        if !self.is_remote || self.held.is_some() || !self.asks.is_empty() {
+            return None;
+        }
+        let gives_back = |asked: &Asked| Op::of(&asked.question) == Some(Op::Release);
+        let n_returns = || self.shared.inbox.count(gives_back);
+        self.gathering.wait(n_asked, n_returns, self.clock.now())
     }
 
     fn rest(&self) -> (Duration, u64) {

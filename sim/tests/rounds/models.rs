@@ -6,8 +6,14 @@ use crate::PREEMPTIONS_MAX;
 use crate::world::{Plan, World};
 
 /// Workers do their rounds themselves, if they can.
-const QUIET: Plan =
-    Plan { n_workers: 2, batch_max: 8, n_crowd: 8, n_quiet_rounds_min: 0, n_rounds_max: 1 };
+const QUIET: Plan = Plan {
+    n_workers: 2,
+    batch_max: 8,
+    n_crowd: 8,
+    n_quiet_rounds_min: 0,
+    n_gathered: 0,
+    n_rounds_max: 1,
+};
 /// All rounds are the engine's thread's.
 const BUSY: Plan = Plan { n_quiet_rounds_min: u32::MAX, ..QUIET };
 
@@ -71,7 +77,8 @@ fn it_stops_meanwhile(plan: Plan) {
 type Model = (&'static str, Plan, fn(Plan));
 
 /// The models, and the plans each is tried with.
-const ALL: [Model; 11] = {
+const ALL: [Model; 12] = {
+    let gathered = Plan { n_gathered: 2, ..BUSY };
     let crowded = Plan { n_crowd: 2, ..BUSY };
     let sliced = Plan { batch_max: 1, n_rounds_max: 2, ..QUIET };
     let quiet_soon = Plan { n_quiet_rounds_min: 2, ..QUIET };
@@ -83,6 +90,7 @@ const ALL: [Model; 11] = {
         ("it stops meanwhile, busy", BUSY, it_stops_meanwhile),
         ("workers ask, quiet", QUIET, workers_ask),
         ("workers ask, a question a round", sliced, workers_ask),
+        ("workers ask, and a round waits for all", gathered, workers_ask),
         ("an outsider asks, quiet", QUIET, an_outsider_asks),
         ("an outsider asks, a question a round", sliced, an_outsider_asks),
         ("workers ask, crowded", crowded, workers_ask),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use loom::future::block_on;
 use loom::thread::{self, JoinHandle};
 
-use crate::rounds::{Bell, Habits, Inbox, Lead, Refused, Round, Tray, Work};
+use crate::rounds::{Bell, Gathers, Habits, Inbox, Lead, Refused, Round, Tray, Work};
 use crate::sync::{AtomicBool, Ordering::SeqCst};
 
 /// What a model is made of.
@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) n_crowd: usize,
     /// How many quiet rounds it takes until workers do them; 0: at once.
     pub(crate) n_quiet_rounds_min: u32,
+    /// A round waits for the first so many questions.
+    pub(crate) n_gathered: usize,
     /// Within so many rounds everybody is served.
     pub(crate) n_rounds_max: usize,
 }
@@ -70,6 +72,7 @@ struct Clerk {
     inbox: Arc<Inbox<Asked>>,
     books: Arc<Books>,
     due_at: Option<u64>,
+    n_served: usize,
 }
 
 impl Work for Clerk {
@@ -87,6 +90,7 @@ impl Work for Clerk {
             books.is_due_done.store(true, SeqCst);
             books.outsider.ring();
         }
+        self.n_served += asks.len();
         let is_last = asks.is_empty() && books.is_stopping.load(SeqCst);
         for Asked { worker: asker, due_at } in asks {
             self.due_at = due_at.or(self.due_at);
@@ -110,9 +114,11 @@ impl Work for Clerk {
         }
     }
 
-    /// Only far from the store.
-    fn gathers(&mut self, _: usize) -> Option<Duration> {
-        None
+    /// For as long as it takes: the model has no clock. Those that an earlier round took by chance do not come again.
+    fn gathers(&mut self, n_asked: usize) -> Option<Gathers> {
+        let n_awaited = self.plan.n_gathered.saturating_sub(self.n_served);
+        let is_few = (1..n_awaited).contains(&n_asked);
+        is_few.then_some(Gathers { n_awaited, patience: Duration::MAX })
     }
 }
 
@@ -136,7 +142,8 @@ impl World {
         let inbox = Arc::new(Inbox::new(8, plan.n_crowd));
         let desks = (0..plan.n_workers).map(|_| Desk::default()).collect();
         let books = Arc::new(Books { desks, ..Books::default() });
-        let clerk = Clerk { plan, inbox: inbox.clone(), books: books.clone(), due_at: None };
+        let clerk =
+            Clerk { plan, inbox: inbox.clone(), books: books.clone(), due_at: None, n_served: 0 };
         let Plan { n_quiet_rounds_min, .. } = plan;
         let habits = Habits { n_quiet_rounds_min, n_yields_max: 0, ..Habits::default() };
         let lead = Lead::new(clerk, inbox.clone(), habits);

@@ -119,6 +119,11 @@ impl<A> Inbox<A> {
         self.n_asked.load(Relaxed)
     }
 
+    /// How many of those that wait are like this.
+    pub(crate) fn count(&self, is_like_this: impl Fn(&A) -> bool) -> usize {
+        lock(&self.asks).list.iter().filter(|ask| is_like_this(ask)).count()
+    }
+
     /// Does anything wait? Sure to see what was asked by whoever found the writer taken before it was given up.
     pub(crate) fn has_asks(&self) -> bool {
         !lock(&self.asks).list.is_empty()

@@ -11,7 +11,9 @@ use leasehold_core::mutant;
 
 use super::Inbox;
 use crate::sync::{
-    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock, yield_now,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard,
+    Ordering::{Relaxed, SeqCst},
+    lock, yield_now,
 };
 
 /// What the one writer does.
@@ -27,8 +29,17 @@ pub(crate) trait Work {
     /// How long nothing needs to be done if nobody asks, and until when, in lock time.
     fn rest(&self) -> (Duration, u64);
 
-    /// How long a round with so many questions is to wait for more of them, at most; `None`: not at all.
-    fn gathers(&mut self, n_asked: usize) -> Option<Duration>;
+    /// Whether a round with so many questions is to wait for more of them.
+    fn gathers(&mut self, n_asked: usize) -> Option<Gathers>;
+}
+
+/// A round that waits for more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Gathers {
+    /// It is looked at again when there are so many questions,
+    pub(crate) n_awaited: usize,
+    /// or after so long.
+    pub(crate) patience: Duration,
 }
 
 /// What a round was.
@@ -75,6 +86,8 @@ pub(crate) struct Lead<W: Work> {
     is_slow: AtomicBool,
     /// So many rounds in a row were quiet.
     n_quiet: AtomicU32,
+    /// The next round waits until so many have asked, or for long enough: those before need not wake anybody.
+    n_awaited: AtomicUsize,
 }
 
 impl<W: Work> Lead<W> {
@@ -94,6 +107,7 @@ impl<W: Work> Lead<W> {
             sleeps_until: AtomicU64::new(0),
             is_slow: AtomicBool::new(false),
             n_quiet: AtomicU32::new(0),
+            n_awaited: AtomicUsize::new(0),
         }
     }
 
@@ -118,7 +132,9 @@ impl<W: Work> Lead<W> {
     /// doing a round; otherwise the engine's thread is woken.
     pub(crate) fn flush(&self, worker: usize) {
         let n_asked = self.inbox.n_asked();
-        if n_asked == 0 {
+        let n_awaited = self.n_awaited.load(SeqCst);
+        let is_last_unheard = mutant!(GatherWithoutWaking) && n_asked == n_awaited;
+        if n_asked == 0 || n_asked < n_awaited || is_last_unheard {
             return;
         }
         let Habits { is_near, n_quiet_asks_max, n_quiet_rounds_min, .. } = self.habits;
@@ -156,9 +172,15 @@ impl<W: Work> Lead<W> {
         let mut writer = self.writer.lock().ok()?;
         loop {
             let gathers = |writer: &mut W| writer.gathers(self.inbox.n_asked());
-            if let Some(patience) = writer.as_mut().and_then(gathers) {
-                return Some((patience, true));
+            if let Some(Gathers { n_awaited, patience }) = writer.as_mut().and_then(gathers) {
+                self.n_awaited.store(n_awaited, SeqCst);
+                // Whoever was the last of them may not have known that.
+                if self.inbox.n_asked() < n_awaited {
+                    return Some((patience, true));
+                }
+                continue;
             }
+            self.n_awaited.store(0, SeqCst);
             let n_answered = self.inbox.n_asked();
             let is_held = self.round(&mut writer, None);
             let going_on = writer.as_ref()?;

@@ -22,5 +22,5 @@ mod tray;
 
 pub(crate) use bell::Bell;
 pub(crate) use inbox::{Inbox, Refused};
-pub(crate) use lead::{Habits, Lead, Round, Work};
+pub(crate) use lead::{Gathers, Habits, Lead, Round, Work};
 pub(crate) use tray::Tray;

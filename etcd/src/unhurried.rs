@@ -1,0 +1,246 @@
+//! A connection that takes its time to answer pings.
+//!
+//! etcd's library sends a ping whenever it is sent something, to learn how much may be on its way at once, but none while
+//! one is not answered yet. Answered at once, there is one for each call: a packet for us and one for etcd, which wakes up
+//! for it while it is busy with the call. Answered now and then they cost nothing.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// How long an answer is kept back. It goes with what is written next.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// What HTTP/2 begins with, which is no frame.
+const PREFACE_BYTES: usize = 24;
+const HEAD_BYTES: usize = 9;
+/// Eight bytes, PING, ACK, no stream.
+const PONG_HEAD: [u8; HEAD_BYTES] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
+const PONG_BYTES: usize = HEAD_BYTES + 8;
+
+/// A connection to which frames are written.
+pub(crate) struct Unhurried {
+    socket: TcpStream,
+    frames: Frames,
+    pong: Option<Pong>,
+}
+
+/// An answer to a ping, and how much of it was written.
+struct Pong {
+    bytes: [u8; PONG_BYTES],
+    n_written: usize,
+    since: Instant,
+}
+
+impl Unhurried {
+    pub(crate) fn new(socket: TcpStream) -> Self {
+        Self { socket, frames: Frames::default(), pong: None }
+    }
+
+    /// Are these bytes an answer that is kept back from now on? Whoever asks again before it was answered wants to know
+    /// something else, and is answered.
+    fn keeps(&mut self, bytes: &[u8]) -> bool {
+        let is_pong = self.frames.is_between() && bytes.starts_with(&PONG_HEAD);
+        let Ok(bytes) = bytes.try_into() else { return false };
+        if !is_pong || self.pong.is_some() {
+            return false;
+        }
+        self.pong = Some(Pong { bytes, n_written: 0, since: Instant::now() });
+        true
+    }
+
+    /// Writes the answer that was kept back for long enough, if there is one and a frame may begin.
+    fn poll_pong(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, frames, pong: kept } = self;
+        let Some(pong) = kept.as_mut() else { return Poll::Ready(Ok(())) };
+        if !frames.is_between() || pong.since.elapsed() < KEPT {
+            return Poll::Ready(Ok(()));
+        }
+        while pong.n_written < PONG_BYTES {
+            let left = &pong.bytes[pong.n_written..];
+            match ready!(Pin::new(&mut *socket).poll_write(context, left))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                n => pong.n_written += n,
+            }
+        }
+        *kept = None;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Unhurried {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_pong(context))?;
+        if let [bytes] = parts
+            && self.keeps(bytes)
+        {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let n = ready!(Pin::new(&mut self.socket).poll_write_vectored(context, parts))?;
+        let mut left = n;
+        for part in parts {
+            let written = &part[..left.min(part.len())];
+            self.frames.wrote(written);
+            left -= written.len();
+        }
+        Poll::Ready(Ok(n))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+impl AsyncRead for Unhurried {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, into)
+    }
+}
+
+/// Where in the frames that are written we are.
+struct Frames {
+    /// So many bytes until the next one begins; `None`: that is not known any more, and nothing is kept back.
+    left: Option<usize>,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self { left: Some(PREFACE_BYTES) }
+    }
+}
+
+impl Frames {
+    fn is_between(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn wrote(&mut self, bytes: &[u8]) {
+        let Some(mut at) = self.left else { return };
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            // A head that was written in part.
+            let Some(&[a, b, c, ..]) = rest.first_chunk::<HEAD_BYTES>() else {
+                self.left = None;
+                return;
+            };
+            at += HEAD_BYTES + u32::from_be_bytes([0, a, b, c]) as usize;
+        }
+        self.left = Some(at - bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    const PONG: [u8; PONG_BYTES] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    const ANOTHER: [u8; PONG_BYTES] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9];
+
+    /// A frame of DATA with so many bytes.
+    fn data(n: u8) -> Vec<u8> {
+        let mut frame = vec![0, 0, n, 0, 0, 0, 0, 0, 1];
+        frame.resize(HEAD_BYTES + usize::from(n), b'x');
+        frame
+    }
+
+    /// What arrives of what is written to a connection that has just begun.
+    fn arrives<F: Future<Output = ()>>(write: impl FnOnce(Unhurried) -> F) -> Vec<u8> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let mut connection = Unhurried::new(TcpStream::connect(address).await.expect("there"));
+            let (mut other, _) = listener.accept().await.expect("a connection");
+            connection.write_all(&[b'P'; PREFACE_BYTES]).await.expect("written");
+            write(connection).await;
+            let mut all = Vec::new();
+            other.read_to_end(&mut all).await.expect("read");
+            all.split_off(PREFACE_BYTES)
+        })
+    }
+
+    async fn write(to: &mut Unhurried, parts: &[&[u8]]) {
+        let parts: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let n_bytes: usize = parts.iter().map(|part| part.len()).sum();
+        assert_eq!(to.write_vectored(&parts).await.expect("written"), n_bytes);
+    }
+
+    #[test]
+    fn an_answer_is_kept_back_and_goes_with_what_is_written_a_second_later() {
+        let seen = arrives(async |mut to| {
+            write(&mut to, &[&PONG]).await;
+            write(&mut to, &[&data(3)]).await;
+            let pong = to.pong.as_mut().expect("kept back");
+            pong.since -= KEPT;
+            write(&mut to, &[&data(4)]).await;
+            assert!(to.pong.is_none());
+        });
+        assert_eq!(seen, [data(3), PONG.to_vec(), data(4)].concat());
+    }
+
+    #[test]
+    fn whoever_asks_again_before_it_was_answered_is_answered() {
+        let seen = arrives(async |mut to| {
+            write(&mut to, &[&PONG]).await;
+            write(&mut to, &[&ANOTHER]).await;
+        });
+        assert_eq!(seen, ANOTHER);
+    }
+
+    #[test]
+    fn what_only_looks_like_an_answer_is_written() {
+        let (head, looks) = (data(PONG_BYTES as u8)[..HEAD_BYTES].to_vec(), PONG);
+        let seen = arrives(async |mut to| {
+            // In a frame of its own size, in two writes and in two parts.
+            write(&mut to, &[&head]).await;
+            write(&mut to, &[&looks]).await;
+            write(&mut to, &[&head, &looks]).await;
+            // With something else.
+            write(&mut to, &[&PONG, &data(1)]).await;
+            assert!(to.frames.is_between() && to.pong.is_none());
+        });
+        let twice = [head.clone(), looks.to_vec(), head, looks.to_vec()].concat();
+        assert_eq!(seen, [twice, PONG.to_vec(), data(1)].concat());
+    }
+
+    #[test]
+    fn where_a_head_was_written_in_part_nothing_is_kept_back_any_more() {
+        let frame = data(2);
+        let seen = arrives(async |mut to| {
+            write(&mut to, &[&frame[..4]]).await;
+            write(&mut to, &[&frame[4..]]).await;
+            write(&mut to, &[&PONG]).await;
+        });
+        assert_eq!(seen, [frame.clone(), PONG.to_vec()].concat());
+    }
+}
