@@ -1,8 +1,9 @@
-//! A connection that takes its time to answer pings.
+//! A connection that takes its time to answer pings by which etcd measures it.
 //!
-//! etcd's library sends a ping whenever it is sent something, to learn how much may be on its way at once, but none while
-//! one is not answered yet. Answered at once, there is one for each call: a packet for us and one for etcd, which wakes up
-//! for it while it is busy with the call. Answered now and then they cost nothing.
+//! etcd's library sends such a ping whenever it is sent something, to learn how much may be on its way at once, but none
+//! while one is not answered yet. Answered at once, there is one for each call: a packet for us and one for etcd, which
+//! wakes up for it while it is busy with the call. Answered now and then they cost nothing. All other pings are answered
+//! at once.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,56 +19,51 @@ const KEPT: Duration = Duration::from_secs(1);
 /// What HTTP/2 begins with, which is no frame.
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
-/// Eight bytes, PING, ACK, no stream.
-const PONG_HEAD: [u8; HEAD_BYTES] = [0, 0, 8, 6, 1, 0, 0, 0, 0];
-const PONG_BYTES: usize = HEAD_BYTES + 8;
+/// An answer to such a ping: eight bytes, PING, ACK, no stream; then what all of them say, and no other ping does.
+const PONG: [u8; HEAD_BYTES + 8] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 2, 4, 16, 16, 9, 14, 7, 7];
 
 /// A connection to which frames are written.
 pub(crate) struct Unhurried {
     socket: TcpStream,
     frames: Frames,
-    pong: Option<Pong>,
+    kept: Option<Kept>,
 }
 
-/// An answer to a ping, and how much of it was written.
-struct Pong {
-    bytes: [u8; PONG_BYTES],
-    n_written: usize,
+/// An answer that is kept back.
+struct Kept {
     since: Instant,
+    /// So much of it was written, once it was time.
+    n_written: usize,
 }
 
 impl Unhurried {
     pub(crate) fn new(socket: TcpStream) -> Self {
-        Self { socket, frames: Frames::default(), pong: None }
+        Self { socket, frames: Frames::default(), kept: None }
     }
 
-    /// Are these bytes an answer that is kept back from now on? Whoever asks again before it was answered wants to know
-    /// something else, and is answered.
+    /// Are these bytes an answer that is kept back from now on?
     fn keeps(&mut self, bytes: &[u8]) -> bool {
-        let is_pong = self.frames.is_between() && bytes.starts_with(&PONG_HEAD);
-        let Ok(bytes) = bytes.try_into() else { return false };
-        if !is_pong || self.pong.is_some() {
-            return false;
+        let is_kept = self.frames.is_between() && bytes == PONG && self.kept.is_none();
+        if is_kept {
+            self.kept = Some(Kept { since: Instant::now(), n_written: 0 });
         }
-        self.pong = Some(Pong { bytes, n_written: 0, since: Instant::now() });
-        true
+        is_kept
     }
 
     /// Writes the answer that was kept back for long enough, if there is one and a frame may begin.
     fn poll_pong(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { socket, frames, pong: kept } = self;
-        let Some(pong) = kept.as_mut() else { return Poll::Ready(Ok(())) };
-        if !frames.is_between() || pong.since.elapsed() < KEPT {
+        let Some(kept) = &mut self.kept else { return Poll::Ready(Ok(())) };
+        if !self.frames.is_between() || kept.since.elapsed() < KEPT {
             return Poll::Ready(Ok(()));
         }
-        while pong.n_written < PONG_BYTES {
-            let left = &pong.bytes[pong.n_written..];
-            match ready!(Pin::new(&mut *socket).poll_write(context, left))? {
+        while kept.n_written < PONG.len() {
+            let left = &PONG[kept.n_written..];
+            match ready!(Pin::new(&mut self.socket).poll_write(context, left))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                n => pong.n_written += n,
+                n => kept.n_written += n,
             }
         }
-        *kept = None;
+        self.kept = None;
         Poll::Ready(Ok(()))
     }
 }
@@ -163,8 +159,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    const PONG: [u8; PONG_BYTES] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
-    const ANOTHER: [u8; PONG_BYTES] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9];
+    /// To a ping that asks whether we are still there.
+    const ANOTHER: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
     /// A frame of DATA with so many bytes.
     fn data(n: u8) -> Vec<u8> {
@@ -200,26 +196,26 @@ mod tests {
         let seen = arrives(async |mut to| {
             write(&mut to, &[&PONG]).await;
             write(&mut to, &[&data(3)]).await;
-            let pong = to.pong.as_mut().expect("kept back");
-            pong.since -= KEPT;
+            to.kept.as_mut().expect("kept back").since -= KEPT;
             write(&mut to, &[&data(4)]).await;
-            assert!(to.pong.is_none());
+            assert!(to.kept.is_none());
         });
         assert_eq!(seen, [data(3), PONG.to_vec(), data(4)].concat());
     }
 
     #[test]
-    fn whoever_asks_again_before_it_was_answered_is_answered() {
+    fn every_other_answer_is_written_at_once() {
         let seen = arrives(async |mut to| {
             write(&mut to, &[&PONG]).await;
             write(&mut to, &[&ANOTHER]).await;
+            write(&mut to, &[&PONG]).await;
         });
-        assert_eq!(seen, ANOTHER);
+        assert_eq!(seen, [ANOTHER, PONG].concat(), "and one that was asked for again");
     }
 
     #[test]
     fn what_only_looks_like_an_answer_is_written() {
-        let (head, looks) = (data(PONG_BYTES as u8)[..HEAD_BYTES].to_vec(), PONG);
+        let (head, looks) = (data(PONG.len() as u8)[..HEAD_BYTES].to_vec(), PONG);
         let seen = arrives(async |mut to| {
             // In a frame of its own size, in two writes and in two parts.
             write(&mut to, &[&head]).await;
@@ -227,7 +223,7 @@ mod tests {
             write(&mut to, &[&head, &looks]).await;
             // With something else.
             write(&mut to, &[&PONG, &data(1)]).await;
-            assert!(to.frames.is_between() && to.pong.is_none());
+            assert!(to.frames.is_between() && to.kept.is_none());
         });
         let twice = [head.clone(), looks.to_vec(), head, looks.to_vec()].concat();
         assert_eq!(seen, [twice, PONG.to_vec(), data(1)].concat());
