@@ -1,9 +1,9 @@
 //! A connection that takes its time to answer pings by which etcd measures it.
 //!
-//! etcd's library sends such a ping whenever it is sent something, to learn how much may be on its way at once, but none
-//! while one is not answered yet. Answered at once, there is one for each call: a packet for us and one for etcd, which
-//! wakes up for it while it is busy with the call. Answered now and then they cost nothing. All other pings are answered
-//! at once.
+//! etcd's library sends such a ping whenever it is sent something, to learn how much may be on its way at once, but
+//! none while one is not answered yet. Answered at once, there is one for each call: a packet for us and one for etcd,
+//! which wakes up for it while it is busy with the call. Answered now and then they cost nothing. All other pings are
+//! answered at once.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
