@@ -46,7 +46,7 @@ pub(super) struct Ended {
     pub(super) n_taken: usize,
     /// So many were told something by it,
     pub(super) n_told: usize,
-    /// of whom so many had waited for it.
+    /// of whom so many were given what they had waited for.
     pub(super) n_woken: usize,
     /// So many asked meanwhile.
     pub(super) n_asked: usize,

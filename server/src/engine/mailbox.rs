@@ -87,7 +87,7 @@ pub(super) struct Outbox {
     sorted: Vec<Vec<Addressed>>,
     /// How many were told something since this was last set to nothing,
     pub(super) n_told: usize,
-    /// and how many of them had waited for it.
+    /// and how many of them were given what they had waited for.
     pub(super) n_woken: usize,
 }
 

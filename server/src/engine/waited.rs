@@ -74,7 +74,7 @@ impl Writer {
                 if is_shared {
                     (undelivered, common) = undelivered.map(Undelivered::split).unzip();
                 }
-                self.outbox.n_woken += 1;
+                self.outbox.n_woken += usize::from(undelivered.is_some());
                 self.outbox.add(reply_to, Ok(Told { reply, undelivered }));
             }
         }
