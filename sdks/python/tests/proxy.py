@@ -62,7 +62,7 @@ class Proxy(Between):
         self._n_cut = n
 
     def said(self, path: str) -> List[bytes]:
-        """Return the bodies of the requests to paths that end so, also of those that were swallowed."""
+        """Return the bodies of the requests to paths that end so that arrived whole, also if they were swallowed."""
         bodies = []
         for sent in self._sent:
             rest = bytes(sent)
@@ -70,6 +70,8 @@ class Proxy(Between):
                 head, rest = rest.split(b"\r\n\r\n", 1)
                 length = re.search(rb"(?i)content-length: *(\d+)", head)
                 n_bytes = int(length.group(1)) if length else 0
+                if len(rest) < n_bytes:
+                    break
                 if head.split(b" ", 2)[1].endswith(path.encode()):
                     bodies.append(rest[:n_bytes])
                 rest = rest[n_bytes:]
