@@ -7,6 +7,7 @@
 mod client;
 mod credentials;
 mod error;
+mod link;
 mod member;
 mod message;
 mod txn;

@@ -4,22 +4,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
 use prost::Message;
-use tokio::net::TcpStream;
 use tokio_stream::Stream;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
-use tower::ServiceExt;
 
 use crate::credentials::{Credentials, Tls};
 use crate::error::{Error, Kind};
+use crate::link::Link;
 use crate::message::{AuthenticateRequest, AuthenticateResponse};
-use crate::unhurried::Unhurried;
 
 /// No answer may be longer. Many journal records may come at once.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -31,7 +27,10 @@ const PING_TIMEOUT: Duration = Duration::from_secs(3);
 pub(crate) struct Member {
     /// Host and port.
     pub(crate) name: Box<str>,
+    /// For streams, and for everything if it is encrypted.
     channel: Channel,
+    /// For what is asked once.
+    link: Option<Link>,
     /// What proves who we are, once we have said so.
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
@@ -50,22 +49,15 @@ impl Member {
             .http2_keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(false);
-        let channel = match tls {
+        let link = match tls {
             Some(tls) => {
                 endpoint = endpoint.tls_config(tls.config()).map_err(wrong)?;
-                endpoint.connect_lazy()
+                None
             }
-            // What is encrypted cannot be looked into.
-            None => {
-                let mut connector = HttpConnector::new();
-                connector.set_nodelay(true);
-                connector.set_connect_timeout(Some(try_max));
-                let unhurried = |io: TokioIo<TcpStream>| Unhurried::new(io.into_inner());
-                let connector = connector.map_response(move |io| TokioIo::new(unhurried(io)));
-                endpoint.connect_with_connector_lazy(connector)
-            }
+            None => Some(Link::new(name, try_max, endpoint.uri().clone())),
         };
-        Ok(Self { name: name.into(), channel, token: Mutex::default() })
+        let (channel, token) = (endpoint.connect_lazy(), Mutex::default());
+        Ok(Self { name: name.into(), channel, link, token })
     }
 
     /// Asks once.
@@ -80,13 +72,29 @@ impl Member {
         Q: Message + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        self.in_time(try_max, async {
-            let request = self.proven(message, credentials).await?;
-            let mut grpc = self.grpc().await?;
-            let codec = ProstCodec::<Q, A>::default();
-            Ok(grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
-        })
-        .await
+        let asked = async { self.ask(path, self.proven(message, credentials).await?).await };
+        let answer = self.in_time(try_max, asked).await;
+        if let (Err(Error { kind: Kind::Unknown, .. }), Some(link)) = (&answer, &self.link) {
+            link.forget();
+        }
+        answer
+    }
+
+    async fn ask<Q, A>(&self, path: &'static str, request: Request<Q>) -> Result<A, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let (path, codec) = (PathAndQuery::from_static(path), ProstCodec::<Q, A>::default());
+        let answer = match &self.link {
+            Some(link) => {
+                let grpc = Grpc::with_origin(link.ready().await?, link.origin.clone());
+                let mut grpc = grpc.max_decoding_message_size(ANSWER_BYTES_MAX);
+                grpc.unary(request, path, codec).await?
+            }
+            None => self.grpc().await?.unary(request, path, codec).await?,
+        };
+        Ok(answer.into_inner())
     }
 
     /// Begins to ask. The deadline is for the first sign of an answer.
@@ -162,11 +170,10 @@ impl Member {
         Credentials { user, password }: &Credentials,
     ) -> Result<MetadataValue<Ascii>, Status> {
         let message = AuthenticateRequest { name: user.clone(), password: password.clone() };
-        let path = PathAndQuery::from_static("/etcdserverpb.Auth/Authenticate");
-        let codec = ProstCodec::<AuthenticateRequest, AuthenticateResponse>::default();
-        let answer = self.grpc().await?.unary(Request::new(message), path, codec).await?;
+        let path = "/etcdserverpb.Auth/Authenticate";
+        let answer: AuthenticateResponse = self.ask(path, Request::new(message)).await?;
         let unusable = |_| Status::internal("the token cannot be sent");
-        let token = MetadataValue::try_from(answer.into_inner().token).map_err(unusable)?;
+        let token = MetadataValue::try_from(answer.token).map_err(unusable)?;
         *self.token() = Some(token.clone());
         Ok(token)
     }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use leasehold_etcd::*;
@@ -220,6 +220,104 @@ fn a_member_that_does_not_answer_is_given_up_in_time() {
         assert!(late.to_string().ends_with("no answer within 100 ms"), "{late}");
         etcd.signal(0, Signal::CONT);
         eventually(|| client.range(get("a"))).await;
+    });
+}
+
+#[test]
+fn a_member_that_was_restarted_is_asked_over_a_new_connection() {
+    let mut etcd = Etcd::start();
+    in_time(async {
+        let client = client(&etcd);
+        client.put(put("a", "1")).await.expect("put");
+        etcd.kill(0);
+        etcd.restart(0);
+        assert_eq!(eventually(|| client.range(get("a"))).await.count, 1);
+        client.put(put("a", "2")).await.expect("put");
+    });
+}
+
+/// A member that takes connections and answers nothing.
+fn silent(try_max: Duration) -> (TcpListener, Client) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    (listener, Client::new(Options { try_max, ..Options::new([address]) }).expect("good options"))
+}
+
+#[test]
+fn after_a_question_without_an_answer_the_next_goes_over_a_new_connection() {
+    in_time(async {
+        let (listener, client) = silent(Duration::from_millis(50));
+        for _ in 0..3 {
+            client.put(put("a", "1")).await.expect_err("nobody answers");
+        }
+        listener.set_nonblocking(true).expect("a listener");
+        assert_eq!(std::iter::from_fn(|| listener.accept().ok()).count(), 3);
+    });
+}
+
+#[test]
+fn a_question_is_written_whole() {
+    in_time(async {
+        let (listener, client) = silent(TEST_MAX);
+        let ask = |key: &'static str| {
+            let client = client.clone();
+            tokio::spawn(async move { client.put(put(key, &"x".repeat(1000))).await })
+        };
+        // How the connection begins goes with the first.
+        let first = ask("a");
+        let (mut socket, _) = listener.accept().expect("a connection");
+        let (mut begun, mut bytes) = (Vec::new(), [0; 1 << 16]);
+        while !frames(begun.get(PREFACE.len()..).unwrap_or_default()).ends_with(&whole(1)) {
+            let n = socket.read(&mut bytes).expect("read");
+            begun.extend_from_slice(&bytes[..n]);
+        }
+        assert!(begun.starts_with(PREFACE));
+        let second = ask("b");
+        let n = socket.read(&mut bytes).expect("read");
+        assert_eq!(frames(&bytes[..n]), whole(3), "not in parts");
+        first.abort();
+        second.abort();
+    });
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What frames there are: type, whether it is the last of its stream, and which stream that is.
+type Frames = Vec<(u8, bool, u32)>;
+
+fn frames(mut bytes: &[u8]) -> Frames {
+    let mut frames = Vec::new();
+    while let Some((&[a, b, c, kind, flags, d, e, f, g], rest)) = bytes.split_first_chunk::<9>()
+        && let Some(rest) = rest.get(u32::from_be_bytes([0, a, b, c]) as usize..)
+    {
+        frames.push((kind, flags & 1 == 1, u32::from_be_bytes([d, e, f, g])));
+        bytes = rest;
+    }
+    frames
+}
+
+/// HEADERS, then all of the DATA.
+fn whole(stream: u32) -> Frames {
+    vec![(1, false, stream), (0, true, stream)]
+}
+
+#[test]
+fn an_answer_may_be_longer_than_what_may_come_unread() {
+    let etcd = Etcd::start();
+    in_time(async {
+        let options =
+            Options { try_max: Duration::from_secs(10), ..Options::new(etcd.addresses()) };
+        let client = Client::new(options).expect("good options");
+        let long = "x".repeat(1 << 20);
+        for n in 0..10 {
+            client.put(put(&format!("a{n}"), &long)).await.expect("put");
+        }
+        let all = RangeRequest { range_end: b"b".to_vec(), ..get("a") };
+        for _ in 0..2 {
+            let found = client.range(all.clone()).await.expect("read");
+            assert!(found.kvs.iter().all(|kv| kv.value == long.as_bytes()));
+            assert_eq!(found.count, 10);
+        }
     });
 }
 

@@ -1,0 +1,145 @@
+//! A connection for what is asked once, whole: one packet there and one back.
+//!
+//! Through `tonic`'s channel a question is handed from task to task and written in three parts, for each of which etcd
+//! wakes up. Here whoever asks writes all of it to the connection at once.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::{Builder, SendRequest};
+use http::Uri;
+use http_body::Frame;
+use http_body_util::BodyExt;
+use tokio::net::{TcpStream, lookup_host};
+use tonic::Status;
+use tower_service::Service;
+
+use crate::unhurried::Unhurried;
+
+/// So much of an answer, and of all of them, may come before it is read.
+const ANSWER_WINDOW_BYTES: u32 = 2 << 20;
+const WINDOW_BYTES: u32 = 8 << 20;
+
+/// The connection to a member, or the wish to have one.
+pub(crate) struct Link {
+    /// Host and port.
+    name: Box<str>,
+    /// What it is called in each question.
+    pub(crate) origin: Uri,
+    connect_max: Duration,
+    open: Mutex<Option<SendRequest<Bytes>>>,
+}
+
+impl Link {
+    /// Connects when something is first asked.
+    pub(crate) fn new(name: &str, connect_max: Duration, origin: Uri) -> Self {
+        Self { name: name.into(), origin, connect_max, open: Mutex::default() }
+    }
+
+    /// A connection on which something can be asked, a new one if there is none.
+    pub(crate) async fn ready(&self) -> Result<Asking, Status> {
+        let open = self.open().clone();
+        if let Some(open) = open
+            && let Ok(open) = open.ready().await
+        {
+            return Ok(Asking(open));
+        }
+        let unreachable = |why: Box<dyn std::error::Error + Send + Sync>| {
+            Status::unavailable(format!("cannot be reached: {why}"))
+        };
+        let socket = self.connect().await.map_err(|error| unreachable(error.into()))?;
+        let begun = Builder::new()
+            .enable_push(false)
+            .initial_window_size(ANSWER_WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .handshake(Unhurried::new(socket))
+            .await;
+        let (open, connection) = begun.map_err(|error| unreachable(error.into()))?;
+        // What goes wrong with it is told to those who asked.
+        tokio::spawn(async { drop(connection.await) });
+        *self.open() = Some(open.clone());
+        Ok(Asking(open))
+    }
+
+    /// The next question goes over a new connection: something is wrong with this one, or may be. What was asked on it
+    /// can still be answered.
+    pub(crate) fn forget(&self) {
+        *self.open() = None;
+    }
+
+    /// To the first address of the member where somebody is.
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let addresses: Vec<_> = lookup_host(&*self.name).await?.collect();
+        let mut trouble = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+        for address in &addresses {
+            let patience = self.connect_max / addresses.len() as u32;
+            let tried = tokio::time::timeout(patience, TcpStream::connect(address)).await;
+            match tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(socket) => return socket.set_nodelay(true).map(|()| socket),
+                Err(error) => trouble = error,
+            }
+        }
+        Err(trouble)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<SendRequest<Bytes>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection on which something can be asked.
+pub(crate) struct Asking(SendRequest<Bytes>);
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Service<http::Request<tonic::body::Body>> for Asking {
+    type Response = http::Response<Answer>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+        let mut open = self.0.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            // Both are there when the thread that asks comes to serve the connection, so they go together.
+            let (answer, mut rest) =
+                open.send_request(http::Request::from_parts(head, ()), false)?;
+            rest.send_data(body, true)?;
+            Ok(answer.await?.map(Answer))
+        })
+    }
+}
+
+/// What comes back.
+pub(crate) struct Answer(RecvStream);
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let Self(stream) = &mut *self;
+        Poll::Ready(match ready!(stream.poll_data(context)) {
+            Some(data) => Some(data.and_then(|data| {
+                stream.flow_control().release_capacity(data.len())?;
+                Ok(Frame::data(data))
+            })),
+            None => ready!(stream.poll_trailers(context))
+                .transpose()
+                .map(|rest| rest.map(Frame::trailers)),
+        })
+    }
+}
