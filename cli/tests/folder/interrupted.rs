@@ -63,7 +63,11 @@ pub(crate) fn injected(log: &Path, how: &str, call: &str, n: u32, args: &[&str])
     let trace = format!("trace={call}");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-qq", "-e", &trace, "-e", &inject, "-o", text(log), BINARY]).args(args);
-    let output = strace.output().expect("strace");
+    // What was killed cannot tidy up after itself.
+    let room = log.with_extension("tmp");
+    std::fs::create_dir_all(&room).expect("a folder");
+    let output = strace.env("TMPDIR", &room).output().expect("strace");
+    let _ = std::fs::remove_dir_all(room);
     let was_killed = output.status.signal().is_some();
     let calls = std::fs::read_to_string(log).unwrap_or_default();
     (was_killed || calls.contains("INJECTED"), output.status.success())

@@ -2,6 +2,10 @@
 
 #![allow(clippy::print_stdout, reason = "how long each took is worth seeing")]
 
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
+
 use crate::PREEMPTIONS_MAX;
 use crate::world::{Plan, World};
 
@@ -100,17 +104,37 @@ const ALL: [Model; 12] = {
 
 #[test]
 fn whoever_asks_is_served_by_one_writer_and_soon() {
-    switch_as_told();
-    for (name, plan, model) in ALL {
-        let began = std::time::Instant::now();
-        check(plan, model);
-        println!("{name}: {:?}", began.elapsed());
-    }
+    let left = Mutex::new(ALL.into_iter());
+    let next = || left.lock().expect("no panic").next();
+    let check_some = || {
+        switch_as_told();
+        while let Some((name, plan, model)) = next() {
+            let began = Instant::now();
+            check(plan, model);
+            println!("{name}: {:?}", began.elapsed());
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..n_threads() {
+            scope.spawn(check_some);
+        }
+    });
 }
 
-/// Without the feature there are no bugs to switch on.
+/// Without the feature there are no bugs to switch on, and no model ends early because of one.
 #[cfg(not(feature = "mutants"))]
 fn switch_as_told() {}
+
+#[cfg(not(feature = "mutants"))]
+fn n_threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// What finds a bug ends everything.
+#[cfg(feature = "mutants")]
+fn n_threads() -> usize {
+    1
+}
 
 #[cfg(feature = "mutants")]
 use deliberate::switch_as_told;
