@@ -135,6 +135,8 @@ pub enum Mutant {
     SettleByReading,
     /// Engine: leases end while it is not known whether the last record is durable.
     SweepWhileUnsettled,
+    /// Engine: a server that is to stop waits until it knows what became of its last record.
+    StopWithTheStore,
     /// Engine: a lease that was over before its record was known to be durable is told as granted.
     ExpiredIsToldAsGranted,
     /// Engine: a grant nobody was told of is given back in a later epoch, which may have told it again.

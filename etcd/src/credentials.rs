@@ -1,6 +1,7 @@
 //! By what etcd knows us, and we it.
 
-use std::fmt;
+use std::path::PathBuf;
+use std::{fmt, fs, io};
 
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
@@ -10,7 +11,32 @@ pub struct Credentials {
     /// Its name.
     pub user: String,
     /// Its password.
-    pub password: String,
+    pub password: Password,
+}
+
+/// What proves who a user is.
+#[derive(Clone)]
+pub enum Password {
+    /// This.
+    Is(String),
+    /// What is in this file, but for the end of the line. It is read whenever we say who we are, so that it can be
+    /// changed.
+    In(PathBuf),
+}
+
+impl Password {
+    /// As it is now.
+    pub fn read(&self) -> io::Result<String> {
+        match self {
+            Self::Is(password) => Ok(password.clone()),
+            Self::In(file) => match fs::read_to_string(file) {
+                Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+                Err(error) => {
+                    Err(io::Error::new(error.kind(), format!("{}: {error}", file.display())))
+                }
+            },
+        }
+    }
 }
 
 impl fmt::Debug for Credentials {

@@ -15,7 +15,7 @@ mod unhurried;
 mod watch;
 
 pub use client::{Client, Options, TRY_MAX};
-pub use credentials::{Credentials, Tls};
+pub use credentials::{Credentials, Password, Tls};
 pub use error::{Error, Kind};
 pub use message::*;
 pub use txn::{Op, Txn, When};

@@ -5,7 +5,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -33,12 +34,15 @@ pub(crate) struct Link {
     pub(crate) origin: Uri,
     connect_max: Duration,
     open: Mutex<Option<SendRequest<Bytes>>>,
+    /// Whoever is there has answered as etcd does.
+    is_known: Arc<AtomicBool>,
 }
 
 impl Link {
     /// Connects when something is first asked.
     pub(crate) fn new(name: &str, connect_max: Duration, origin: Uri) -> Self {
-        Self { name: name.into(), origin, connect_max, open: Mutex::default() }
+        let (name, open, is_known) = (name.into(), Mutex::default(), Arc::default());
+        Self { name, origin, connect_max, open, is_known }
     }
 
     /// A connection on which something can be asked, a new one if there is none.
@@ -47,7 +51,7 @@ impl Link {
         if let Some(open) = open
             && let Ok(open) = open.ready().await
         {
-            return Ok(Asking(open));
+            return Ok(self.asking(open));
         }
         let unreachable = |why: Box<dyn std::error::Error + Send + Sync>| {
             Status::unavailable(format!("cannot be reached: {why}"))
@@ -63,7 +67,11 @@ impl Link {
         // What goes wrong with it is told to those who asked.
         tokio::spawn(async { drop(connection.await) });
         *self.open() = Some(open.clone());
-        Ok(Asking(open))
+        Ok(self.asking(open))
+    }
+
+    fn asking(&self, open: SendRequest<Bytes>) -> Asking {
+        Asking { open, is_known: self.is_known.clone() }
     }
 
     /// The next question goes over a new connection: something is wrong with this one, or may be. What was asked on it
@@ -93,7 +101,10 @@ impl Link {
 }
 
 /// A connection on which something can be asked.
-pub(crate) struct Asking(SendRequest<Bytes>);
+pub(crate) struct Asking {
+    open: SendRequest<Bytes>,
+    is_known: Arc<AtomicBool>,
+}
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -103,21 +114,36 @@ impl Service<http::Request<tonic::body::Body>> for Asking {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context).map_err(Into::into)
+        self.open.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
-        let mut open = self.0.clone();
+        let (open, is_known) = (self.open.clone(), self.is_known.clone());
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
-            // Both are there when the thread that asks comes to serve the connection, so they go together.
-            let (answer, mut rest) =
-                open.send_request(http::Request::from_parts(head, ()), false)?;
-            rest.send_data(body, true)?;
-            Ok(answer.await?.map(Answer))
+            match ask(open, http::Request::from_parts(head, ()), body).await {
+                Ok(answer) => {
+                    is_known.store(true, Relaxed);
+                    Ok(answer.map(Answer))
+                }
+                Err(error) if is_known.load(Relaxed) => Err(error.into()),
+                Err(error) => Err(format!("{error} (is this etcd, and without TLS?)").into()),
+            }
         })
     }
+}
+
+async fn ask(
+    mut open: SendRequest<Bytes>,
+    head: http::Request<()>,
+    body: Bytes,
+) -> Result<http::Response<RecvStream>, h2::Error> {
+    // Both are there when the thread that asks comes to serve the connection, so they go together.
+    let (answer, mut rest) = open.send_request(head, false)?;
+    // If it cannot be sent any more, why is said in place of an answer.
+    let _ = rest.send_data(body, true);
+    answer.await
 }
 
 /// What comes back.

@@ -169,7 +169,9 @@ impl Member {
         &self,
         Credentials { user, password }: &Credentials,
     ) -> Result<MetadataValue<Ascii>, Status> {
-        let message = AuthenticateRequest { name: user.clone(), password: password.clone() };
+        let unread = |error: std::io::Error| Status::unauthenticated(error.to_string());
+        let (name, password) = (user.clone(), password.read().map_err(unread)?);
+        let message = AuthenticateRequest { name, password };
         let path = "/etcdserverpb.Auth/Authenticate";
         let answer: AuthenticateResponse = self.ask(path, Request::new(message)).await?;
         let unusable = |_| Status::internal("the token cannot be sent");

@@ -256,6 +256,22 @@ fn after_a_question_without_an_answer_the_next_goes_over_a_new_connection() {
 }
 
 #[test]
+fn who_is_not_etcd_is_asked_whether_it_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().take(2) {
+            let _ = socket.expect("a connection").write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    in_time(async {
+        let client = Client::new(Options::new([address])).expect("good options");
+        let why = client.put(put("a", "1")).await.expect_err("it is not").to_string();
+        assert!(why.ends_with("(is this etcd, and without TLS?)"), "{why}");
+    });
+}
+
+#[test]
 fn a_question_is_written_whole() {
     in_time(async {
         let (listener, client) = silent(TEST_MAX);
@@ -351,8 +367,8 @@ fn who_asks_is_proven_by_a_password() {
         let denied = client(&etcd).put(put("a", "1")).await.expect_err("nobody");
         assert_eq!(denied.kind, Kind::Denied, "{denied}");
         let with = |password: &str| {
-            let credentials = Credentials { user: "root".into(), password: password.into() };
-            let credentials = Some(credentials);
+            let password = Password::Is(password.into());
+            let credentials = Some(Credentials { user: "root".into(), password });
             Client::new(Options { credentials, ..Options::new(etcd.addresses()) }).expect("good")
         };
         let wrong = with("wrong").put(put("a", "1")).await.expect_err("a wrong password");
@@ -363,6 +379,39 @@ fn who_asks_is_proven_by_a_password() {
         etcd.ctl(&["--user", "root:secret", "user", "add", "other:secret"]);
         let found = eventually(|| client.range(get("a"))).await;
         assert_eq!(found.count, 1);
+        client.put(put("a", "2")).await.expect("put");
+    });
+}
+
+#[test]
+fn a_password_that_is_changed_in_its_file_counts() {
+    let (etcd, folder) = (Etcd::start(), folder());
+    etcd.ctl(&["user", "add", "root:secret"]);
+    etcd.ctl(&["auth", "enable"]);
+    let ctl = |arguments: &[&str]| etcd.ctl(&[&["--user", "root:secret"], arguments].concat());
+    let add = |password: &str| {
+        ctl(&["user", "add", &format!("lock:{password}")]);
+        ctl(&["user", "grant-role", "lock", "root"]);
+    };
+    add("first");
+    let file = folder.path().join("password");
+    std::fs::write(&file, "first\n").expect("a file");
+    in_time(async {
+        let password = Password::In(file.clone());
+        let credentials = Some(Credentials { user: "lock".into(), password });
+        let options = Options { credentials, ..Options::new(etcd.addresses()) };
+        let client = Client::new(options).expect("good options");
+        client.put(put("a", "1")).await.expect("put");
+        ctl(&["user", "delete", "lock"]);
+        add("second");
+        for _ in 0..2 {
+            let denied = client.put(put("a", "2")).await.expect_err("it was changed");
+            assert_eq!(denied.kind, Kind::Denied, "{denied}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        let unread = client.put(put("a", "2")).await.expect_err("there is none").to_string();
+        assert!(unread.contains("password: No such file"), "{unread}");
+        std::fs::write(&file, "second\n").expect("a file");
         client.put(put("a", "2")).await.expect("put");
     });
 }

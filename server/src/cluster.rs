@@ -38,21 +38,34 @@ impl FromStr for Location {
         let wrong = |why: &str| format!("must be etcd://HOST:PORT,HOST:PORT/PREFIX, {why}");
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong(&format!("got {text:?}")))?;
         let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        let is_member = |member: &str| {
-            let port = member.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
-        };
+        // It may be a password, which nobody else is to see.
+        if members.contains('@') {
+            return Err(wrong("without a user: see --etcd-user and --etcd-password-file"));
+        }
         let members: Vec<_> = members.split(',').map(str::to_owned).collect();
         if let Some(member) = members.iter().find(|member| !is_member(member)) {
-            return Err(wrong(&format!("got {member:?} where HOST:PORT belongs")));
+            let v6 =
+                if member.matches(':').count() > 1 { " (an IPv6 address in brackets)" } else { "" };
+            return Err(wrong(&format!("got {member:?} where HOST:PORT belongs{v6}")));
+        }
+        let is_twice = |n: &usize| members[..*n].contains(&members[*n]);
+        if let Some(n) = (0..members.len()).find(is_twice) {
+            return Err(wrong(&format!("got {:?} twice", members[n])));
         }
         let prefix = prefix.trim_matches('/');
-        if prefix.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err(wrong("without spaces in the prefix"));
+        if prefix.contains(|c: char| c.is_control() || c.is_whitespace() || "?#".contains(c)) {
+            return Err(wrong("without spaces, ? and # in the prefix"));
         }
         let prefix = if prefix.is_empty() { PREFIX } else { prefix };
         Ok(Self { members, prefix: prefix.into() })
     }
+}
+
+/// Is it `HOST:PORT`?
+fn is_member(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_one = !host.contains(':') || host.starts_with('[');
+    is_one && is_host(host.as_bytes()) && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 impl fmt::Display for Location {
@@ -321,9 +334,11 @@ mod built {
             options.tls = Some(leasehold_etcd::Tls { ca: read(ca_file)?, identity });
         }
         if let Some((user, password_file)) = user {
-            let password = read(password_file)?.trim_end_matches(['\r', '\n']).to_owned();
-            options.credentials =
-                Some(leasehold_etcd::Credentials { user: user.clone(), password });
+            let password = leasehold_etcd::Password::In(password_file.clone());
+            // One that cannot be read is told now.
+            password.read().map_err(|error| Error::Refused(error.to_string()))?;
+            let user = user.clone();
+            options.credentials = Some(leasehold_etcd::Credentials { user, password });
         }
         Ok(options)
     }
@@ -420,9 +435,15 @@ mod tests {
             "etcd://a:1,,b:2",
             "etcd://:1",
             "etcd://a:1/x y",
+            "etcd://a:1/x?y=1",
+            "etcd://a:1,b:1,a:1",
+            "etcd://::1:2379",
+            "etcd://a:1:2",
+            "etcd://u:secret@a:1",
         ] {
             let why = text.parse::<Location>().expect_err(text);
             assert!(why.starts_with("must be etcd://HOST:PORT"), "{why}");
+            assert!(!why.contains("secret"), "{why}");
         }
     }
 }

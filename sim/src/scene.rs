@@ -256,6 +256,34 @@ pub fn a_lease_that_runs_out_unsettled() -> Result<(), String> {
     }
 }
 
+/// A server is to stop while etcd does not answer: whoever asked is told that nobody knows, and it ends.
+pub fn a_stop_without_etcd() -> Result<(), String> {
+    let stage = Stage::new();
+    let node = stage.actor("n1");
+    node.leads();
+    stage.local.cut(true);
+    let call = node.take("db", Span::from_secs(3600));
+    let mut stopped = pin!(node.handle.stopped());
+    let mut context = Context::from_waker(Waker::noop());
+    let mut has_ended = false;
+    node.handle.stop();
+    // It may not have been sent yet when the clock first goes on.
+    for _ in 0..20 {
+        node.clock.advance(Span::from_secs(6));
+        std::thread::sleep(Duration::from_millis(20));
+        has_ended |= stopped.as_mut().poll(&mut context).is_ready();
+        if has_ended {
+            break;
+        }
+    }
+    stage.local.cut(false);
+    match wait_for(call) {
+        Err(engine::Error::Unknown) if has_ended => Ok(()),
+        _ if !has_ended => Err("it waits for etcd".into()),
+        other => Err(format!("nobody knows, and it is told as {:?}", other.err())),
+    }
+}
+
 /// A request is received, and answered by a server that has come to lead since.
 pub fn an_answer_by_another_clock() -> Result<(), String> {
     let clock = Arc::new(FakeClock::default());

@@ -51,6 +51,7 @@ const OF_SCENES: &[Mutant] = &[
     Mutant::TimeFromOlderRecord,
     Mutant::LostBatchToldNotLeading,
     Mutant::ReceivedWhenAsked,
+    Mutant::StopWithTheStore,
     Mutant::NonceNotDrawn,
     Mutant::ConfirmWithoutHead,
     Mutant::FormatNotReadAgain,
@@ -120,6 +121,7 @@ fn scene_of(mutant: Mutant) -> Scene {
         }
         Mutant::TimeFromOlderRecord => scene::a_takeover_with_an_unread_record,
         Mutant::LostBatchToldNotLeading => scene::a_lost_batch,
+        Mutant::StopWithTheStore => scene::a_stop_without_etcd,
         Mutant::ReceivedWhenAsked => scene::a_record_that_took_long,
         Mutant::ConfirmWithoutHead => scene::put_back_under_a_leader,
         Mutant::FormatNotReadAgain => scene::a_newer_format_before_a_takeover,

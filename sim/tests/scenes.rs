@@ -50,6 +50,11 @@ fn whoever_was_in_a_lost_batch_is_told_that_nobody_knows() {
 }
 
 #[test]
+fn a_server_stops_although_etcd_does_not_answer() {
+    check(sim::scene::a_stop_without_etcd);
+}
+
+#[test]
 fn a_record_is_received_when_its_bytes_are_there() {
     check(sim::scene::a_record_that_took_long);
 }

@@ -32,8 +32,10 @@ impl Writer {
         self.was_silent = is_silent;
         if is_silent {
             self.metrics.cluster.is_unconfirmed();
+            let why = self.health.why_unanswered();
             tracing::error!(
-                "etcd does not answer: nothing is granted, renewed or told until it does. Have its members a quorum?"
+                %why,
+                "etcd does not answer as it should: nothing is granted, renewed or told until it does"
             );
         } else {
             self.metrics.cluster.leads(Some(self.epoch));

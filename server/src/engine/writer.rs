@@ -328,6 +328,11 @@ impl Writer {
         self.outbox.send(&self.shared.desks());
     }
 
+    /// Whoever stops does not wait for ever for a store to answer.
+    fn must_give_up(&self) -> bool {
+        self.shared.is_stopping() && !mutant!(StopWithTheStore)
+    }
+
     /// Has the store not said for a while that nobody has taken over?
     fn is_confirm_due(&self, now: Timestamp) -> bool {
         self.is_remote && nanos(now.since(self.confirmed_at)) >= CONFIRM_EVERY
@@ -350,7 +355,8 @@ impl Work for Writer {
         (self.outbox.n_told, self.outbox.n_woken) = (0, 0);
         self.shared.alive_at.store(began.as_nanos(), Relaxed);
         if let Some(held) = &self.held {
-            if self.is_remote && nanos(began.since(held.since)) >= HELD_MAX {
+            let is_long = self.is_remote && nanos(began.since(held.since)) >= HELD_MAX;
+            if is_long {
                 self.note_silence(true);
                 self.refuse_all();
             }
@@ -358,6 +364,10 @@ impl Work for Writer {
                 self.sweep(&mut Batch::default());
             }
             return match self.settle() {
+                Ok(()) if is_long && self.held.is_some() && self.must_give_up() => {
+                    let why = "it is not known what was done last, and the server stops";
+                    Round::Last(self.end(Err(store::Error::Unknown(why.into()))))
+                }
                 Ok(()) if self.held.is_some() => Round::Held,
                 Ok(()) => Round::Slow,
                 Err(error) => Round::Last(self.end(Err(error))),

@@ -36,6 +36,7 @@ pub struct Health {
     n_failures: AtomicU64,
     n_in_a_row: AtomicU64,
     last: Mutex<Option<String>>,
+    unanswered: Mutex<String>,
 }
 
 impl Health {
@@ -88,6 +89,16 @@ impl Health {
     pub fn is_out_of_room(&self) {
         let room = Room { is_short: true, is_out: true, ..self.room() };
         self.found(room);
+    }
+
+    /// For stores: a question to where it is was not answered, and why.
+    pub fn is_unanswered(&self, why: String) {
+        *lock(&self.unanswered) = why;
+    }
+
+    /// Why a question was last not answered.
+    pub fn why_unanswered(&self) -> String {
+        lock(&self.unanswered).clone()
     }
 
     /// For stores: so much is in the journal and not in the tables at the start.

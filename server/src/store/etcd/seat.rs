@@ -32,6 +32,8 @@ use crate::store::{
 const SEAT_TTL: i64 = 2;
 /// After a takeover that failed, the next is not tried before this.
 const BACK_OFF: Duration = Duration::from_millis(500);
+/// What is wrong is not said more often than this.
+const TROUBLE_EVERY: Duration = Duration::from_secs(3);
 /// A leader that is seen for so long is alive: a seat that was put back with the rest of etcd has run out by then.
 const LIVE_AFTER: Duration = Duration::from_secs(10);
 
@@ -74,8 +76,8 @@ pub struct EtcdSeat {
     /// There was something new when it last looked. As long as there is, being told of each record would cost etcd more
     /// than being asked now and then.
     is_busy: bool,
-    /// What was last said to be wrong.
-    trouble: Option<String>,
+    /// What was last said to be wrong, and when.
+    trouble: Option<(String, Duration)>,
     health: Arc<Health>,
     space: Option<SpaceWatch>,
 }
@@ -279,11 +281,15 @@ impl EtcdSeat {
         if is_vacant && !is_resting { News::Vacant } else { News::Quiet }
     }
 
-    /// Says what is wrong, once.
+    /// Says what is wrong, once. Where members of etcd are troubled in different ways, they would take turns for ever.
     fn troubled(&mut self, why: String) -> News {
-        if self.trouble.as_ref() != Some(&why) {
+        let now = pace::now();
+        let is_news = |(said, at): &(String, Duration)| {
+            *said != why && now.saturating_sub(*at) >= TROUBLE_EVERY
+        };
+        if self.trouble.as_ref().is_none_or(is_news) {
             tracing::warn!(%why, "this server waits");
-            self.trouble = Some(why);
+            self.trouble = Some((why, now));
         }
         News::Quiet
     }

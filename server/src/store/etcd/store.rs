@@ -104,6 +104,7 @@ impl EtcdStore {
                         self.health.is_out_of_room();
                     }
                     trouble = error.to_string();
+                    self.health.is_unanswered(trouble.clone());
                 }
             }
         }
@@ -176,15 +177,20 @@ impl Store for EtcdStore {
         }
         for _ in 0..self.cluster.n_members().max(1) {
             self.keeper.goes_on();
-            if let Ok(answer) = self.cluster.txn(txn.clone()) {
-                return match self.guard.judge(&answer, None) {
-                    Verdict::Held(_) => {
-                        self.health.pulse().seen(0);
-                        Ok(())
-                    }
-                    verdict => Err(Self::fenced(verdict)),
-                };
-            }
+            let answer = match self.cluster.txn(txn.clone()) {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.health.is_unanswered(error.to_string());
+                    continue;
+                }
+            };
+            return match self.guard.judge(&answer, None) {
+                Verdict::Held(_) => {
+                    self.health.pulse().seen(0);
+                    Ok(())
+                }
+                verdict => Err(Self::fenced(verdict)),
+            };
         }
         Err(Error::Busy)
     }
