@@ -7,6 +7,7 @@ mod signals;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -55,7 +56,12 @@ fn served(args: Args, given: &Given) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    runtime.block_on(run(args, Reload::new(given, filter)))
+    let done = runtime.block_on(run(args, Reload::new(given, filter)));
+    if let Ok(Stopped::BeforeItBegan) = done {
+        // What it was still looking for is not waited for.
+        runtime.shutdown_background();
+    }
+    done.map(drop)
 }
 
 /// Settings to be looked at.
@@ -152,12 +158,25 @@ fn warn(why: &str) {
     say(&format!("leasehold: warning: {why}"));
 }
 
-async fn run(args: Args, settings: Reload) -> Result<(), String> {
+/// When a server was stopped.
+enum Stopped {
+    /// It had not found its store yet.
+    BeforeItBegan,
+    InTheEnd,
+}
+
+async fn run(args: Args, settings: Reload) -> Result<Stopped, String> {
     // Before anything is announced, so that whoever reads the announcement can already stop us.
     let reload = Arc::new(Notify::new());
     let ended = signals::heed(settings, reload.clone()).map_err(|error| error.to_string())?;
     args.port_file.as_deref().map_or(Ok(()), check_port_file)?;
-    let server = Server::start(args.settings()).await.map_err(|error| error.to_string())?;
+    let mut ended = pin!(ended);
+    let starting = Server::start(args.settings());
+    let server = tokio::select! {
+        server = starting => server.map_err(|error| error.to_string())?,
+        // A folder is there or is not; etcd may take its time, and as long as it does nothing was begun.
+        () = &mut ended, if args.store().is_some() => return Ok(Stopped::BeforeItBegan),
+    };
     banner(&args, &server);
     if let Some(file) = &args.port_file {
         // Whoever waits for the file waits for the server, also if it has no port.
@@ -188,7 +207,7 @@ async fn run(args: Args, settings: Reload) -> Result<(), String> {
     let done = server.run_until(ended).await.map_err(|error| error.to_string());
     reloading.abort();
     watching.abort();
-    done
+    done.map(|()| Stopped::InTheEnd)
 }
 
 fn banner(args: &Args, server: &Server) {

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::process::Command;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Client, Etcd, Method, Process, Value, folder, json};
+use leasehold_testkit::{Client, Etcd, Method, Process, Value, folder, json, wrapped};
+use rustix::process::{Pid, Signal, kill_process};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -13,23 +16,36 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct World {
     etcd: Etcd,
     store: String,
+    /// How etcd is reached.
+    access: Vec<String>,
     server: Process,
 }
 
 impl World {
-    fn new(data: &std::path::Path) -> Self {
-        let etcd = Etcd::start();
+    fn new(data: &Path) -> Self {
+        Self::with(BINARY, data)
+    }
+
+    /// Served by this program.
+    fn with(binary: &str, data: &Path) -> Self {
+        Self::on(Etcd::start(), &[], binary, data)
+    }
+
+    /// On this etcd, which is reached so.
+    fn on(etcd: Etcd, access: &[&str], binary: &str, data: &Path) -> Self {
         let store = etcd.url("test");
-        let init = Command::new(BINARY).args(["init", "--store", &store]).status();
+        let init = Command::new(BINARY).args(["init", "--store", &store]).args(access).status();
         assert!(init.unwrap().success());
-        let flags = [&format!("--store={store}"), "--node-name=n1"];
-        let server = Process::start(BINARY, data, &flags);
-        Self { etcd, store, server }
+        let shared = format!("--store={store}");
+        let flags = [&[&*shared, "--node-name=n1"], access].concat();
+        let server = Process::start(binary, data, &flags);
+        Self { etcd, store, access: access.iter().map(ToString::to_string).collect(), server }
     }
 
     fn ask(&self, words: &[&str]) -> (bool, String) {
         let mut command = Command::new(BINARY);
-        let output = command.args(words).env("LEASEHOLD_STORE", &self.store).output().unwrap();
+        command.args(words).args(&self.access).env("LEASEHOLD_STORE", &self.store);
+        let output = command.output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }
@@ -159,6 +175,7 @@ async fn a_server_that_shares_its_store_shows_what_it_is_and_how_etcd_is() {
             "leasehold_etcd_quota_bytes 2147483648",
             "leasehold_etcd_bytes_in_use",
             "leasehold_etcd_alarms 0",
+            "leasehold_etcd_silent_members 0",
         ];
         let missing: Vec<_> = wanted.iter().filter(|words| !text.contains(**words)).collect();
         if missing.is_empty() {
@@ -167,4 +184,88 @@ async fn a_server_that_shares_its_store_shows_what_it_is_and_how_etcd_is() {
         assert!(began.elapsed() < PATIENCE, "{missing:?} in {text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[test]
+fn a_server_that_still_looks_for_etcd_stops_when_it_is_told_to() {
+    let folder = folder();
+    // It takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("--store=etcd://{}/test", silent.local_addr().unwrap());
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--node-name=n1", "--listen=127.0.0.1:0", &store, "--data"]);
+    let mut server = command.arg(folder.path()).stderr(Stdio::null()).spawn().unwrap();
+    drop(silent.accept().unwrap());
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    // If it had not heard that, it would end with 1, because it finds no store.
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_password_in_an_address_is_refused_and_not_repeated() {
+    for command in [&["init"][..], &["serve", "--log-format=json"], &["cluster", "status"]] {
+        let mut refused = Command::new(BINARY);
+        refused.args(command).args(["--store", "etcd://root:hunter2@a:1/x"]);
+        let said = refused.output().unwrap();
+        let words = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(64), "{words}");
+        assert!(words.contains("see --etcd-user and --etcd-password-file"), "{words}");
+        assert!(!words.contains("hunter2"), "{words}");
+    }
+}
+
+/// Whoever reads the log learns of which member it is, and why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_without_etcd_says_which_member_does_not_answer_and_why() {
+    let folder = folder();
+    let log = folder.path().join("log");
+    let logged = wrapped(folder.path(), &format!("exec 2>{}\nexec", log.display()), BINARY);
+    let mut world = World::with(&logged, &folder.path().join("data"));
+    world.until("it leads", "/readyz", 200).await;
+    let member = world.etcd.addresses().remove(0);
+    world.etcd.kill(0);
+    let silent = "etcd does not answer as it should";
+    let began = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(&log).unwrap();
+        if let Some(line) = text.lines().find(|line| line.contains(silent)) {
+            let why = line.split(&format!("etcd at {member}: ")).nth(1);
+            assert!(why.is_some_and(|why| why.starts_with(char::is_alphabetic)), "{line}");
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world.etcd.restart(0);
+    world.until("it leads again", "/readyz", 200).await;
+}
+
+/// The file is read whenever etcd asks who we are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_can_be_changed_and_a_wrong_one_is_said_to_be_refused() {
+    let (folder, etcd) = (folder(), Etcd::start());
+    let file = folder.path().join("password");
+    etcd.ctl(&["user", "add", "root:secret"]);
+    etcd.ctl(&["auth", "enable"]);
+    let change = |etcd: &Etcd, password: &str| {
+        for words in [&["add", &format!("lock:{password}")], &["grant-role", "lock", "root"][..]] {
+            etcd.ctl(&[&["--user", "root:secret", "user"], words].concat());
+        }
+    };
+    change(&etcd, "first");
+    std::fs::write(&file, "first\n").unwrap();
+    let access = ["--etcd-user=lock", &format!("--etcd-password-file={}", file.display())];
+    let world = World::on(etcd, &access, BINARY, &folder.path().join("data"));
+    world.until("it leads", "/readyz", 200).await;
+
+    world.etcd.ctl(&["--user", "root:secret", "user", "delete", "lock"]);
+    change(&world.etcd, "second");
+    world.until("it is not let in", "/readyz", 503).await;
+    let (worked, said) = world.ask(&["cluster", "status"]);
+    assert!(!worked && said.contains("authentication failed"), "{said}");
+    assert!(said.contains(&format!("{} refuses us", world.etcd.addresses()[0])), "{said}");
+
+    std::fs::write(&file, "second\n").unwrap();
+    world.until("it is", "/readyz", 200).await;
+    world.does(&["cluster", "status"]);
 }

@@ -61,7 +61,7 @@ fn is_about_authentication(message: &str) -> bool {
 }
 
 /// What a status says, and what was behind it.
-fn words(status: &Status) -> String {
+pub(crate) fn words(status: &Status) -> String {
     let mut words = status.message().to_owned();
     if words.contains("user name is empty") {
         words += " (it wants a user and a password)";
@@ -73,6 +73,9 @@ fn words(status: &Status) -> String {
             words = format!("{words}: {more}");
         }
         source = error.source();
+    }
+    if words.contains("UnknownIssuer") {
+        words += " (another CA than the one we were given has signed it)";
     }
     words
 }

@@ -1,5 +1,7 @@
 //! One member of the cluster, and one try at a call.
 
+use std::error::Error as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::credentials::{Credentials, Tls};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, words};
 use crate::link::Link;
 use crate::message::{AuthenticateRequest, AuthenticateResponse};
 
@@ -31,6 +33,10 @@ pub(crate) struct Member {
     channel: Channel,
     /// For what is asked once.
     link: Option<Link>,
+    /// What may be wrong if whoever is there has never answered over TLS.
+    doubt: &'static str,
+    /// It has.
+    is_known: AtomicBool,
     /// What proves who we are, once we have said so.
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
@@ -56,8 +62,13 @@ impl Member {
             }
             None => Some(Link::new(name, try_max, endpoint.uri().clone())),
         };
-        let (channel, token) = (endpoint.connect_lazy(), Mutex::default());
-        Ok(Self { name: name.into(), channel, link, token })
+        let doubt = match tls {
+            Some(Tls { identity: None, .. }) => "does it use TLS, and want no certificate of ours?",
+            _ => "does it use TLS?",
+        };
+        let (channel, name) = (endpoint.connect_lazy(), name.into());
+        let (is_known, token) = Default::default();
+        Ok(Self { name, channel, link, doubt, is_known, token })
     }
 
     /// Asks once.
@@ -92,9 +103,24 @@ impl Member {
                 let mut grpc = grpc.max_decoding_message_size(ANSWER_BYTES_MAX);
                 grpc.unary(request, path, codec).await?
             }
-            None => self.grpc().await?.unary(request, path, codec).await?,
+            None => {
+                let asked = async { self.grpc().await?.unary(request, path, codec).await };
+                let answer = asked.await.map_err(|status| self.doubted(status))?;
+                self.is_known.store(true, Relaxed);
+                answer
+            }
         };
         Ok(answer.into_inner())
+    }
+
+    /// The same, with what may be wrong if nobody there has ever answered.
+    fn doubted(&self, status: Status) -> Status {
+        let why = words(&status);
+        let is_said = status.source().is_none() || why.contains("certificate");
+        if is_said || self.is_known.load(Relaxed) {
+            return status;
+        }
+        Status::new(status.code(), format!("{why} ({})", self.doubt))
     }
 
     /// Begins to ask. The deadline is for the first sign of an answer.

@@ -67,15 +67,16 @@ pub(crate) struct ClusterMetrics {
     unknowns: Family<OutcomeLabel, Counter>,
     kept: Shown,
     snapshot: Shown,
-    etcd: [Shown; 4],
+    etcd: [Shown; ETCD.len()],
 }
 
 /// What is known of etcd, in the order of [`ClusterMetrics::etcd`].
-const ETCD: [(&str, &str); 4] = [
+const ETCD: [(&str, &str); 5] = [
     ("bytes", "Bytes of etcd's file, of the member that has most"),
     ("bytes_in_use", "Bytes of etcd's file that are in use, of the member that has most"),
     ("quota_bytes", "Bytes etcd may use, of the member that may use least"),
     ("alarms", "Alarms of etcd's members"),
+    ("silent_members", "Members of etcd that did not answer this server when it last looked"),
 ];
 
 impl ClusterMetrics {
@@ -189,7 +190,8 @@ impl ClusterMetrics {
         seconds(&self.kept, pulse.kept_age());
         seconds(&self.snapshot, pulse.snapshot_age(wall_ms));
         if room.quota > 0 {
-            let known = [room.n_bytes, room.n_bytes_in_use, room.quota, room.n_alarms];
+            let Room { n_bytes, n_bytes_in_use, quota, n_alarms, n_silent, .. } = room;
+            let known = [n_bytes, n_bytes_in_use, quota, n_alarms, n_silent];
             self.etcd.iter().zip(known).for_each(|(gauge, value)| show(gauge, value));
         }
     }

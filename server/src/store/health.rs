@@ -20,6 +20,8 @@ pub struct Room {
     pub quota: u64,
     /// Alarms that are raised.
     pub n_alarms: u64,
+    /// Members that do not answer.
+    pub n_silent: u64,
     /// There is hardly any left: nothing more is granted.
     pub is_short: bool,
     /// There is none left: nothing can be written.

@@ -120,3 +120,15 @@ fn nothing_more_is_granted_while_the_file_of_etcd_is_nearly_as_large_as_it_may_b
     wait_until("there is room", || node.take("a", "y") == Ok(true));
     node.stop();
 }
+
+#[test]
+fn a_member_that_does_not_answer_is_counted() {
+    let mut world = small(QUOTA);
+    let node = world.node("n1");
+    let n_silent = |n: u64| node.handle.health().room().n_silent == n;
+    wait_until("all answer", || node.handle.health().room().quota > 0 && n_silent(0));
+    world.etcd.kill(0);
+    wait_until("one does not", || n_silent(1));
+    world.etcd.restart(0);
+    wait_until("it answers again", || n_silent(0));
+}

@@ -256,6 +256,10 @@ impl Cluster for Link {
         self.remote.status()
     }
 
+    fn endpoints(&self) -> Vec<String> {
+        self.remote.endpoints()
+    }
+
     fn n_members(&self) -> usize {
         self.remote.n_members()
     }

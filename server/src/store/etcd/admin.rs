@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_etcd::{KeyValue, Op, StatusResponse, Txn, TxnResponse, When};
+use leasehold_etcd::{KeyValue, Kind, Op, StatusResponse, Txn, TxnResponse, When};
 use serde::de::DeserializeOwned;
 
 use super::cluster::Cluster;
@@ -293,6 +293,7 @@ impl Operator {
                 format!("{endpoint} answers and knows of no leader: too few others are there")
             }
             Ok(_) => format!("{endpoint} answers"),
+            Err(error) if error.kind == Kind::Denied => format!("{endpoint} refuses us"),
             Err(_) => format!("{endpoint} does not answer"),
         });
         let said: Vec<_> = said.collect();

@@ -47,13 +47,16 @@ impl SpaceWatch {
         health: Arc<Health>,
     ) -> Result<Self, Error> {
         let work = move |shared: &Shared<()>| {
-            let mut said = Room::default();
+            let (mut said, mut silent) = (Room::default(), Silent::default());
             loop {
-                if let Some(room) = look(&*cluster, watching.quota) {
-                    say(&said, &room);
-                    health.found(room);
-                    said = room;
-                }
+                let answers = cluster.status();
+                silent.look(&cluster.endpoints(), &answers);
+                // If nobody answers it is as it was.
+                let room = worst(&answers, watching.quota).unwrap_or_else(|| health.room());
+                let room = Room { n_silent: silent.0.len() as u64, ..room };
+                say(&said, &room);
+                health.found(room);
+                said = room;
                 if shared.rest(watching.every) {
                     return;
                 }
@@ -63,12 +66,28 @@ impl SpaceWatch {
     }
 }
 
-/// How it is with the member that has least room; `None`: nobody answers.
-fn look(cluster: &dyn Cluster, quota: u64) -> Option<Room> {
-    worst(&cluster.status(), quota)
-}
-
 type Answer = Result<StatusResponse, leasehold_etcd::Error>;
+
+/// The members that do not answer. As long as a majority does, nobody else notices.
+#[derive(Default)]
+struct Silent(BTreeSet<String>);
+
+impl Silent {
+    /// Says which of them fell silent, and which answer again.
+    fn look(&mut self, endpoints: &[String], answers: &[Answer]) {
+        for (member, answer) in endpoints.iter().zip(answers) {
+            match answer {
+                Err(why) if self.0.insert(member.clone()) => {
+                    tracing::warn!(%member, %why, "a member of etcd does not answer");
+                }
+                Ok(_) if self.0.remove(member) => {
+                    tracing::info!(%member, "a member of etcd answers again");
+                }
+                _ => {}
+            }
+        }
+    }
+}
 
 /// The alarms of each member that was asked. Every member tells those of all, and each names whose it is: one of a
 /// member that does not answer is told of the first that knows it.
@@ -94,6 +113,7 @@ fn member_in(alarm: &str) -> Option<u64> {
     words.find_map(|word| word.strip_prefix("memberID:"))?.parse().ok()
 }
 
+/// How it is with the member that has least room; `None`: nobody answers.
 fn worst(answers: &[Answer], quota: u64) -> Option<Room> {
     let n_alarms = alarms(answers).iter().map(|alarms| alarms.len() as u64).sum();
     let mut worst: Option<Room> = None;
@@ -108,6 +128,7 @@ fn worst(answers: &[Answer], quota: u64) -> Option<Room> {
             n_bytes_in_use: known.n_bytes_in_use.max(n_bytes_in_use),
             quota: if known.quota == 0 { quota } else { known.quota.min(quota) },
             n_alarms,
+            n_silent: 0,
             is_out: known.is_out || is_out,
             is_short: false,
         });
