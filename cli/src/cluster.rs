@@ -41,7 +41,7 @@ enum ClusterCommand {
 #[derive(Args)]
 struct StoreArgs {
     /// The store: etcd://HOST:PORT,HOST:PORT/PREFIX.
-    #[arg(long, env = "LEASEHOLD_STORE")]
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Location,
     #[command(flatten)]
     etcd: EtcdArgs,

@@ -55,7 +55,7 @@ use files::FilesArgs;
 use lfs::LfsArgs;
 use limits::LimitArgs;
 use redis::RedisArgs;
-pub(crate) use refusal::{is_json_chosen, refusal};
+pub(crate) use refusal::{discreet, is_json_chosen, refusal};
 use terraform::TerraformArgs;
 use trace::TraceArgs;
 use transport::TransportArgs;
@@ -216,6 +216,9 @@ impl Args {
     /// Says what is wrong between settings that are each fine.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self { grace, limits, .. } = self;
+        if self.data.as_os_str().as_encoded_bytes().starts_with(b"etcd:") {
+            return Err("--data: must be a folder; a store in etcd is given by --store".into());
+        }
         if grace.0 > limits.grace_max.0 {
             return Err(format!(
                 "--grace: {grace} is longer than --grace-max, {}",

@@ -11,7 +11,7 @@ use crate::output::{OutputArgs, print, print_json};
 #[derive(Args)]
 pub(crate) struct InitArgs {
     /// Where to make the store: etcd://HOST:PORT,HOST:PORT/PREFIX. Nothing may be there yet.
-    #[arg(long, env = "LEASEHOLD_STORE")]
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Location,
     #[command(flatten)]
     etcd: EtcdArgs,

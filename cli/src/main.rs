@@ -48,7 +48,6 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use exit::Failure;
 
@@ -160,7 +159,7 @@ fn main() -> ExitCode {
     let words: Vec<_> = given.words().cloned().collect();
     #[cfg(target_os = "linux")]
     let words = run::separated(words);
-    let cli = match Cli::try_parse_from(words).map_err(discreet) {
+    let cli = match Cli::try_parse_from(words).map_err(config::discreet) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && config::is_json_chosen(&typed) => {
             let said = error.to_string();
@@ -219,15 +218,6 @@ fn dispatch(command: Command, given: &config::Given) -> Result<ExitCode, Failure
 }
 
 /// Help was asked for, or something made no sense.
-/// The same, without a value in which there may be a password: `etcd://USER:PASSWORD@HOST:PORT`.
-fn discreet(mut error: clap::Error) -> clap::Error {
-    let is_telling = |value: &ContextValue| value.to_string().contains('@');
-    if error.get(ContextKind::InvalidValue).is_some_and(is_telling) {
-        error.insert(ContextKind::InvalidValue, ContextValue::String("***".into()));
-    }
-    error
-}
-
 fn unparsed(error: &clap::Error) -> ExitCode {
     // Nobody is left to tell if this fails.
     let _ = error.print();

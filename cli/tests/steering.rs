@@ -203,15 +203,37 @@ fn a_server_that_still_looks_for_etcd_stops_when_it_is_told_to() {
 
 #[test]
 fn a_password_in_an_address_is_refused_and_not_repeated() {
-    for command in [&["init"][..], &["serve", "--log-format=json"], &["cluster", "status"]] {
-        let mut refused = Command::new(BINARY);
-        refused.args(command).args(["--store", "etcd://root:hunter2@a:1/x"]);
-        let said = refused.output().unwrap();
-        let words = String::from_utf8_lossy(&said.stderr);
-        assert_eq!(said.status.code(), Some(64), "{words}");
-        assert!(words.contains("see --etcd-user and --etcd-password-file"), "{words}");
-        assert!(!words.contains("hunter2"), "{words}");
+    let folder = folder();
+    let store = "etcd://root:hunter2@a:1/x";
+    let file = folder.path().join("leasehold.toml");
+    std::fs::write(&file, format!("store = \"{store}\"\n")).unwrap();
+    let file = format!("--config={}", file.display());
+    let said = |words: &[&str], store: Option<&str>| {
+        let mut command = Command::new(BINARY);
+        command.args(words).envs(store.map(|store| ("LEASEHOLD_STORE", store)));
+        let said = command.output().unwrap();
+        let text = [said.stdout, said.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(!text.contains("hunter2"), "{words:?}: {text}");
+        (said.status.success(), text)
+    };
+    for words in [
+        &["init", "--store", store][..],
+        &["serve", "--log-format=json", "--store", store],
+        &["cluster", "status", "--store", "http://root:hunter2@a:1/x"],
+        &["serve", &file],
+        &["check-config", &file],
+    ] {
+        let (worked, text) = said(words, None);
+        assert!(!worked && text.contains("see --etcd-user and --etcd-password-file"), "{text}");
     }
+    for words in [&["serve"][..], &["cluster", "status"], &["check-config"]] {
+        let (worked, text) = said(words, Some(store));
+        assert!(!worked && text.contains("see --etcd-user and --etcd-password-file"), "{text}");
+    }
+    assert!(said(&["init", "--help"], Some(store)).0, "it only explains");
+    let (worked, text) = said(&["serve", "--data", "etcd://a:1/x"], None);
+    assert!(!worked && text.contains("a store in etcd is given by --store"), "{text}");
 }
 
 /// Whoever reads the log learns of which member it is, and why.

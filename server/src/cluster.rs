@@ -36,21 +36,26 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("must be etcd://HOST:PORT,HOST:PORT/PREFIX, {why}");
-        let rest = text.strip_prefix(SCHEME).ok_or_else(|| wrong(&format!("got {text:?}")))?;
-        let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         // It may be a password, which nobody else is to see.
+        let without_user = || wrong("without a user: see --etcd-user and --etcd-password-file");
+        let got = |what: &str, more: &str| match text.contains('@') {
+            true => without_user(),
+            false => wrong(&format!("got {what:?}{more}")),
+        };
+        let rest = text.strip_prefix(SCHEME).ok_or_else(|| got(text, ""))?;
+        let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if members.contains('@') {
-            return Err(wrong("without a user: see --etcd-user and --etcd-password-file"));
+            return Err(without_user());
         }
         let members: Vec<_> = members.split(',').map(str::to_owned).collect();
         if let Some(member) = members.iter().find(|member| !is_member(member)) {
             let v6 =
                 if member.matches(':').count() > 1 { " (an IPv6 address in brackets)" } else { "" };
-            return Err(wrong(&format!("got {member:?} where HOST:PORT belongs{v6}")));
+            return Err(got(member, &format!(" where HOST:PORT belongs{v6}")));
         }
         let is_twice = |n: &usize| members[..*n].contains(&members[*n]);
         if let Some(n) = (0..members.len()).find(is_twice) {
-            return Err(wrong(&format!("got {:?} twice", members[n])));
+            return Err(got(&members[n], " twice"));
         }
         let prefix = prefix.trim_matches('/');
         if prefix.contains(|c: char| c.is_control() || c.is_whitespace() || "?#".contains(c)) {
@@ -440,6 +445,10 @@ mod tests {
             "etcd://::1:2379",
             "etcd://a:1:2",
             "etcd://u:secret@a:1",
+            "etcd:/u:secret@a:1",
+            "http://u:secret@a:1",
+            "u:secret@a:1",
+            "etcd://u:secret/x@a:1",
         ] {
             let why = text.parse::<Location>().expect_err(text);
             assert!(why.starts_with("must be etcd://HOST:PORT"), "{why}");

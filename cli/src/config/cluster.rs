@@ -53,7 +53,7 @@ impl EtcdArgs {
 pub(super) struct ClusterArgs {
     /// The store that several servers share: etcd://HOST:PORT,HOST:PORT/PREFIX. `leasehold init` makes it. With it,
     /// --data is only for what this server remembers by itself.
-    #[arg(long, env = "LEASEHOLD_STORE")]
+    #[arg(long, env = "LEASEHOLD_STORE", hide_env_values = true)]
     store: Option<Location>,
     /// The name of this server among those that share the store (default: the name of the host).
     #[arg(long, env = "LEASEHOLD_NODE_NAME", requires = "store")]

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 use clap::{Args as _, Command};
 use toml::de::DeTable;
 
-use super::Args;
+use super::{Args, discreet};
 
 /// A setting of a file.
 pub(super) struct Setting {
@@ -79,7 +79,7 @@ pub(super) fn check(flag: &OsString) -> Result<(), String> {
     let parsed = command.try_get_matches_from([OsString::from("leasehold"), flag.clone()]);
     match parsed {
         Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
-            let said = error.to_string();
+            let said = discreet(error).to_string();
             let first = said.lines().next().unwrap_or_default();
             Err(first.strip_prefix("error: ").unwrap_or(first).to_owned())
         }

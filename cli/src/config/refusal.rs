@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::ValueEnum;
+use clap::error::{ContextKind, ContextValue};
 
 use super::environment::variable;
 use super::{config_file, file};
@@ -22,6 +23,15 @@ pub(crate) fn refusal(typed: &[OsString], why: String) -> Failure {
     }
     let output = OutputArgs { json: typed.iter().any(|word| word == "--json") };
     told::<()>(output, Err(why.clone().into())).err().unwrap_or_else(|| why.into())
+}
+
+/// The same, without a value in which there may be a password: `etcd://USER:PASSWORD@HOST:PORT`.
+pub(crate) fn discreet(mut error: clap::Error) -> clap::Error {
+    let is_telling = |value: &ContextValue| value.to_string().contains(['@', '?']);
+    if error.get(ContextKind::InvalidValue).is_some_and(is_telling) {
+        error.insert(ContextKind::InvalidValue, ContextValue::String("***".into()));
+    }
+    error
 }
 
 /// Is it a server whose log is JSON because somebody said so?

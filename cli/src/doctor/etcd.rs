@@ -38,7 +38,7 @@ fn judge(health: &EtcdHealth, store: &str) -> Finding {
         return Finding::problem(
             CHECK,
             found,
-            "start the members (etcdctl endpoint status); no server leads without a majority",
+            "start the members that do not run (etcdctl endpoint status), and see to what the others say; no server leads without a majority",
         );
     }
     if let Some(alarm) = well.iter().find_map(|member| member.alarms.first()) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_etcd::StatusResponse;
+use leasehold_etcd::{Kind, StatusResponse};
 
 use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
@@ -78,7 +78,11 @@ impl Silent {
         for (member, answer) in endpoints.iter().zip(answers) {
             match answer {
                 Err(why) if self.0.insert(member.clone()) => {
-                    tracing::warn!(%member, %why, "a member of etcd does not answer");
+                    let what = match why.kind {
+                        Kind::Denied => "does not let us in",
+                        _ => "does not answer",
+                    };
+                    tracing::warn!(%member, %why, "a member of etcd {what}");
                 }
                 Ok(_) if self.0.remove(member) => {
                     tracing::info!(%member, "a member of etcd answers again");
@@ -207,7 +211,7 @@ fn fullness(room: &Room) -> Fullness {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_etcd::{Header, Kind};
+    use leasehold_etcd::Header;
 
     use super::*;
 
