@@ -38,7 +38,8 @@ fn judge(health: &EtcdHealth, store: &str) -> Finding {
         return Finding::problem(
             CHECK,
             found,
-            "start the members that do not run (etcdctl endpoint status), and see to what the others say; no server leads without a majority",
+            "start the members that do not run (etcdctl endpoint status), and see to what the others say; no server \
+             leads without a majority",
         );
     }
     if let Some(alarm) = well.iter().find_map(|member| member.alarms.first()) {

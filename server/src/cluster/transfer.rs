@@ -7,7 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{Access, Location, SCHEME};
+use super::location::SCHEME;
+use super::{Access, Location};
 
 pub use built::{backup, migrate, reopen, restore, verify};
 
