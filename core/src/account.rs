@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use crate::arena::{Arena, Slot};
+use crate::ended::EndedLeases;
+use crate::footprint::Footprint;
 use crate::index::{Index, NameHash};
+use crate::lease::Lease;
+use crate::limits::Limits;
+use crate::mutant;
 use crate::name::{Dialect, Peer};
 
 /// What one principal, or one peer, has.
@@ -18,9 +23,54 @@ pub(crate) struct Account {
     pub(crate) n_namespaces: u32,
     /// Sessions not yet over, and these, for each dialect by itself.
     sessions: Vec<(Dialect, u32)>,
+    /// The bytes of its leases, including ended ones.
+    pub(crate) footprint: Footprint,
+    /// Its ended leases that stay readable.
+    pub(crate) kept: EndedLeases,
+    /// Its ended leases that only answer repeated request ids.
+    pub(crate) answered: EndedLeases,
+}
+
+/// The share of one account in the remembered ended leases. Beyond it, the account's oldest ended leases are forgotten.
+#[derive(Clone, Copy)]
+pub(crate) struct Share {
+    requests: usize,
+    answered: usize,
+    ended: usize,
+    kept: usize,
+}
+
+impl Share {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            requests: limits.principal_requests_bytes_max,
+            answered: limits.principal_answered_max,
+            ended: limits.principal_ended_bytes_max,
+            kept: limits.principal_ended_max,
+        }
+    }
 }
 
 impl Account {
+    /// Returns its ended lease to forget next, if the account has more than its share.
+    pub(crate) fn too_much(&self, share: &Share) -> Option<Slot<Lease>> {
+        let Footprint { requests, ended, .. } = self.footprint;
+        if mutant!(PrincipalShareIgnored) {
+            None
+        } else if ended > share.ended || self.kept.len() > share.kept {
+            self.kept.first()
+        } else if requests > share.requests || self.answered.len() > share.answered {
+            self.answered.first()
+        } else {
+            None
+        }
+    }
+
+    /// Its ended leases of one kind.
+    pub(crate) fn ended_mut(&mut self, keep: bool) -> &mut EndedLeases {
+        if keep { &mut self.kept } else { &mut self.answered }
+    }
+
     pub(crate) fn is(&self, principal: &str, peer: Option<Peer>) -> bool {
         self.peer == peer && *self.principal == *principal
     }
@@ -112,6 +162,9 @@ impl Accounts {
             n_leases: 0,
             n_namespaces: 0,
             sessions: Vec::new(),
+            footprint: Footprint::default(),
+            kept: EndedLeases::default(),
+            answered: EndedLeases::default(),
         });
         let Self { arena, index, hash: hasher } = self;
         let hash_of = |slot: &Slot<Account>| {

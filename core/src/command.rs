@@ -46,12 +46,14 @@ pub struct Acquire {
     pub quota: Option<Quota>,
     /// Most leases in its namespace, of all principals together.
     pub namespace_quota: Option<Quota>,
+    /// The quota of bytes of its principal.
+    pub bytes_quota: Option<Quota>,
 }
 
 /// How much somebody was given, and where that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
-    /// Most leases waiting or active.
+    /// The maximum: leases that wait or are active, or bytes.
     pub max: u32,
     /// The line in which whoever set it finds it.
     pub line: u32,
@@ -78,6 +80,7 @@ impl Acquire {
             peer: None,
             quota: None,
             namespace_quota: None,
+            bytes_quota: None,
         }
     }
 }

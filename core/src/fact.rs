@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::asker::Asker;
 use crate::change::{Change, Note};
 use crate::lease::{Ending, Lease, LeaseNumber, LeaseRecord, Phase};
+use crate::mutant;
 use crate::name::{Dialect, LockKey, Owner};
+use crate::share::is_share;
 use crate::state::State;
 use crate::time::{Span, Timestamp};
 use crate::token::Token;
@@ -68,10 +70,13 @@ impl Fact {
 }
 
 impl State {
-    /// What is worth telling of a change, before it is absorbed.
+    /// Returns the fact about a change, before it is absorbed. There are no facts about shares.
     pub(crate) fn fact(&self, change: &Change) -> Option<Fact> {
         match change {
-            Change::LeaseAdded(record) => of_new(record),
+            Change::LeaseAdded(record) => {
+                let is_told = !is_share(record.dialect, &record.lock.name);
+                Some(record).filter(|_| is_told || mutant!(SharesTold)).and_then(|new| of_new(new))
+            }
             Change::Granted { lease, token, at, .. } => {
                 let fact = self.of(*lease, What::Granted, *at)?;
                 Some(Fact { token: *token, ..fact })
@@ -92,6 +97,9 @@ impl State {
 
     fn of(&self, number: LeaseNumber, what: What, at: Timestamp) -> Option<Fact> {
         let lease = &self.leases[self.find_lease(number)?];
+        if self.is_share(lease) && !mutant!(SharesTold) {
+            return None;
+        }
         let (waited, held) = durations(lease, at);
         Some(Fact {
             what,

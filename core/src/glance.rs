@@ -53,6 +53,11 @@ impl<'a> Glance<'a> {
         self.lock().queue().map_or(0, |queue| queue.len())
     }
 
+    /// Does the lock have shares only? No client names such a lock.
+    pub fn is_only_shared(self) -> bool {
+        self.state.is_only_shared(self.slot)
+    }
+
     /// Until when it is reserved for its last owner, if it is.
     pub fn grace_until(self) -> Option<Timestamp> {
         self.lock().grace(self.state.now).map(|lapse| lapse.grace_until)
@@ -80,11 +85,11 @@ impl<'a> Glance<'a> {
         self.latest().map(|lease| lease.dialect).or_else(reserved).or_else(waiting)
     }
 
-    /// Who holds it, latest first, and then who waits, in order: at most `n_max` of each.
-    pub fn owners(self, n_max: usize) -> impl Iterator<Item = &'a Owner> {
+    /// Returns the holders, latest first, then the waiters in order, at most `n_max` of each, with their dialects.
+    pub fn owners(self, n_max: usize) -> impl Iterator<Item = (Dialect, &'a Owner)> {
         let state = self.state;
         let holders = state.holders(self.slot).take(n_max).map(move |slot| &state.leases[slot]);
-        let owner = move |lease: &'a Lease| state.owner(lease.owner);
+        let owner = move |lease: &'a Lease| (lease.dialect, state.owner(lease.owner));
         holders.map(owner).chain(self.waiters().take(n_max).map(owner))
     }
 }
@@ -141,7 +146,7 @@ mod tests {
         assert_eq!((third.held_since(), third.deadline()), (Some(at(3)), Some(at(33))));
         assert_eq!((third.waited_since(), third.grace_until()), (Some(at(12)), None));
         assert_eq!(third.dialect(), Some(Dialect(1)));
-        let owners: Vec<_> = third.owners(5).map(|owner| &*owner.instance).collect();
+        let owners: Vec<_> = third.owners(5).map(|(_, owner)| &*owner.instance).collect();
         assert_eq!(owners, ["a", "b"]);
     }
 }

@@ -53,10 +53,10 @@ impl State {
         limits: &Limits,
     ) -> Option<Slot<Lease>> {
         self.members(group).find(|member| {
-            let Lease { lock, mode, .. } = self.leases[*member];
+            let Lease { lock, mode, dialect, .. } = self.leases[*member];
             let is_next =
                 self.next_waiter(lock, now) == Some(*member) || mutant!(GroupPassesOthers);
-            !is_next || !self.admits(lock, mode.get(), limits)
+            !is_next || !self.admits(lock, (mode.get(), dialect), limits)
         })
     }
 }

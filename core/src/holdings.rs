@@ -51,6 +51,7 @@ impl Machine {
     }
 
     /// Sessions that are not over, from this number on in the order of their numbers, with how many leases each has.
+    /// Does not count shares.
     pub fn sessions(&self, from: SessionNumber) -> impl Iterator<Item = (SessionRecord, u32)> + '_ {
         let sessions = self.state.session_numbers.range(from..);
         let sessions = sessions.map(|(_, slot)| &self.state.sessions[*slot]);

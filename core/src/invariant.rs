@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::name::Dialect;
 use crate::namespace;
 use crate::owner::{self, Known};
+use crate::share;
 use crate::state::State;
 
 /// The first invariant that does not hold, in words.
@@ -40,7 +41,9 @@ fn check_holders(machine: &Machine, slot: Slot<Lock>) -> Result<(), String> {
     let holders: Vec<_> = state.holders(slot).map(|holder| &state.leases[holder]).collect();
     let n_holders = holders.len();
     holds(n_holders == state.locks[slot].n_holders() as usize, "holders are miscounted")?;
-    holds(n_holders <= machine.limits.holders_max as usize, "too many holders")?;
+    // The number of shares is not limited.
+    let n_claims = holders.iter().filter(|holder| !state.is_share(holder)).count();
+    holds(n_claims <= machine.limits.holders_max as usize, "too many holders")?;
     for holder in &holders {
         holds(holder.is_active() && holder.lock == slot, "a holder is not an active lease of it")?;
         match holder.mode.get() {
@@ -50,7 +53,7 @@ fn check_holders(machine: &Machine, slot: Slot<Lock>) -> Result<(), String> {
             }
             Mode::Counted(limit) => {
                 holds(holders[0].mode == holder.mode, "counted holders disagree")?;
-                holds(n_holders <= limit as usize, "more counted holders than their limit")?;
+                holds(n_claims <= limit as usize, "more counted holders than their limit")?;
             }
         }
     }
@@ -103,7 +106,7 @@ fn check_queue(machine: &Machine, slot: Slot<Lock>, lock: &Lock) -> Result<(), S
     let could_be_granted = queue.first().is_some_and(|waiter| {
         let lease = &state.leases[waiter];
         let is_held_up = |group| state.first_held_up(group, state.now, &machine.limits).is_some();
-        state.admits(slot, lease.mode.get(), &machine.limits)
+        state.admits(slot, (lease.mode.get(), lease.dialect), &machine.limits)
             && !lease.group().is_some_and(is_held_up)
     });
     holds(
@@ -164,10 +167,12 @@ fn check_group(state: &State, lease: &Lease) -> Result<(), String> {
 }
 
 fn check_sessions(state: &State) -> Result<(), String> {
-    let mut members: BTreeMap<_, u32> = BTreeMap::new();
+    let mut members: BTreeMap<_, (u32, u32)> = BTreeMap::new();
     for (_, lease) in state.leases.iter() {
         if let Some(session) = lease.session() {
-            *members.entry(session).or_default() += 1;
+            let (n_members, n_shares) = members.entry(session).or_default();
+            *n_members += 1;
+            *n_shares += u32::from(state.is_share(lease));
         }
     }
     for (slot, session) in state.sessions.iter() {
@@ -175,10 +180,10 @@ fn check_sessions(state: &State) -> Result<(), String> {
             state.leases[*lease].membership.as_ref().and_then(|m| m.links.after)
         });
         let n_listed = listed.count() as u32;
-        let n_members = members.get(&slot).copied().unwrap_or_default();
+        let (n_members, n_shares) = members.get(&slot).copied().unwrap_or_default();
         let name = session.number;
-        same(&name, "leases listed", n_listed, session.n_leases)?;
-        same(&name, "leases that say so", n_members, session.n_leases)?;
+        same(&name, "leases listed", n_listed, n_members)?;
+        same(&name, "leases counted", session.n_leases, n_members - n_shares)?;
         same(&name, "found by digest", state.find_session(&session.digest), Some(slot))?;
         same(&name, "being ended", state.ending.contains(&slot), session.ended.is_some())?;
         let watched = session.ended.is_none().then_some(session.deadline);
@@ -224,6 +229,7 @@ fn check_accounts(state: &State) -> Result<(), String> {
         let is_live = u32::from(session.ended.is_none());
         *sessions.entry((session.account, session.dialect)).or_default() += is_live;
     }
+    check_shares(state)?;
     let accounts = &state.owners.accounts;
     for (slot, account) in accounts.iter() {
         let counts = (accounts.n_refs(slot), account.n_leases, account.n_namespaces);
@@ -236,6 +242,45 @@ fn check_accounts(state: &State) -> Result<(), String> {
         same(&account.principal, "sessions", account.n_sessions(dialect), n)?;
     }
     Ok(())
+}
+
+/// Checks for each account the bytes of its leases, its ended leases, and whether these are more than its share.
+fn check_shares(state: &State) -> Result<(), String> {
+    let mut expected: BTreeMap<Slot<Account>, Footprint> = BTreeMap::new();
+    let mut ended: BTreeMap<(Slot<Account>, bool), BTreeSet<Slot<Lease>>> = BTreeMap::new();
+    let mut owners: BTreeMap<Slot<Known>, u32> = BTreeMap::new();
+    for (slot, lease) in state.leases.iter() {
+        let account = state.account_of(lease);
+        let footprint = expected.entry(account).or_default();
+        *footprint += Footprint::of(lease);
+        footprint.names += state.locks[lease.lock].name.len();
+        *owners.entry(lease.owner).or_default() += 1;
+        if matches!(lease.phase, Phase::Ended(_)) {
+            ended.entry((account, lease.keep)).or_default().insert(slot);
+        }
+    }
+    for (slot, known) in state.owners.iter() {
+        let n_leases = owners.get(&slot).copied().unwrap_or_default();
+        same(&known.owner, "leases", known.n_leases, n_leases)?;
+        if n_leases > 0 {
+            expected.entry(known.account).or_default().names += owner::bytes(&known.owner);
+        }
+    }
+    for (slot, account) in state.owners.accounts.iter() {
+        let name = (&account.principal, account.peer);
+        let footprint = expected.get(&slot).copied().unwrap_or_default();
+        same(&name, "bytes", account.footprint, footprint)?;
+        for (keep, list) in [(true, &account.kept), (false, &account.answered)] {
+            let listed: BTreeSet<_> = list.iter(&state.leases).collect();
+            let remembered = ended.remove(&(slot, keep)).unwrap_or_default();
+            holds(listed == remembered, "an ended lease is not in the list of its account")?;
+            same(&name, "ended leases", list.len(), listed.len())?;
+        }
+        let is_crowded = account.too_much(&state.share).is_some();
+        same(&name, "beyond its share", state.crowded.contains(&slot), is_crowded)?;
+    }
+    let is_known = |slot: &Slot<Account>| state.owners.accounts.iter().any(|(of, _)| of == *slot);
+    holds(state.crowded.iter().all(is_known), "an account that is gone is beyond its share")
 }
 
 fn check_namespaces(state: &State) -> Result<(), String> {
@@ -270,6 +315,21 @@ fn check_footprint(state: &State) -> Result<(), String> {
     same(&"bytes", "counted", state.footprint(), expected)
 }
 
+/// A lock is held if a lease holds more of it than a share.
+fn check_held(state: &State) -> Result<(), String> {
+    let (mut n_held, mut n_leases) = (0, 0);
+    for (slot, lock) in state.locks.iter() {
+        let leases = state.holders(slot).map(|holder| &state.leases[holder]);
+        let n_claims = leases.filter(|lease| !state.is_share(lease)).count();
+        n_held += usize::from(n_claims > 0);
+        n_leases += n_claims;
+        let n_expected = if share::is_share_name(&lock.name) { n_claims as u32 } else { 0 };
+        same(&lock.name, "claims", state.held.n_claims(slot), n_expected)?;
+    }
+    same(&"held locks", "counted", state.held.n_locks, n_held)?;
+    same(&"held leases", "counted", state.held.n_leases, n_leases)
+}
+
 fn check_indexes(state: &State) -> Result<(), String> {
     let leases = || state.leases.iter().map(|(_, lease)| lease);
     let n_requests: usize = leases().map(|lease| lease.requests().len()).sum();
@@ -285,6 +345,7 @@ fn check_indexes(state: &State) -> Result<(), String> {
         state.n_queued,
         leases().filter(|l| l.phase.is_queued()).count(),
     )?;
+    check_held(state)?;
     let n_ended = leases().filter(|lease| matches!(lease.phase, Phase::Ended(_))).count();
     same(&"ended leases", "remembered", state.kept.len() + state.answered.len(), n_ended)?;
     let n_watched = leases()

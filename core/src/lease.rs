@@ -106,7 +106,7 @@ pub(crate) struct Lease {
     pub(crate) secret: Secret,
     pub(crate) lock: Slot<Lock>,
     pub(crate) owner: Slot<Known>,
-    /// Neighbours among the holders of its lock.
+    /// Neighbours among the holders of its lock; once it has ended, among the ended ones of its account.
     pub(crate) in_lock: Links,
     pub(crate) dialect: Dialect,
     pub(crate) mode: PackedMode,

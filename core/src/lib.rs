@@ -21,6 +21,7 @@ mod circle;
 mod command;
 mod deadline;
 mod deadlock;
+mod ended;
 mod fact;
 mod footprint;
 mod glance;
@@ -33,7 +34,6 @@ mod lease;
 mod limits;
 mod lock;
 mod machine;
-#[cfg(feature = "mutants")]
 pub mod mutant;
 mod name;
 mod namespace;
@@ -43,6 +43,7 @@ mod queue;
 mod request;
 mod retry;
 mod session;
+mod share;
 mod snapshot;
 mod state;
 mod time;
@@ -51,21 +52,11 @@ mod transition;
 mod view;
 mod vigil;
 
-/// Is this deliberate bug switched on? Only the simulation's own tests ever do that.
-#[cfg(feature = "mutants")]
+/// Is this deliberate bug switched on? Always false in builds without the feature `mutants`.
 #[macro_export]
 macro_rules! mutant {
     ($name:ident) => {
         $crate::mutant::is_on($crate::mutant::Mutant::$name)
-    };
-}
-
-/// Is this deliberate bug switched on? It is not in this build.
-#[cfg(not(feature = "mutants"))]
-#[macro_export]
-macro_rules! mutant {
-    ($name:ident) => {
-        false
     };
 }
 
@@ -96,6 +87,7 @@ pub use outcome::{
 pub use request::{Operation, Request};
 pub use retry::RetryHint;
 pub use session::{Credential, SessionDigest, SessionNumber, SessionRecord};
+pub use share::{OF_PATHS, is_share, is_share_name};
 pub use snapshot::{Importer, Row};
 pub use time::{Span, Timestamp};
 pub use token::Token;

@@ -33,6 +33,8 @@ pub struct Limits {
     pub wait_max: Span,
     /// How long a parked waiter keeps its place, if its wait lasts that long.
     pub park_max: Span,
+    /// The same after a restart or a leader change, which parks every waiter.
+    pub resume_park_max: Span,
     /// Most namespaces.
     pub namespaces_max: usize,
     /// Most locks that are held, waited for or remembered.
@@ -53,6 +55,21 @@ pub struct Limits {
     pub requests_total_bytes_max: usize,
     /// Most bytes of waiting leases.
     pub queues_total_bytes_max: usize,
+    /// Maximum bytes of metadata of the leases of one principal, or peer.
+    pub principal_metadata_bytes_max: usize,
+    /// Maximum bytes of names that the leases of one principal, or peer, need; its ended leases make room.
+    pub principal_names_bytes_max: usize,
+    /// Maximum bytes of request ids of one principal, or peer, and of the ended leases that answer for them; the oldest
+    /// make room.
+    pub principal_requests_bytes_max: usize,
+    /// Maximum bytes of waiting leases of one principal, or peer.
+    pub principal_queues_bytes_max: usize,
+    /// Maximum ended leases of one principal, or peer, that are kept only to answer repeated request ids.
+    pub principal_answered_max: usize,
+    /// Maximum ended leases of one principal, or peer, that stay readable.
+    pub principal_ended_max: usize,
+    /// Maximum bytes of ended leases of one principal, or peer, that stay readable; the oldest make room.
+    pub principal_ended_bytes_max: usize,
     /// Most waiters for one lock.
     pub queue_max: usize,
     /// Most holders of one lock, and so the largest count of a counted one.
@@ -106,6 +123,7 @@ impl Default for Limits {
             grace_max: HOUR,
             wait_max: DAY,
             park_max: Span::from_secs(10),
+            resume_park_max: Span::from_secs(60),
             namespaces_max: 10_000,
             locks_max: 10_000_000,
             principal_leases_max: 2_000_000,
@@ -116,6 +134,13 @@ impl Default for Limits {
             names_total_bytes_max: 512 * MIB,
             requests_total_bytes_max: 256 * MIB,
             queues_total_bytes_max: 128 * MIB,
+            principal_metadata_bytes_max: 64 * MIB,
+            principal_names_bytes_max: 256 * MIB,
+            principal_requests_bytes_max: 128 * MIB,
+            principal_queues_bytes_max: 32 * MIB,
+            principal_answered_max: 500_000,
+            principal_ended_max: 50_000,
+            principal_ended_bytes_max: 32 * MIB,
             queue_max: 100_000,
             holders_max: 10_000,
             group_max: 64,
@@ -162,9 +187,14 @@ impl Limits {
             Limit::NamesTotal => number(self.names_total_bytes_max),
             Limit::RequestsTotal => number(self.requests_total_bytes_max),
             Limit::QueuesTotal => number(self.queues_total_bytes_max),
+            Limit::PrincipalMetadata => number(self.principal_metadata_bytes_max),
+            Limit::PrincipalNames => number(self.principal_names_bytes_max),
+            Limit::PrincipalRequests => number(self.principal_requests_bytes_max),
+            Limit::PrincipalQueues => number(self.principal_queues_bytes_max),
             Limit::Group => number(self.group_max),
             // A principal without a quota of its own has this.
             Limit::Quota | Limit::NamespaceQuota => self.principal_leases_max.into(),
+            Limit::BytesQuota => number(self.principal_names_bytes_max),
         }
     }
 
@@ -257,8 +287,12 @@ impl Limit {
             Limit::NamesTotal => "names-total-bytes-max",
             Limit::RequestsTotal => "requests-total-bytes-max",
             Limit::QueuesTotal => "queues-total-bytes-max",
+            Limit::PrincipalMetadata => "principal-metadata-bytes-max",
+            Limit::PrincipalNames => "principal-names-bytes-max",
+            Limit::PrincipalRequests => "principal-requests-bytes-max",
+            Limit::PrincipalQueues => "principal-queues-bytes-max",
             Limit::Group => "group-max",
-            Limit::Quota | Limit::NamespaceQuota => "quota in auth-file",
+            Limit::Quota | Limit::NamespaceQuota | Limit::BytesQuota => "quota in auth-file",
         }
     }
 }

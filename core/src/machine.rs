@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::absorb::Incoherent;
+use crate::account::Share;
 use crate::apply;
 use crate::ask::Ask;
 use crate::asker::Asker;
@@ -30,7 +31,8 @@ impl Machine {
     /// An empty machine. `hash_seed` should be drawn at random for every process: it decides nothing but
     /// which names share a hash bucket, so that nobody can choose names that do.
     pub fn new(limits: Limits, hash_seed: u128) -> Self {
-        Self { state: State::new(hash_seed, Vigil::new(&limits)), limits }
+        let (vigil, share) = (Vigil::new(&limits), Share::new(&limits));
+        Self { state: State::new(hash_seed, vigil, share), limits }
     }
 
     /// Does what is asked at `now`, whole or not at all. The same commands at the same times give the

@@ -1,6 +1,12 @@
-//! Deliberate bugs, to show that those who check would notice. Not in any build without the feature.
+//! Deliberate bugs, which tests switch on one at a time to prove that a checker finds them.
+//!
+//! Release builds cannot switch them on: only tests enable the feature `mutants`. Without it `mutant!` is always false.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Whether any thread has ever switched a bug on. As long as none has, a bug costs one load of a shared byte.
+static IS_USED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
@@ -79,6 +85,8 @@ pub enum Mutant {
     NotedAgainAfterRestart,
     /// Core: how long a lease is held counts from when it was asked for.
     HeldFromRequest,
+    /// Core: after a restart a waiter keeps its place no longer than after a broken connection.
+    ResumedAsDeparted,
     /// Core: of leases that wait together, each is noted.
     WaitNotedOfEachMember,
     /// Core: a deadlock of two or more owners is missed; only an owner that waits for itself is found.
@@ -111,6 +119,14 @@ pub enum Mutant {
     DeliveredIsGivenBack,
     /// Core: how many leases a namespace has is not looked at.
     NamespaceQuotaIgnored,
+    /// Core: a share counts against the limit of holders of a lock.
+    SharesLimited,
+    /// Core: a lock with shares only counts as held.
+    SharesCounted,
+    /// Core: shares appear in events.
+    SharesTold,
+    /// Core: the share of one principal in the budgets is not checked.
+    PrincipalShareIgnored,
     /// Store in etcd: who has the seat is not compared, neither by its revision nor by its nonce.
     SeatNotCompared,
     /// Store in etcd: where the journal ends is not compared.
@@ -247,6 +263,10 @@ pub const GROUPS: [Mutant; 10] = [
     Mutant::GroupNotStored,
 ];
 
+/// The bugs in shares: the reference model must find them.
+pub const OF_SHARES: [Mutant; 3] =
+    [Mutant::SharesLimited, Mutant::SharesCounted, Mutant::SharesTold];
+
 /// Those in what is noted of leases: the naive account of it must notice them.
 pub const OF_NOTES: [Mutant; 6] = [
     Mutant::NotedAgainAfterRestart,
@@ -264,7 +284,7 @@ pub const OF_DELIVERY: [Mutant; 2] = [Mutant::UndeliveredIsKept, Mutant::Deliver
 pub const OF_PEERS: [Mutant; 3] =
     [Mutant::HeldTimeIgnored, Mutant::LostIsRepeated, Mutant::CursorAheadNotAwaited];
 
-/// What another thread is to do, with the bug this one has.
+/// Gives the bug of this thread to the thread that runs `life`.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let mutant = ON.get();
     move || {
@@ -273,12 +293,19 @@ pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// From here on this thread has this bug, or none.
+/// Switches this bug on for this thread, or all of them off.
 pub fn switch(mutant: Option<Mutant>) {
+    if mutant.is_some() {
+        IS_USED.store(true, Relaxed);
+    }
     ON.set(mutant);
 }
 
-/// Does this thread have it?
+/// Whether this build has the bugs. The tests of the server have them only if the simulation is built with them.
+pub const IS_BUILT: bool = cfg!(feature = "mutants");
+
+/// A constant in builds without the feature, so that the compiler removes the bugs.
+#[inline]
 pub fn is_on(mutant: Mutant) -> bool {
-    ON.get() == Some(mutant)
+    IS_BUILT && IS_USED.load(Relaxed) && ON.get() == Some(mutant)
 }

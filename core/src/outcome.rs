@@ -234,7 +234,12 @@ pub enum Limit {
     NamesTotal,
     RequestsTotal,
     QueuesTotal,
+    PrincipalMetadata,
+    PrincipalNames,
+    PrincipalRequests,
+    PrincipalQueues,
     Group,
     Quota,
     NamespaceQuota,
+    BytesQuota,
 }

@@ -14,6 +14,8 @@ pub(crate) struct Known {
     /// Whom most of what it has is counted with. A lease that is counted with another says so itself.
     pub(crate) account: Slot<Account>,
     n_refs: u32,
+    /// Leases it has, active, waiting or remembered.
+    pub(crate) n_leases: u32,
 }
 
 pub(crate) struct Owners {
@@ -45,6 +47,12 @@ impl Owners {
     /// One more reference to an owner that is known.
     pub(crate) fn retain_known(&mut self, slot: Slot<Known>) {
         self.arena[slot].n_refs += 1;
+    }
+
+    /// Counts one more lease of an owner, or one less.
+    pub(crate) fn count_lease(&mut self, slot: Slot<Known>, is_new: bool) {
+        let n_leases = &mut self.arena[slot].n_leases;
+        *n_leases = if is_new { *n_leases + 1 } else { *n_leases - 1 };
     }
 
     /// One reference less; the last one forgets the owner.
@@ -93,7 +101,7 @@ impl Owners {
         let hash = self.hash.of(&owner);
         self.n_bytes += bytes(&owner);
         let account = self.accounts.retain(&owner.principal, peer);
-        let slot = self.arena.insert(Known { owner, account, n_refs: 0 });
+        let slot = self.arena.insert(Known { owner, account, n_refs: 0, n_leases: 0 });
         self.index.insert(hash, slot, |slot| self.hash.of(&self.arena[*slot].owner));
         slot
     }

@@ -58,6 +58,7 @@ pub(crate) struct Session {
     pub(crate) credential: Option<Arc<Credential>>,
     /// The list of its leases, most recent first.
     pub(crate) leases: Option<Slot<Lease>>,
+    /// Not counting shares.
     pub(crate) n_leases: u32,
 }
 

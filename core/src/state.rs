@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::account::Account;
+use crate::account::{Account, Share};
 use crate::arena::{Arena, Slot};
 use crate::deadline::Deadlines;
 use crate::footprint::Footprint;
@@ -20,6 +20,7 @@ use crate::namespace::Namespaces;
 use crate::owner::{Known, Owners};
 use crate::request::{Operation, Request};
 use crate::session::{Session, SessionDigest, SessionNumber};
+use crate::share::{self, Held};
 use crate::time::Timestamp;
 use crate::token::Token;
 use crate::vigil::Vigil;
@@ -54,11 +55,15 @@ pub(crate) struct State {
     pub(crate) next_lease: LeaseNumber,
     pub(crate) next_session: SessionNumber,
     pub(crate) n_active: usize,
+    pub(crate) held: Held,
     pub(crate) n_queued: usize,
     /// Sessions of each dialect.
     pub(crate) n_sessions: BTreeMap<Dialect, usize>,
     /// What leases and the names of locks take up.
     pub(crate) footprint: Footprint,
+    pub(crate) share: Share,
+    /// Accounts that have more than their share of the remembered ended leases.
+    pub(crate) crowded: BTreeSet<Slot<Account>>,
     pub(crate) maintenance: bool,
     /// Leases in queues by owner.
     pub(crate) waiting: BTreeSet<(Slot<Known>, LeaseNumber)>,
@@ -72,7 +77,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(seed: u128, vigil: Vigil) -> Self {
+    pub(crate) fn new(seed: u128, vigil: Vigil, share: Share) -> Self {
         let hash = NameHash::new(seed);
         Self {
             now: Timestamp::ZERO,
@@ -98,9 +103,12 @@ impl State {
             next_lease: LeaseNumber(1),
             next_session: SessionNumber(1),
             n_active: 0,
+            held: Held::default(),
             n_queued: 0,
             n_sessions: BTreeMap::new(),
             footprint: Footprint::default(),
+            share,
+            crowded: BTreeSet::new(),
             maintenance: false,
             waiting: BTreeSet::new(),
             listed: BTreeSet::new(),
@@ -219,13 +227,25 @@ impl State {
             || is_due(self.session_deadlines.first().map(|(at, _)| at))
     }
 
-    /// Could the lock take one more holder of this mode? Says nothing of queue and grace.
-    pub(crate) fn admits(&self, lock: Slot<Lock>, mode: Mode, limits: &Limits) -> bool {
+    /// Could the lock take one more holder of this mode and protocol? Does not check the queue and the grace period.
+    ///
+    /// A share always fits: otherwise one client's locks would keep all others out of a common folder. The leases of a
+    /// principal are limited all the same.
+    pub(crate) fn admits(
+        &self,
+        lock: Slot<Lock>,
+        (mode, dialect): (Mode, Dialect),
+        limits: &Limits,
+    ) -> bool {
         let Some(holder) = self.holders(lock).next() else { return true };
-        let n_holders = self.locks[lock].n_holders();
+        let Lock { name, .. } = &self.locks[lock];
+        let fits = |n_max: u32| {
+            let is_share = share::is_share(dialect, name) && !mutant!(SharesLimited);
+            self.locks[lock].n_holders() < n_max || is_share
+        };
         match (self.leases[holder].mode.get(), mode) {
-            (Mode::Shared, Mode::Shared) => n_holders < limits.holders_max,
-            (Mode::Counted(_), Mode::Counted(limit)) => n_holders < limit,
+            (Mode::Shared, Mode::Shared) => fits(limits.holders_max),
+            (Mode::Counted(_), Mode::Counted(limit)) => fits(limit),
             _ => false,
         }
     }

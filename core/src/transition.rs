@@ -18,6 +18,9 @@ use crate::state::State;
 use crate::time::Timestamp;
 use crate::view::{self, LeaseView};
 
+/// Minimum number of holders of one lock that a command checks, even if fewer may hold the lock.
+const SETTLED_MAX: u32 = 10_000;
+
 /// A command at work at `now`.
 pub struct Transition<'m> {
     pub(crate) state: &'m mut State,
@@ -70,10 +73,12 @@ impl Transition<'_> {
         self.promote(lock);
     }
 
-    /// Ends the leases of those holders of a lock whose time is up.
+    /// Ends the overdue leases of a lock. Only a shared lock can have more holders than are checked here. The sweep
+    /// ends the others; until then, they block the lock.
     pub(crate) fn expire_holders(&mut self, lock: Slot<Lock>) {
         if self.state.is_behind(self.now) && !mutant!(ExpireBySweepOnly) {
-            let holders: Vec<_> = self.state.holders(lock).collect();
+            let n_max = self.limits.holders_max.max(SETTLED_MAX) as usize;
+            let holders: Vec<_> = self.state.holders(lock).take(n_max).collect();
             for holder in holders {
                 self.expire_if_due(holder);
             }
@@ -136,7 +141,8 @@ impl Transition<'_> {
             if !mutant!(GrantWithoutRecheck) && self.expire_if_due(waiter) {
                 continue;
             }
-            if !self.state.admits(lock, self.state.leases[waiter].mode.get(), self.limits) {
+            let Lease { mode, dialect, .. } = self.state.leases[waiter];
+            if !self.state.admits(lock, (mode.get(), dialect), self.limits) {
                 return;
             }
             match self.state.leases[waiter].group() {

@@ -100,6 +100,10 @@ pub struct Counts {
     pub n_locks: usize,
     /// Of these, the ones nobody uses.
     pub n_idle: usize,
+    /// Held locks: by one or several holders, not counting locks with shares only.
+    pub n_held: usize,
+    /// Active leases that are not shares.
+    pub n_held_leases: usize,
     /// Active leases.
     pub n_active: usize,
     /// Waiting leases.
@@ -284,6 +288,8 @@ pub(crate) fn counts(state: &State) -> Counts {
     Counts {
         n_locks: state.locks.len(),
         n_idle: state.idle.len(),
+        n_held: state.held.n_locks,
+        n_held_leases: state.held.n_leases,
         n_active: state.n_active,
         n_waiting: state.n_queued,
         n_ended: state.kept.len() + state.answered.len(),

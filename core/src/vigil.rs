@@ -92,9 +92,11 @@ fn later(since: Timestamp, span: Span, after: Timestamp) -> Timestamp {
 }
 
 impl State {
-    /// A lease that is not over is next looked at after `after`, if ever.
+    /// Schedules the next check of a lease after `after`, if there is one. Shares are not checked.
     pub(crate) fn look_again(&mut self, slot: Slot<Lease>, after: Timestamp) {
-        let at = self.vigil.next_look(&self.leases[slot], after);
+        let lease = &self.leases[slot];
+        let is_share = lease.is_active() && self.is_share(lease);
+        let at = if is_share { Timestamp::NEVER } else { self.vigil.next_look(lease, after) };
         self.vigil.looks.set(slot, at);
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Incoherent;
 use crate::account::Account;
 use crate::arena::Slot;
-use crate::footprint::Footprint;
 use crate::index::{Filed, number_hash};
 use crate::lease::{Ending, Extra, Lease, LeaseNumber, LeaseRecord, Links, Mode, Phase, Ttl};
 use crate::lock::{Lapse, Lock};
@@ -49,6 +48,7 @@ impl State {
             Phase::Ended(_) => {
                 self.locks[lock].busy_mut().n_ended += 1;
                 self.memory_of(record.keep).insert((record.deadline, record.number));
+                self.file_ended(slot);
             }
         }
         if !matches!(record.phase, Phase::Ended(_)) {
@@ -92,6 +92,7 @@ impl State {
         if record.keep {
             self.listed.insert(record.number);
         }
+        self.name_weighs(slot);
         slot
     }
 
@@ -267,6 +268,7 @@ impl State {
             self.slim(slot);
             self.weigh(slot);
             self.memory_of(keep).insert((ended.at, number));
+            self.file_ended(slot);
         } else {
             self.discard_lease(slot);
         }
@@ -293,6 +295,7 @@ impl State {
     pub(super) fn forget_lease(&mut self, slot: Slot<Lease>) {
         let Lease { number, deadline, keep, .. } = self.leases[slot];
         self.memory_of(keep).remove(&(deadline, number));
+        self.unfile_ended(slot);
         self.unweigh(slot);
         self.discard_lease(slot);
     }
@@ -300,6 +303,7 @@ impl State {
     /// An ended lease goes for good.
     fn discard_lease(&mut self, slot: Slot<Lease>) {
         self.forget_requests(slot);
+        self.name_weighs_no_more(slot);
         let Lease { number, lock, owner, .. } = self.leases[slot];
         self.lease_index.remove(number_hash(number.0), |other| *other == slot);
         let Lease { extra, keep, .. } = self.leases.remove(slot);
@@ -332,16 +336,6 @@ impl State {
             let hash = self.hash_of_request(slot, &request);
             self.requests.remove(hash, |filed| *filed == Filed { hash, lease: slot });
         }
-    }
-
-    /// What a lease takes up counts.
-    fn weigh(&mut self, slot: Slot<Lease>) {
-        self.footprint += Footprint::of(&self.leases[slot]);
-    }
-
-    /// What a lease takes up counts no more, or is about to be something else.
-    fn unweigh(&mut self, slot: Slot<Lease>) {
-        self.footprint -= Footprint::of(&self.leases[slot]);
     }
 
     pub(super) fn forget_request(&mut self, slot: Slot<Lease>, operation: Operation, id: &str) {

@@ -104,6 +104,7 @@ impl State {
             self.leases[after].in_lock.before = Some(slot);
         }
         self.leases[slot].in_lock.after = after;
+        self.count_holder(lock, slot);
         self.clear_lapse(lock);
         self.recount_convoy(lock);
     }
@@ -119,6 +120,7 @@ impl State {
         if let Some(after) = links.after {
             self.leases[after].in_lock.before = links.before;
         }
+        self.discount_holder(lock, slot);
         self.recount_convoy(lock);
     }
 

@@ -5,6 +5,7 @@
 mod lease;
 mod lock;
 mod session;
+mod weight;
 
 use std::fmt;
 
@@ -106,7 +107,7 @@ impl State {
 
     /// Leaves only namespaces, with floors that no token handed out before can reach.
     fn restore(&mut self, raise: u64) {
-        let mut fresh = State::new(0, self.vigil.afresh());
+        let mut fresh = State::new(0, self.vigil.afresh(), self.share);
         fresh.hash = self.hash;
         fresh.owners = crate::owner::Owners::new(self.hash);
         fresh.now = self.now;

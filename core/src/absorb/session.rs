@@ -65,8 +65,9 @@ impl State {
     }
 
     pub(super) fn join_session(&mut self, session: Slot<Session>, slot: Slot<Lease>) {
+        let is_share = self.is_share(&self.leases[slot]);
         let joined = &mut self.sessions[session];
-        joined.n_leases += 1;
+        joined.n_leases += u32::from(!is_share);
         let after = joined.leases.replace(slot);
         if let Some(after) = after {
             self.links(after).before = Some(slot);
@@ -78,8 +79,9 @@ impl State {
     pub(super) fn leave_session(&mut self, slot: Slot<Lease>) {
         let Some(membership) = self.leases[slot].membership.take() else { return };
         let Membership { session, links } = *membership;
+        let is_share = self.is_share(&self.leases[slot]);
         let left = &mut self.sessions[session];
-        left.n_leases -= 1;
+        left.n_leases -= u32::from(!is_share);
         match links.before {
             Some(before) => self.links(before).after = links.after,
             None => left.leases = links.after,

@@ -46,7 +46,7 @@ pub(crate) fn acquire(t: &mut Transition<'_>, mut acquire: Acquire) -> Result<Ac
         }
         check_limit(t, lock, acquire.mode)?;
     }
-    maintain::check(t)?;
+    maintain::check(t, std::slice::from_ref(&acquire))?;
     match lock.and_then(|lock| obstacle(t, lock, &acquire)) {
         None => take(t, acquire, request, session, lock),
         Some(obstacle) => queue(t, acquire, request, session, obstacle),
@@ -132,7 +132,8 @@ pub(super) fn obstacle(
     }
     let others_first =
         lock.queue().is_some_and(|queue| queue.n_ready() > 0 && !is_passed(t, queue));
-    (others_first || !t.state.admits(slot, acquire.mode, t.limits)).then(|| held(t, slot))
+    let wanted = (acquire.mode, acquire.dialect);
+    (others_first || !t.state.admits(slot, wanted, t.limits)).then(|| held(t, slot))
 }
 
 /// May those at the head of a queue be passed, because they wait for other locks too? No.

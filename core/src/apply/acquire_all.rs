@@ -5,7 +5,7 @@ use super::{maintain, replay, room};
 use crate::arena::Slot;
 use crate::command::{Acquire, AcquireAll};
 use crate::group::Group;
-use crate::lease::{Lease, Mode, Phase};
+use crate::lease::{Lease, Phase};
 use crate::lock::Lock;
 use crate::mutant;
 use crate::outcome::{AcquiredAll, GrantKind, Rejection};
@@ -42,7 +42,7 @@ pub(crate) fn acquire_all(
     let session = acquire::session(t, &mut each[0])?;
     let peer = each[0].peer;
     each.iter_mut().for_each(|acquire| acquire.peer = peer);
-    maintain::check(t)?;
+    maintain::check(t, &each)?;
     settle(t, &each);
     let obstacle = judge(t, &each)?;
     match obstacle {
@@ -71,17 +71,17 @@ fn check(t: &Transition<'_>, each: &[Acquire]) -> Result<(), Rejection> {
 fn settle(t: &mut Transition<'_>, each: &[Acquire]) {
     let locks = each.iter().filter_map(|acquire| {
         let lock = t.state.find_lock(&acquire.lock)?;
-        (!joins(t, lock, acquire.mode)).then_some(lock)
+        (!joins(t, lock, acquire)).then_some(lock)
     });
     let locks: Vec<_> = locks.collect();
     t.settle_all(locks);
 }
 
-fn joins(t: &Transition<'_>, lock: Slot<Lock>, mode: Mode) -> bool {
+fn joins(t: &Transition<'_>, lock: Slot<Lock>, Acquire { mode, dialect, .. }: &Acquire) -> bool {
     let holder = t.state.holders(lock).next();
-    holder.is_some_and(|holder| t.state.leases[holder].mode.get() == mode)
+    holder.is_some_and(|holder| t.state.leases[holder].mode.get() == *mode)
         && t.state.locks[lock].queue().is_none()
-        && t.state.admits(lock, mode, t.limits)
+        && t.state.admits(lock, (*mode, *dialect), t.limits)
 }
 
 /// The first lock in the way, in the order of the request. An error if waiting would not help.

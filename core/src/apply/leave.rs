@@ -5,6 +5,7 @@ use crate::change::Change;
 use crate::lease::{Ending, Lease, LeaseNumber, Phase};
 use crate::mutant;
 use crate::state::State;
+use crate::time::Span;
 use crate::transition::Transition;
 
 /// A waiter leaves, or is parked if it can come back. A lease whose grant nobody was told of is given back. What was
@@ -13,10 +14,10 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) {
     let Some(slot) = t.state.find_lease(number) else { return };
     let together = t.state.together(slot);
     if t.phase(slot) == Phase::Waiting && t.state.leases[slot].tethered {
-        let can_come_back = can_come_back(t.state, &t.state.leases[slot]);
+        let stay = can_come_back(t.state, &t.state.leases[slot]).then_some(t.limits.park_max);
         for waiter in together {
             t.stirred.push_back(t.state.leases[waiter].lock);
-            step_aside(t, waiter, can_come_back);
+            step_aside(t, waiter, stay);
         }
     } else if !t.state.is_queued(slot) {
         give_back(t, slot, together);
@@ -59,14 +60,17 @@ pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
     waiters.truncate(n_max);
     let locks: Vec<_> = waiters.iter().map(|(_, slot, _)| t.state.leases[*slot].lock).collect();
     // All of them first: none may be granted a lock on the way out.
+    let stay = match mutant!(ResumedAsDeparted) {
+        true => t.limits.park_max,
+        false => t.limits.resume_park_max,
+    };
     for (_, waiter, can_come_back) in waiters {
-        step_aside(t, waiter, can_come_back);
+        step_aside(t, waiter, can_come_back.then_some(stay));
     }
     // If there are more, a sweep will look at these queues: after a restart it looks at every queue.
     for lock in locks.into_iter().filter(|_| !more) {
         t.promote(lock);
     }
-    #[cfg(feature = "mutants")]
     if mutant!(RestartWithFullTtl) {
         start_every_ttl_anew(t);
     }
@@ -82,7 +86,6 @@ fn can_come_back(state: &State, lease: &Lease) -> bool {
 }
 
 /// What no restart may do.
-#[cfg(feature = "mutants")]
 fn start_every_ttl_anew(t: &mut Transition<'_>) {
     let active = t.state.leases.iter().filter(|(_, lease)| lease.is_active());
     let active: Vec<_> = active.map(|(_, l)| (l.number, l.ttl.from(t.now))).collect();
@@ -91,11 +94,12 @@ fn start_every_ttl_anew(t: &mut Transition<'_>) {
     }
 }
 
-fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, can_come_back: bool) {
+/// Parks a waiter for this long, or ends its wait if it cannot return.
+fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, stay: Option<Span>) {
     let lease = &t.state.leases[slot];
     let number = lease.number;
-    if can_come_back {
-        let deadline = lease.deadline.min(t.now + t.limits.park_max);
+    if let Some(stay) = stay {
+        let deadline = lease.deadline.min(t.now + stay);
         t.record(Change::Parked { lease: number, deadline });
     } else {
         let (how, kept) = (Ending::Released, lease.keep);

@@ -16,4 +16,5 @@ pub(crate) mod revoke;
 pub(crate) mod room;
 pub(crate) mod session;
 pub(crate) mod settle;
+mod share;
 pub(crate) mod sweep;

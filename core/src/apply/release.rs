@@ -18,7 +18,6 @@ pub(crate) fn release(
 ) -> Result<Box<LeaseView>, Rejection> {
     t.limits.check_request_id(release.request_id.as_deref())?;
     let slot = match prove(t, &release.proof, release.dialect) {
-        #[cfg(feature = "mutants")]
         _ if crate::mutant!(ReleaseByName) => any_holder(t, &release.proof)?,
         proven => proven?,
     };
@@ -58,7 +57,6 @@ pub(crate) fn release_all(
 }
 
 /// Whoever has the lock, whosever it is: what no release may do.
-#[cfg(feature = "mutants")]
 fn any_holder(t: &Transition<'_>, proof: &Proof) -> Result<Slot<Lease>, Rejection> {
     let Proof::Id { lock: Some(key), .. } = proof else { return Err(Rejection::NotOwner) };
     let lock = t.state.find_lock(key).ok_or(Rejection::NotOwner)?;

@@ -1,5 +1,6 @@
 //! Is there room for one more lease? What nobody uses makes some.
 
+use super::share::{self, Added, Who};
 use crate::account::Account;
 use crate::arena::Slot;
 use crate::change::Change;
@@ -21,7 +22,7 @@ const LOOK_MAX: usize = 1024;
 /// How many of them one command forgets to make room.
 const FORGET_MAX: usize = 64;
 /// What the number of a lease adds to the name of its owner at most.
-const NUMBER_BYTES_MAX: usize = 20;
+pub(super) const NUMBER_BYTES_MAX: usize = 20;
 
 /// A lease that is about to be added.
 pub(crate) struct Need<'a> {
@@ -34,13 +35,15 @@ pub(crate) struct Need<'a> {
 
 /// Makes sure that there is room for one more lease, and for its lock, its namespace and its owner if they are new.
 pub(crate) fn check(t: &mut Transition<'_>, need: &Need<'_>) -> Result<(), Rejection> {
-    let Acquire { lock, owner, peer, quota, namespace_quota, .. } = need.acquire;
-    let known = t.state.owners.find(owner);
-    let account = t.state.owners.account(known, owner, *peer);
-    let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
+    let Acquire { lock, quota, namespace_quota, .. } = need.acquire;
+    let who = Who::asks(t.state, need.acquire);
+    let n_leases = who.account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
     t.limits.within(Limit::PrincipalLeases, n_leases < t.limits.principal_leases_max)?;
     check_quota(*quota, Limit::Quota, n_leases as usize + 1)?;
     check_quota(*namespace_quota, Limit::NamespaceQuota, n_in_namespace(t, &lock.namespace) + 1)?;
+    let (request, waits, n_names) = (need.request, need.waits, lock.name.len());
+    let added = Added { first: need.acquire, request, waits, n: 1, n_names };
+    let Who { known, .. } = share::check(t, who, &added)?;
     check_lease(t.state, t.limits, need)?;
     if need.lock.is_some() {
         return check_names(t, need, known, false);
@@ -67,14 +70,15 @@ pub(crate) fn check_all(
     waits: bool,
 ) -> Result<(), Rejection> {
     let (first, n) = (&each[0], each.len());
-    let known = t.state.owners.find(&first.owner);
-    let account = t.state.owners.account(known, &first.owner, first.peer);
-    let n_leases = account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
+    let who = Who::asks(t.state, first);
+    let n_leases = who.account.map_or(0, |account| t.state.owners.accounts.get(account).n_leases);
     let n_leases_max = t.limits.principal_leases_max as usize;
     t.limits.within(Limit::PrincipalLeases, n_leases as usize + n <= n_leases_max)?;
     check_quota(first.quota, Limit::Quota, n_leases as usize + n)?;
     let n_others = n_in_namespace(t, &first.lock.namespace);
     check_quota(first.namespace_quota, Limit::NamespaceQuota, n_others + n)?;
+    let n_names = each.iter().map(|acquire| acquire.lock.name.len()).sum();
+    share::check(t, who, &Added { first, request, waits, n, n_names })?;
     check_leases(t.state, t.limits, &Need { acquire: first, request, lock: None, waits }, n)?;
     let wanted: Vec<_> = each.iter().filter_map(|a| t.state.find_lock(&a.lock)).collect();
     let is_idle = |lock: &&Slot<Lock>| t.state.locks[**lock].busy().is_none();
@@ -97,9 +101,9 @@ pub(crate) fn check_all(
 }
 
 /// That a principal or a namespace which was given less than others has no more than that.
-fn check_quota(quota: Option<Quota>, limit: Limit, n_leases: usize) -> Result<(), Rejection> {
+pub(super) fn check_quota(quota: Option<Quota>, limit: Limit, n: usize) -> Result<(), Rejection> {
     match quota {
-        Some(Quota { max, line }) if n_leases > max as usize => {
+        Some(Quota { max, line }) if n > max as usize => {
             Err(Rejection::Limit(Exceeded { limit, allowed: max.into(), line: Some(line) }))
         }
         _ => Ok(()),

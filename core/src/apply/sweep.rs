@@ -33,7 +33,7 @@ pub(crate) fn sweep(t: &mut Transition<'_>, n_changes_max: usize) -> Swept {
 
 /// The earliest instant at which a sweep has something to do.
 pub(crate) fn next_deadline(state: &State, limits: &Limits) -> Option<Timestamp> {
-    if !state.pending.is_empty() || !state.ending.is_empty() {
+    if !state.pending.is_empty() || !state.ending.is_empty() || !state.crowded.is_empty() {
         return Some(Timestamp::ZERO);
     }
     // One after the other instead of in a list: this is asked several times in every round.
@@ -128,21 +128,32 @@ fn forget_ended(t: &mut Transition<'_>) -> bool {
         let is_due = until.is_some_and(|at| at <= t.now);
         memory.first().filter(|_| is_due).map(|(_, lease)| *lease)
     };
-    let lease = due(&state.kept, kept_until(state, limits))
+    let lease = beyond_share(state)
+        .or_else(|| due(&state.kept, kept_until(state, limits)))
         .or_else(|| due(&state.answered, answered_until(state, limits)));
     let Some(lease) = lease else { return false };
     t.record(Change::LeaseForgotten { lease });
     true
 }
 
-/// Of ended leases that together take up too much, the oldest are forgotten: at least as many as the command added, so
-/// that a sweep never has to catch up.
+/// Returns the oldest ended lease of a principal that has more than its share.
+fn beyond_share(state: &State) -> Option<LeaseNumber> {
+    let account = state.owners.accounts.get(*state.crowded.first()?);
+    account.too_much(&state.share).map(|slot| state.leases[slot].number)
+}
+
+/// Forgets the oldest ended leases if those of one principal or of all take up too much: at least as many as the
+/// command added, so that a sweep never has to catch up.
 pub(crate) fn trim(t: &mut Transition<'_>) {
     /// More than one lease's worth for each change: what takes little makes room for what takes much.
     const PER_CHANGE: usize = 4;
     let n_max = PER_CHANGE * t.n_changes().max(1);
     for _ in 0..n_max {
         let (state, limits) = (&*t.state, t.limits);
+        if let Some(lease) = beyond_share(state) {
+            t.record(Change::LeaseForgotten { lease });
+            continue;
+        }
         let memory = if is_kept_too_much(state, limits) {
             &state.kept
         } else if is_answered_too_much(state, limits) {

@@ -239,7 +239,8 @@ impl Model {
                 };
                 let away: Vec<_> =
                     (0..self.leases.len()).filter(|n| is_away(&self.leases[*n])).collect();
-                away.iter().for_each(|n| self.step_aside(*n));
+                let stay = self.limits.resume_park_max;
+                away.iter().for_each(|n| self.step_aside(*n, stay));
                 away.iter().for_each(|n| self.promote(&self.leases[*n].asked.lock.clone()));
                 Ok("done".into())
             }
@@ -281,11 +282,13 @@ impl Model {
         (0..self.leases.len()).filter(|n| waits(&self.leases[*n])).collect()
     }
 
-    fn admits(&self, lock: &LockKey, mode: Mode) -> bool {
-        let holders = self.holders(lock);
-        match (holders.first().map(|h| self.leases[*h].asked.mode), mode) {
+    fn admits(&self, asked: &Acquire) -> bool {
+        let holders = self.holders(&asked.lock);
+        match (holders.first().map(|h| self.leases[*h].asked.mode), asked.mode) {
             (None, _) | (Some(Mode::Shared), Mode::Shared) => true,
-            (Some(Mode::Counted(_)), Mode::Counted(limit)) => holders.len() < limit as usize,
+            (Some(Mode::Counted(_)), Mode::Counted(limit)) => {
+                holders.len() < limit as usize || is_share(asked.dialect, &asked.lock.name)
+            }
             _ => false,
         }
     }
@@ -425,7 +428,6 @@ impl Model {
     }
 
     /// No connection is left, so nobody but the owner knows of anything. Only some tests restart.
-    #[allow(dead_code, reason = "each test has its own copy of this module")]
     pub(crate) fn restart(&mut self) {
         self.leases.iter_mut().for_each(|lease| lease.is_known_elsewhere = false);
     }

@@ -9,6 +9,8 @@ use proptest::prelude::*;
 pub(crate) const N_LOCKS: u8 = 4;
 /// The one in a namespace of its own.
 const ELSEWHERE: u8 = 3;
+/// The one that only one of the dialects has a share of.
+const OF_SHARES: u8 = 2;
 const MODES: [Mode; 4] = [Mode::Exclusive, Mode::Shared, Mode::Counted(1), Mode::Counted(2)];
 const EXTENDS: [fn(Span) -> Extend; 3] = [Extend::AtLeast, Extend::Exactly, Extend::By];
 
@@ -249,49 +251,49 @@ impl Step {
                 owner: owner(who),
                 namespace: "default".into(),
                 lock: lock.map(|lock| key(lock).name),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
                 request_id: format!("r{id}").into(),
             }),
             What::Renew { lease, way, who, extend, by, id } => Command::Renew(Renew {
                 proof: way.proof(number(lease), who),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
                 extend: EXTENDS[extend as usize](Span::from_secs(by)),
                 request_id: request_id(id),
             }),
             What::RenewAll { leases, who, extend, by } => Command::RenewAll(RenewAll {
                 proofs: leases.iter().map(|(n, way)| way.proof(number(*n), who)).collect(),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
                 extend: EXTENDS[extend as usize](Span::from_secs(by)),
             }),
             What::ReleaseAll { leases, who } => Command::ReleaseAll(ReleaseAll {
                 proofs: leases.iter().map(|(n, way)| way.proof(number(*n), who)).collect(),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
             }),
             What::RevokeLeases { leases } => {
                 revoke(Target::Leases(leases.into_iter().map(number).collect()))
             }
             What::Release { lease, way, who, id } => Command::Release(Release {
                 proof: way.proof(number(lease), who),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
                 request_id: request_id(id),
             }),
             What::GiveUp { lock, who } => Command::GiveUp(GiveUp {
                 lock: key(lock),
                 owner: owner(who),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
             }),
             What::RevokeLock { lock } => revoke(Target::Lock(key(lock))),
             What::RevokeLease { lease, who } => {
-                revoke(Target::Lease(Way::Number.proof(number(lease), who), Dialect(who.dialect)))
+                revoke(Target::Lease(Way::Number.proof(number(lease), who), dialect(who.dialect)))
             }
             What::Amend { lease, who, ttl } => Command::Amend(Amend {
                 proof: Way::Number.proof(number(lease), who),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
                 ttl: Span::from_secs(ttl),
             }),
             What::Confirm { lease, who } => Command::Confirm(Confirm {
                 proof: Way::Number.proof(number(lease), who),
-                dialect: Dialect(who.dialect),
+                dialect: dialect(who.dialect),
             }),
             What::Leave { lease } => Command::Leave(Leave(number(lease))),
             What::Again { .. } => unreachable!("it was replaced by what it repeats"),
@@ -337,7 +339,7 @@ impl What {
         Acquire {
             lock: key(lock),
             owner: owner(who),
-            dialect: Dialect(who.dialect),
+            dialect: dialect(who.dialect),
             mode: MODES[mode as usize],
             ttl: ttl.map(Span::from_secs),
             grace: Span::from_secs(grace),
@@ -352,6 +354,7 @@ impl What {
             peer: peer(who),
             quota: None,
             namespace_quota: None,
+            bytes_quota: None,
         }
     }
 }
@@ -378,17 +381,17 @@ fn of_session(what: &What) -> Command {
         What::Open { session, who, ttl } => Command::OpenSession(OpenSession {
             digest: digest(session),
             owner: owner(who),
-            dialect: Dialect(who.dialect),
+            dialect: dialect(who.dialect),
             ttl: Span::from_secs(ttl),
             peer: peer(who),
             credential: None,
         }),
         What::Keep { session, dialect } => {
-            let (session, dialect) = (digest(session), Dialect(dialect));
+            let (session, dialect) = (digest(session), self::dialect(dialect));
             Command::KeepSession(KeepSession { session, principal: None, dialect })
         }
         What::Close { session, dialect } => {
-            let (session, dialect) = (digest(session), Dialect(dialect));
+            let (session, dialect) = (digest(session), self::dialect(dialect));
             Command::CloseSession(CloseSession { session, principal: None, dialect })
         }
         ref other => panic!("not about a session: {other:?}"),
@@ -404,7 +407,14 @@ fn request_id(id: Option<u8>) -> Option<Box<str>> {
 }
 
 pub(crate) fn key(lock: u8) -> LockKey {
-    LockKey::new(if lock == ELSEWHERE { "other" } else { "default" }, format!("lock{lock}"))
+    let ending = if lock == OF_SHARES { "/" } else { "" };
+    let namespace = if lock == ELSEWHERE { "other" } else { "default" };
+    LockKey::new(namespace, format!("lock{lock}{ending}"))
+}
+
+/// One that locks nothing but what it is asked for, and one that takes shares.
+fn dialect(n: u8) -> Dialect {
+    [Dialect(0), OF_PATHS[0]][usize::from(n)]
 }
 
 fn owner(who: Who) -> Owner {

@@ -9,14 +9,13 @@
     reason = "a test reads files and tells what differs"
 )]
 
-mod scenario;
-
+use crate::scenario;
 use std::fs;
 use std::path::Path;
 
 #[test]
 fn every_scenario_prints_what_its_file_says() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules/scenarios");
     let mut files: Vec<_> = fs::read_dir(&folder)
         .expect("the scenarios are there")
         .map(|entry| entry.expect("readable").path())

@@ -70,6 +70,13 @@ impl<'a> Line<'a> {
                 "requests_total_bytes_max" => limits.requests_total_bytes_max = number()?,
                 "queues_total_bytes_max" => limits.queues_total_bytes_max = number()?,
                 "ended_total_bytes_max" => limits.ended_total_bytes_max = number()?,
+                "principal_metadata_bytes_max" => limits.principal_metadata_bytes_max = number()?,
+                "principal_names_bytes_max" => limits.principal_names_bytes_max = number()?,
+                "principal_requests_bytes_max" => limits.principal_requests_bytes_max = number()?,
+                "principal_queues_bytes_max" => limits.principal_queues_bytes_max = number()?,
+                "principal_answered_max" => limits.principal_answered_max = number()?,
+                "principal_ended_max" => limits.principal_ended_max = number()?,
+                "principal_ended_bytes_max" => limits.principal_ended_bytes_max = number()?,
                 "ttl_max" => limits.ttl_max = span(value)?,
                 "grace_max" => limits.grace_max = span(value)?,
                 "wait_max" => limits.wait_max = span(value)?,
@@ -78,6 +85,7 @@ impl<'a> Line<'a> {
                 "ended_retention" => limits.ended_retention = span(value)?,
                 "request_retention" => limits.request_retention = span(value)?,
                 "park_max" => limits.park_max = span(value)?,
+                "resume_park_max" => limits.resume_park_max = span(value)?,
                 "held_warn" => limits.held_warn = span(value)?,
                 "wait_warn" => limits.wait_warn = span(value)?,
                 "deadlock_after" => limits.deadlock_after = span(value)?,
@@ -247,6 +255,7 @@ impl<'a> Line<'a> {
             peer: self.number("peer")?.map(Peer),
             quota: self.quota("quota")?,
             namespace_quota: self.quota("namespace_quota")?,
+            bytes_quota: self.quota("bytes_quota")?,
         })
     }
 

@@ -74,8 +74,7 @@ impl Model {
         }
         let waiters = self.waiters(&asked.lock);
         let is_others_turn = waiters.iter().any(|n| self.leases[*n].phase == Phase::Waiting);
-        (is_others_turn || !self.admits(&asked.lock, asked.mode))
-            .then(|| format!("held, {} waiting", waiters.len()))
+        (is_others_turn || !self.admits(asked)).then(|| format!("held, {} waiting", waiters.len()))
     }
 
     pub(super) fn add(

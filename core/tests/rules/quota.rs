@@ -1,6 +1,5 @@
 //! No namespace has more leases than its quota, whoever asks and however; and a machine that does not look is noticed.
 
-#[cfg(feature = "mutants")]
 use leasehold_core::mutant::{Mutant, switch};
 use leasehold_core::*;
 
@@ -54,7 +53,6 @@ fn all_principals_of_a_namespace_share_its_quota() {
     assert_eq!(most(500), QUOTA.max as usize);
 }
 
-#[cfg(feature = "mutants")]
 #[test]
 fn a_machine_that_does_not_look_is_noticed() {
     switch(Some(Mutant::NamespaceQuotaIgnored));

@@ -3,8 +3,7 @@
 //!
 //! A failure prints the shrunken sequence, and proptest writes its seed beside this file to be replayed.
 
-mod model;
-
+use crate::model;
 use leasehold_core::*;
 use model::{Model, step};
 use proptest::prelude::*;

@@ -57,7 +57,7 @@ impl Model {
         let holders = self.holders(&asked.lock);
         holders.first().is_some_and(|holder| self.leases[*holder].asked.mode == asked.mode)
             && self.waiters(&asked.lock).is_empty()
-            && self.admits(&asked.lock, asked.mode)
+            && self.admits(asked)
     }
 
     fn add_all(
@@ -122,8 +122,8 @@ impl Model {
 
     /// Is it a waiter's turn on its lock, and does the lock admit it?
     pub(super) fn can_go(&self, n: usize) -> bool {
-        let Acquire { lock, mode, .. } = &self.leases[n].asked;
-        self.next(lock) == Some(n) && self.admits(lock, *mode)
+        let asked = &self.leases[n].asked;
+        self.next(&asked.lock) == Some(n) && self.admits(asked)
     }
 
     /// A lease and those it was asked for with, in order.
@@ -248,7 +248,7 @@ impl Model {
         let mut together = self.together(n);
         let lease = &self.leases[n];
         if lease.phase == Phase::Waiting && matches!(lease.asked.wait, Wait::Connected(_)) {
-            together.iter().for_each(|n| self.step_aside(*n));
+            together.iter().for_each(|n| self.step_aside(*n, self.limits.park_max));
         } else if lease.phase.is_queued() {
             return Ok("done".into());
         } else {
@@ -269,14 +269,14 @@ impl Model {
         Ok("done".into())
     }
 
-    pub(super) fn step_aside(&mut self, n: usize) {
+    pub(super) fn step_aside(&mut self, n: usize, stay: Span) {
         let first = self.together(n)[0];
         if self.leases[first].requests.is_empty() {
             self.end(n, Ending::Released, self.now);
         } else {
             let lease = &mut self.leases[n];
             lease.phase = Phase::Parked;
-            lease.deadline = lease.deadline.min(self.now + self.limits.park_max);
+            lease.deadline = lease.deadline.min(self.now + stay);
         }
     }
 }

@@ -1,0 +1,13 @@
+//! The rules: as scenarios, against a reference model, and with deliberate bugs.
+
+mod absorbing;
+mod forgetting;
+mod model;
+mod mutants;
+mod notes;
+mod principal_share;
+mod quota;
+mod reference;
+mod scenario;
+mod scenarios;
+mod shares;
