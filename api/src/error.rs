@@ -78,8 +78,8 @@ pub enum Code {
     Busy,
     /// Too many requests are waiting. The request had no effect.
     Overloaded,
-    /// The server's journal is as long as it may be: it cannot be folded into its tables, or the etcd it is in has
-    /// hardly any room left. The request had no effect.
+    /// The server's journal is as long as it may be: it cannot be folded into its tables, or the disk or the etcd it is
+    /// in has hardly any space left. The request had no effect.
     JournalFull,
     /// The server's audit file cannot be written, and it was told to change nothing then. The request had no effect.
     AuditFailed,

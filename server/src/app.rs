@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
 use leasehold_core::{Limits, RetryHint};
 
-use crate::audit::{Act, Audit};
+use crate::audit::{Act, Audit, Kind, Part};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::cluster::roster::Roster;
@@ -22,13 +22,13 @@ use crate::console::{self, Notices, Samples};
 use crate::content;
 use crate::contract::{self, Health};
 use crate::dialect::{self, Dialect, dav, files};
-use crate::door;
+use crate::door::{self, Arrival};
 use crate::engine::{CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Probe};
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{Format, Metrics};
 use crate::peer::{self, Peers, Relay};
-use crate::store::history::History;
+use crate::store::history::{Bounds, History};
 use crate::trace::Tracer;
 
 /// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
@@ -63,6 +63,8 @@ pub struct Parts {
     pub answers: Arc<Answers>,
     /// What happened before what the engine still remembers, if that is kept.
     pub(crate) history: Option<History>,
+    /// Maximum age of events that are returned. Older ones are not returned, even if they are still on disk.
+    pub(crate) history_age_max: Duration,
     /// Whether anybody is asked who they are, and what they may.
     pub auth: Arc<Gate>,
     /// Where it is written who did what, if anywhere.
@@ -92,7 +94,7 @@ impl App {
         limits: Limits,
     ) -> Self {
         let (dialect, limits) = (Arc::new(dialect), Arc::new(limits));
-        let answers = Arc::new(Answers::new(&http));
+        let answers = Arc::new(Answers::new(&http, metrics.clone()));
         Self(Arc::new(Parts {
             engine,
             metrics,
@@ -103,6 +105,7 @@ impl App {
             backups: None,
             answers,
             history: None,
+            history_age_max: Bounds::default().age_max,
             auth: Gate::off(),
             audit: None,
             tracer: None,
@@ -135,13 +138,28 @@ impl App {
         Self(Arc::new(Parts { tracer, ..Parts::clone(&self) }))
     }
 
-    /// Somebody did something that is to be written down.
+    /// Writes an act of an operator to the audit files.
     pub(crate) fn note(&self, caller: &Caller, act: &'static str, more: impl FnOnce(Act) -> Act) {
-        if let Some(audit) = &self.audit {
-            let request_id = caller.trail().and_then(|trail| trail.request_id());
-            let act = more(Act::new(act, caller.by())).claimed("request_id", request_id);
-            audit.acted(&act, self.engine.wall_ms());
-        }
+        self.note_of(Kind::Admin, caller, act, more);
+    }
+
+    /// The same for any kind of act. Acts that clients can repeat at will must not push out those of operators.
+    pub(crate) fn note_of(
+        &self,
+        kind: Kind,
+        caller: &Caller,
+        act: &'static str,
+        more: impl FnOnce(Act) -> Act,
+    ) {
+        let Some(audit) = &self.audit else { return };
+        let part = match kind {
+            Kind::Admin if caller.is_operator() || !caller.is_asked() => Part::Admin,
+            Kind::Session if caller.is_operator() => Part::Admin,
+            Kind::Admin | Kind::Session | Kind::Content => Part::Access,
+        };
+        let request_id = caller.trail().and_then(|trail| trail.request_id());
+        let act = more(Act::of(kind, act, caller.by())).claimed("request_id", request_id);
+        audit.acted(part, &act, self.engine.wall_ms());
     }
 
     /// Takes backups, if these are any.
@@ -154,6 +172,11 @@ impl App {
         Self(Arc::new(Parts { history: Some(History::of(data)), ..Parts::clone(&self) }))
     }
 
+    /// Returns only events that are not older than this.
+    pub(crate) fn tell_for(self, history_age_max: Duration) -> Self {
+        Self(Arc::new(Parts { history_age_max, ..Parts::clone(&self) }))
+    }
+
     /// Keeps content in `folder`, or in one that is gone at the end.
     pub fn keep_content(self, folder: Option<&Path>) -> std::io::Result<Self> {
         let files::Options { quota, free_space_min, .. } = self.dialect.files;
@@ -162,7 +185,7 @@ impl App {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,
         };
-        let content = Some(content::Store::new(Arc::new(local)));
+        let content = Some(content::Store::new(Arc::new(local), self.http.uploads_max));
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 
@@ -313,11 +336,15 @@ fn verdict(is_well: bool, why_not: &str) -> Response {
     response
 }
 
-async fn metrics(State(app): State<App>, caller: Caller, headers: HeaderMap) -> Response {
+async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Response {
+    let (headers, arrival) = (request.headers(), request.extensions().get::<Arrival>());
+    let is_asked = arrival.is_none_or(|arrival| !arrival.link.is_for_metrics);
+    let shows_names = is_asked || app.http.metrics_listen_namespaces;
     app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
+    app.metrics.event_streams_bytes.set(app.engine.n_backlog_bytes() as i64);
     if let Some(audit) = &app.audit {
         app.metrics.observe_audit(audit.counts());
     }
@@ -325,10 +352,12 @@ async fn metrics(State(app): State<App>, caller: Caller, headers: HeaderMap) -> 
         app.metrics.files_bytes.set(content.n_bytes() as i64);
     }
     if let Some(backups) = &app.backups {
-        app.metrics.observe_backup_age(backups.age());
+        app.metrics.observe_backups(backups.age(), backups.n_failures());
     }
-    let format = Format::wanted(&headers);
-    let text = app.metrics.show(format, namespaces(&app, &caller).await.as_ref());
+    app.metrics.issuers.observe(app.auth.issuer_keys(app.engine.now()));
+    let format = Format::wanted(headers);
+    let counts = if shows_names { namespaces(&app, &caller).await } else { None };
+    let text = app.metrics.show(format, counts.as_ref());
     let headers = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "accept")];
     (headers, text).into_response()
 }

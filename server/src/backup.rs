@@ -4,7 +4,9 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -66,6 +68,7 @@ pub struct Backups {
     /// Taken by whoever takes one.
     turn: Mutex<()>,
     latest: Mutex<Latest>,
+    n_failures: AtomicU64,
 }
 
 /// How old the latest one was at some moment.
@@ -75,12 +78,25 @@ struct Latest {
 }
 
 impl Backups {
-    /// Looks for what earlier servers have taken.
+    /// Finds the backups of earlier servers. Only this creates the folder: if the folder vanishes later, it was
+    /// unmounted or deleted, and a new folder in its place would only look like a backup.
     pub fn new(data: PathBuf, options: Options, clock: Arc<dyn Clock>) -> Self {
+        let dir = options.dir.display();
+        match ensure(&options.dir) {
+            Ok(true) => tracing::info!(%dir, "created the backup directory"),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%dir, %error, "cannot use the backup directory"),
+        }
         // While there is none, its age is that of the server.
         let age = newest(&options.dir, clock.wall_ms()).unwrap_or_default();
         let latest = Mutex::new(Latest { age, at: Instant::now() });
-        Self { data, options, clock, turn: Mutex::default(), latest }
+        let n_failures = AtomicU64::new(0);
+        Self { data, options, clock, turn: Mutex::default(), latest, n_failures }
+    }
+
+    /// The number of failed backups.
+    pub(crate) fn n_failures(&self) -> u64 {
+        self.n_failures.load(Relaxed)
     }
 
     /// How old the latest one is; if there is none, for how long there could have been.
@@ -97,14 +113,33 @@ impl Backups {
             Err(TryLockError::WouldBlock) => return Err(Error::Running),
         };
         let name = name(self.clock.wall_ms());
-        let copied = sqlite::backup(&self.data, &self.options.dir.join(&name));
-        let n_bytes = copied.map_err(Error::Failed)?.n_bytes;
+        let copied = self
+            .check_dir()
+            .and_then(|()| sqlite::backup(&self.data, &self.options.dir.join(&name)));
+        let n_bytes = copied.map_err(|error| self.failed(error))?.n_bytes;
         *lock(&self.latest) = Latest { age: Duration::ZERO, at: Instant::now() };
         tracing::info!(name, n_bytes, "a backup was taken");
         if let Err(error) = self.prune() {
             tracing::warn!(%error, "an old backup could not be removed");
         }
         Ok(Taken { name, n_bytes })
+    }
+
+    /// Checks that the folder still exists.
+    fn check_dir(&self) -> Result<(), store::Error> {
+        let dir = self.options.dir.display();
+        match self.options.dir.metadata() {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => Err(store::Error::Refused(format!("{dir} is a file, not a folder"))),
+            Err(error) => Err(store::Error::Refused(format!(
+                "the backup directory {dir} is missing: {error}; mount or create it (backup-dir)"
+            ))),
+        }
+    }
+
+    fn failed(&self, error: store::Error) -> Error {
+        self.n_failures.fetch_add(1, Relaxed);
+        Error::Failed(error)
     }
 
     /// Takes one whenever it is time, for ever.
@@ -117,7 +152,7 @@ impl Backups {
                 Ok(Ok(_)) => every,
                 Ok(Err(Error::Running)) | Err(_) => every.min(RETRY_MAX),
                 Ok(Err(Error::Failed(error))) => {
-                    tracing::error!(%error, "no backup could be taken");
+                    tracing::error!(%error, "backup failed");
                     every.min(RETRY_MAX)
                 }
             };
@@ -137,6 +172,15 @@ impl Backups {
         let n_old = complete.len().saturating_sub(self.options.n_keep);
         complete[..n_old].iter().chain(&interrupted).try_for_each(fs::remove_dir_all)
     }
+}
+
+/// Creates the folder if it is missing. Returns whether it did.
+fn ensure(dir: &Path) -> io::Result<bool> {
+    if dir.is_dir() {
+        return Ok(false);
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    Ok(true)
 }
 
 /// Everything of ours in a folder.

@@ -15,7 +15,7 @@ use crate::door::is_host;
 use crate::engine::{self, Engine, EngineHandle};
 use crate::http::Listen;
 use crate::metrics::Metrics;
-use crate::store::{Error, Peering};
+use crate::store::{Error, NodeFolder, Peering};
 pub use location::Location;
 use roster::Roster;
 
@@ -193,10 +193,10 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, EtcdHealth, Member, Options, Path, PathBuf, Reached, Roster};
+    use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
     use crate::clock::Clock;
+    use crate::store::Seat;
     use crate::store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
-    use crate::store::{NodeFolder, Seat};
 
     /// How long one try may take if nobody waits for it: deleting a whole journal takes a while.
     const ERRAND_TRY_MAX: Duration = Duration::from_secs(2);
@@ -210,11 +210,10 @@ mod built {
     pub(crate) fn seat(
         options: Options,
         reached: &Reached,
-        data: &Path,
+        folder: NodeFolder,
         limits: Limits,
         clock: Arc<dyn Clock>,
     ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
-        let folder = NodeFolder::take(data)?;
         let remote: Arc<dyn Cluster> = Arc::new(remote(&options.access)?);
         let Options { access, node, lead_without_memory, never_lead, compacts, quota, .. } =
             options;
@@ -300,7 +299,7 @@ mod built {
 
     use leasehold_core::Limits;
 
-    use super::{Access, Error, EtcdHealth, Options, Path, Reached, Roster};
+    use super::{Access, Error, EtcdHealth, NodeFolder, Options, Reached, Roster};
     use crate::clock::Clock;
     use crate::store::Seat;
 
@@ -322,7 +321,7 @@ mod built {
     pub(crate) fn seat(
         _: Options,
         _: &Reached,
-        _: &Path,
+        _: NodeFolder,
         _: Limits,
         _: Arc<dyn Clock>,
     ) -> Result<(Box<dyn Seat>, Arc<Roster>), Error> {
@@ -337,16 +336,14 @@ pub use built::{health, init};
 /// Starts an engine that takes part with the others, and says who they are.
 pub(crate) async fn start(
     (options, reached): (Options, Reached),
-    data: Option<&Path>,
+    folder: NodeFolder,
     engine: engine::Options,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> Result<(Engine, EngineHandle, Arc<Roster>), Error> {
-    let missing = || Error::Refused("a server with a shared store needs a data folder".into());
-    let data = data.ok_or_else(missing)?.to_owned();
     let begin = move || {
         let limits = engine.limits.clone();
-        let (seat, roster) = built::seat(options, &reached, &data, limits, clock.clone())?;
+        let (seat, roster) = built::seat(options, &reached, folder, limits, clock.clone())?;
         let (engine, handle) = Engine::take_part(engine, seat, clock, metrics)?;
         Ok((engine, handle, roster))
     };

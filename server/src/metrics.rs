@@ -2,10 +2,13 @@
 
 mod book;
 mod cluster;
+mod disk;
+mod issuers;
 mod lease;
 mod namespaces;
 mod op;
 mod process;
+mod refusal;
 mod session;
 mod text;
 mod timing;
@@ -28,10 +31,13 @@ use crate::store::{Health, JournalSize};
 use book::Book;
 use cluster::ClusterMetrics;
 pub(crate) use cluster::{Resolved, Turn};
+use disk::DiskMetrics;
+use issuers::IssuerMetrics;
 use lease::Leases;
 pub use op::Op;
 use op::Ops;
 use process::Process;
+use refusal::Refusals;
 use session::sessions_of_each;
 pub(crate) use text::Format;
 pub use timing::Timing;
@@ -103,7 +109,10 @@ pub struct Metrics {
     pub(crate) ops: Ops,
     /// What happened to leases.
     pub(crate) leases: Leases,
+    /// Requests that met a limit.
+    pub(crate) refusals: Refusals,
     locks_held: Gauge,
+    leases_held: Gauge,
     n_waiting: Gauge,
     n_sessions: Vec<(Dialect, Gauge)>,
     n_convoys: Gauge,
@@ -118,6 +127,7 @@ pub struct Metrics {
     fold_failures: Counter,
     /// Of the one that has backups; nothing is shown of others.
     backup_age: Family<NoLabels, Gauge>,
+    backup_failures: Family<NoLabels, Counter>,
     /// From a batch being applied to its record being durable.
     pub commit_latency: Timing,
     /// Requests per record.
@@ -128,8 +138,14 @@ pub struct Metrics {
     pub files_bytes: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
+    /// Bytes of connection buffers for request heads, beyond what each connection may have.
+    pub heads_bytes: Gauge,
     /// Streams of events.
     pub event_streams: Gauge,
+    /// Bytes of events that streams have not taken yet.
+    pub event_streams_bytes: Gauge,
+    /// HTTP/2 requests in progress.
+    pub streams: Gauge,
     /// For how long the auth file or one it names could not be used, in seconds.
     pub(crate) auth_stale: Family<NoLabels, Gauge>,
     /// For how long the certificate or its key could not be used, in seconds.
@@ -138,10 +154,14 @@ pub struct Metrics {
     malformed_names: Counter,
     audit_failures: Family<NoLabels, Counter>,
     audit_lost: Family<NoLabels, Counter>,
+    audit_left_out: Family<NoLabels, Counter>,
     audit_failing: Family<NoLabels, Gauge>,
     redis: Family<CommandLabel, Counter>,
     /// Of a server that shares its store with others.
     pub(crate) cluster: ClusterMetrics,
+    disk: DiskMetrics,
+    /// Metrics of token issuers.
+    pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
     /// Answers to requests, by route and status.
     pub(crate) answers: Family<AnswerLabel, Counter>,
@@ -162,11 +182,14 @@ impl Metrics {
         let process = Process::register(&mut book);
         let ops = Ops::register(&mut book);
         let leases = Leases::register(&mut book);
+        let refusals = Refusals::register(&mut book);
         let metrics = Self {
             process,
             ops,
             leases,
+            refusals,
             locks_held: Gauge::default(),
+            leases_held: Gauge::default(),
             n_waiting: Gauge::default(),
             n_sessions: sessions_of_each(&mut book),
             n_convoys: Gauge::default(),
@@ -180,21 +203,28 @@ impl Metrics {
             journal_bytes: Gauge::default(),
             fold_failures: Counter::default(),
             backup_age: Family::default(),
+            backup_failures: Family::default(),
             auth_stale: Family::default(),
             tls_stale: Family::default(),
             unopened: Family::default(),
             malformed_names: Counter::default(),
             audit_failures: Family::default(),
             audit_lost: Family::default(),
+            audit_left_out: Family::default(),
             audit_failing: Family::default(),
             commit_latency: Timing::new(Scale::WORK),
             batch_size: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             connections: Gauge::default(),
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
+            heads_bytes: Gauge::default(),
             event_streams: Gauge::default(),
+            event_streams_bytes: Gauge::default(),
+            streams: Gauge::default(),
             redis: Family::default(),
             cluster: ClusterMetrics::registered(&mut book),
+            disk: DiskMetrics::registered(&mut book),
+            issuers: IssuerMetrics::registered(&mut book),
             spans: Family::default(),
             answers: Family::default(),
             book,
@@ -204,7 +234,10 @@ impl Metrics {
 
     fn registered(mut self) -> Self {
         let r = &mut self.book;
-        r.add("locks_held", "Active unexpired leases", self.locks_held.clone());
+        r.add("locks_held", "Locks that are held", self.locks_held.clone());
+        let help =
+            "Active leases, without the shares that locks on files take of the folders around them";
+        r.add("leasehold_leases_held", help, self.leases_held.clone());
         r.add("leasehold_waiters", "Leases waiting for their lock", self.n_waiting.clone());
         let help = "Notes sent to the webhook, by result";
         r.add("leasehold_webhooks", help, self.webhooks.clone());
@@ -225,6 +258,40 @@ impl Metrics {
         r.add("leasehold_journal_bytes", "Bytes of records not in the tables yet", bytes);
         let failures = self.fold_failures.clone();
         r.add("leasehold_fold_failures", "Folds of the journal that failed", failures);
+        let age = self.backup_age.clone();
+        r.add("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
+        let failures = self.backup_failures.clone();
+        r.add("leasehold_backup_failures", "Backups that failed", failures);
+        let commit = Shown::one(&self.commit_latency);
+        r.add("leasehold_commit_seconds", "Making one record durable", commit);
+        r.add("leasehold_batch_size", "Requests per record", self.batch_size.clone());
+        r.add("leasehold_connections", "Connections open", self.connections.clone());
+        r.add("leasehold_namespaces", "Namespaces", self.n_namespaces.clone());
+        r.add("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
+        let help = "Bytes of long answers that are being sent";
+        r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
+        let help = "Bytes of connection buffers that grew for large request heads";
+        r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
+        r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
+        let help = "Bytes of events that streams have not taken yet";
+        r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
+        r.add("leasehold_streams", "HTTP/2 requests in progress", self.streams.clone());
+        for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
+            r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
+        }
+        let help = "Spans of traces, by what became of them";
+        r.add("leasehold_spans", help, self.spans.clone());
+        let help = "Commands answered on the Redis listener, by result";
+        r.add("leasehold_redis_commands", help, self.redis.clone());
+        let answers = self.answers.clone();
+        r.add("leasehold_http_requests", "Requests answered, by route and status", answers);
+        self.register_access();
+        self
+    }
+
+    /// Registers the metrics of credentials, certificates and the audit files.
+    fn register_access(&mut self) {
+        let r = &mut self.book;
         let stale = self.auth_stale.clone();
         let about = "Since when the auth file, or a file it names, cannot be used";
         r.add("leasehold_auth_stale_seconds", about, stale);
@@ -238,35 +305,17 @@ impl Metrics {
         r.add("leasehold_audit_failures", "Writes to the audit file that failed", failures);
         let lost = self.audit_lost.clone();
         r.add("leasehold_audit_lost_lines", "Lines that are in no audit file", lost);
+        let left_out = self.audit_left_out.clone();
+        let help = "Refused requests that the audit files count without a line each";
+        r.add("leasehold_audit_left_out_refusals", help, left_out);
         let failing = self.audit_failing.clone();
         r.add("leasehold_audit_failing", "The audit file cannot be written now", failing);
-        let age = self.backup_age.clone();
-        r.add("leasehold_backup_age_seconds", "Since the latest backup was taken", age);
-        let commit = Shown::one(&self.commit_latency);
-        r.add("leasehold_commit_seconds", "Making one record durable", commit);
-        r.add("leasehold_batch_size", "Requests per record", self.batch_size.clone());
-        r.add("leasehold_connections", "Connections open", self.connections.clone());
-        r.add("leasehold_namespaces", "Namespaces", self.n_namespaces.clone());
-        r.add("leasehold_files_bytes", "Bytes of all files", self.files_bytes.clone());
-        let help = "Bytes of long answers that are being sent";
-        r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
-        r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
-        for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
-            r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
-        }
-        let help = "Spans of traces, by what became of them";
-        r.add("leasehold_spans", help, self.spans.clone());
-        let help = "Commands answered on the Redis listener, by result";
-        r.add("leasehold_redis_commands", help, self.redis.clone());
-        let answers = self.answers.clone();
-        r.add("leasehold_http_requests", "Requests answered, by route and status", answers);
-        self
     }
 
     /// What there is to do, for charts.
     pub(crate) fn load(&self) -> Load {
         let n_granted = self.ops.n_granted();
-        Load { n_held: self.locks_held.get(), n_waiting: self.n_waiting.get(), n_granted }
+        Load { n_held: self.leases_held.get(), n_waiting: self.n_waiting.get(), n_granted }
     }
 
     /// As `/metrics` shows it to those who may not know what there is in each namespace.
@@ -295,7 +344,8 @@ impl Metrics {
     }
 
     pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
-        self.locks_held.set(counts.n_active as i64);
+        self.locks_held.set(counts.n_held as i64);
+        self.leases_held.set(counts.n_held_leases as i64);
         self.n_waiting.set(counts.n_waiting as i64);
         self.n_convoys.set(counts.n_convoys as i64);
         self.n_namespaces.set(counts.n_namespaces as i64);
@@ -319,6 +369,7 @@ impl Metrics {
     /// What is looked up only when somebody asks.
     pub(crate) fn observe_health(&self, health: &Health, wall_ms: i64) {
         self.cluster.observe(health.pulse(), health.room(), wall_ms);
+        self.disk.observe(health.disk());
         self.journal_bytes.set(health.n_bytes() as i64);
         let known = self.fold_failures.get();
         self.fold_failures.inc_by(health.n_failures().saturating_sub(known));
@@ -362,11 +413,15 @@ impl Metrics {
         failures.inc_by(counts.n_failures.saturating_sub(failures.get()));
         let lost = self.audit_lost.get_or_create(&[]);
         lost.inc_by(counts.n_lost.saturating_sub(lost.get()));
+        let left_out = self.audit_left_out.get_or_create(&[]);
+        left_out.inc_by(counts.n_left_out.saturating_sub(left_out.get()));
         self.audit_failing.get_or_create(&[]).set(i64::from(counts.is_failing));
     }
 
-    pub(crate) fn observe_backup_age(&self, age: Duration) {
+    pub(crate) fn observe_backups(&self, age: Duration, n_failures: u64) {
         self.backup_age.get_or_create(&[]).set(age.as_secs() as i64);
+        let known = self.backup_failures.get_or_create(&[]);
+        known.inc_by(n_failures.saturating_sub(known.get()));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use leasehold_core::{
     EndSession, LeaseRecord, LeaseView, LockKey, Rejection, Revoke, SessionNumber, SessionRecord,
-    Target, Whose,
+    Target, Whose, is_share,
 };
 
 use crate::app::App;
@@ -54,8 +54,12 @@ where
         let list = ListHoldings { whose: whose.clone(), from: place, view: View::default() };
         let page = app.engine.ask(caller.permit(list)?).await?;
         from = page.next;
-        n += page.leases.len() as u64;
-        page.leases.iter().for_each(&mut each);
+        // The shares of a lock on a path end with it and are not reported.
+        let told = page.leases.iter().filter(|lease| !is_share(lease.dialect, &lease.lock.name));
+        for lease in told {
+            n += 1;
+            each(lease);
+        }
         if !is_dry && !page.leases.is_empty() {
             let numbers = page.leases.iter().map(|lease| lease.number).collect();
             let revoke = Revoke { target: Target::Leases(numbers), reason: reason.into() };

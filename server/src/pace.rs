@@ -132,7 +132,6 @@ pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     life: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<Handle<T>> {
-    #[cfg(feature = "mutants")]
     let life = leasehold_core::mutant::inherited(life);
     let Some(pace) = simulated() else {
         return thread::Builder::new().name(name.into()).spawn(life).map(Handle::System);

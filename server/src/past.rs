@@ -24,6 +24,9 @@ pub(crate) async fn find(
     before: Option<EventId>,
     n_max: usize,
 ) -> Result<Found, String> {
+    // Files are deleted block by block, and memory only when it is full, so both might still have events that are too
+    // old.
+    let asked = asked.not_before(oldest_ms(app));
     let (mut events, oldest) = app.engine.recent(&asked, before, n_max);
     if events.len() == n_max {
         let before = events.last().map(|event| event.id);
@@ -40,4 +43,10 @@ pub(crate) async fn find(
     let page = page.map_err(|why| format!("history cannot be read: {why}"))?;
     events.extend(page.events.into_iter().map(Into::into));
     Ok(Found { events, before: page.before, gaps: page.gaps })
+}
+
+/// The earliest time of events that are returned (history-age-max), in epoch milliseconds.
+fn oldest_ms(app: &App) -> i64 {
+    let age_ms = i64::try_from(app.history_age_max.as_millis()).unwrap_or(i64::MAX);
+    app.engine.wall_ms().saturating_sub(age_ms)
 }

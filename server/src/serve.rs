@@ -1,6 +1,7 @@
 //! Putting it all together: from settings to a running server, and back to nothing in good order.
 
 mod begin;
+mod descriptors;
 mod listening;
 mod preflight;
 
@@ -27,11 +28,12 @@ use crate::http::tls::Tls;
 use crate::http::worker::{Work, Workers};
 use crate::http::{self, Listen, TlsFiles};
 use crate::metrics::Metrics;
-use crate::peer::Peers;
+use crate::peer::{self, Peers};
 use crate::store;
 use crate::trace::{self, Tracer};
 use crate::webhook::{self, Webhook};
-use begin::{begin, open_store};
+use begin::{Own, begin};
+pub use descriptors::files_needed;
 use listening::{Listening, Use, certificate};
 pub use listening::{Wanted, listeners};
 pub use preflight::{Checked, Part, examine, preflight};
@@ -63,6 +65,8 @@ pub struct Settings {
     pub fold_interval: Duration,
     /// How much of what happened is kept.
     pub history: store::history::Bounds,
+    /// How much disk space is set aside, and how much must be free.
+    pub space: store::sqlite::Space,
     /// The protocols to speak.
     pub dialects: Vec<Dialect>,
     /// How the engine is run.
@@ -172,6 +176,8 @@ impl Server {
     pub async fn start_with(settings: Settings, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         let auth = gate(&settings)?;
         let tls = certificate(&settings, &auth)?;
+        // Only the server that has locked the data folder opens a port.
+        let own = Own::take(&settings, &clock)?;
         let mut at = Listening::begin(&settings, &tls).await?;
         let reached = at.reached(&settings)?;
         let http = settings.http;
@@ -189,26 +195,19 @@ impl Server {
         let (metrics, limits) = (Arc::new(Metrics::new()), engine_options.limits.clone());
         let (known, counted) = (clock.clone(), metrics.clone());
         let peers = reached.as_ref().map(|reached| Arc::new(Peers::new(reached)));
-        let own = || open_store(settings.data, settings.fold_interval, settings.history);
         let shared = settings.cluster.zip(reached);
-        let told_in = told.as_deref();
-        let (engine, handle, roster) =
-            begin(shared, own, told_in, engine_options, known, counted).await?;
+        let tries = peers.clone();
+        let (engine, handle, roster) = begin(shared, own, engine_options, known, counted).await?;
         let (tracer, traces) = traced(settings.traces, &metrics);
         let notes = hook(settings.webhook, &handle, clock, &metrics)?;
-        let app = App::new(
-            handle.clone(),
-            metrics.clone(),
-            http.clone(),
-            settings.retry,
-            settings.dialect,
-            limits,
-        )
-        .with_auth(auth.clone())
-        .with_audit(audit.clone())
-        .with_peers(peers, roster.clone())
-        .with_tracer(tracer)
-        .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()));
+        let (retry, dialect) = (settings.retry, settings.dialect);
+        let app = App::new(handle.clone(), metrics.clone(), http.clone(), retry, dialect, limits)
+            .with_auth(auth.clone())
+            .with_audit(audit.clone())
+            .with_peers(peers, roster.clone())
+            .with_tracer(tracer)
+            .take_backups(backups.as_ref().map(|(backups, _)| backups.clone()))
+            .tell_for(settings.history.age_max);
         let app = with_data(app, told.as_deref(), keeps_content.then_some(files.as_deref()))?;
         let (stop, stopping) = watch::channel(false);
         let work = (0..http.n_workers()).map(|_| {
@@ -224,15 +223,18 @@ impl Server {
             }
         });
         let workers = Workers::start(work).map_err(Error::Threads)?;
-        let places = Places::new(http, handle.health().clone());
+        let places = Places::new(http, handle.health().clone(), metrics.heads_bytes.clone());
         let listeners = std::mem::take(&mut at.listeners);
         let accepting = tokio::spawn(http::accept::serve(listeners, places, workers, stopping));
         let backups = backups.map(kept_up);
         let reloading = keep_up(auth, tls, &handle, metrics.clone(), audit.clone());
-        let audit = audit.map(|audit| (audit.clone(), tokio::spawn(keep_trying(audit))));
+        let audit = audit.map(|audit| (audit.clone(), tokio::spawn(tend(audit, handle.clone()))));
         let samples = tokio::spawn(app.samples.clone().keep_up(metrics.clone()));
+        let staleness = roster.as_ref().map(|_| tokio::spawn(handle.clone().check_staleness()));
         let roster = roster.map(|roster| tokio::spawn(roster.keep_up(metrics)));
-        let tasks = notes.into_iter().chain(roster).chain([samples]).collect();
+        let tries = tries.map(|peers| tokio::spawn(peer::keep_trying(peers, &handle)));
+        let of_cluster = roster.into_iter().chain(staleness).chain(tries);
+        let tasks = notes.into_iter().chain(of_cluster).chain([samples]).collect();
         let beside = Beside { tasks, traces };
         Ok(Self { at, engine, handle, accepting, stop, backups, beside, reloading, audit })
     }
@@ -424,10 +426,10 @@ fn kept_up(
     (backups, keeping)
 }
 
-/// An audit file that cannot be written is tried again, for ever: somebody may have made room.
-async fn keep_trying(audit: Arc<Audit>) {
+/// Retries audit files that cannot be written, indefinitely, and writes how many refusals were left out.
+async fn tend(audit: Arc<Audit>, engine: EngineHandle) {
     loop {
         tokio::time::sleep(AUDIT_RETRY).await;
-        audit.retry();
+        audit.tend(engine.wall_ms());
     }
 }

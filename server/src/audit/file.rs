@@ -22,13 +22,9 @@ pub(super) struct Appending {
 
 impl Appending {
     /// Opens it or makes it. What a crash left of a line that was not whole is cut off: it is told again.
-    pub(super) fn open(options: &Options) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .read(true)
-            .mode(0o600)
-            .open(&options.file)?;
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file =
+            OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
         let n_bytes = whole(&file)?;
         if n_bytes < file.metadata()?.size() {
             file.set_len(n_bytes)?;
@@ -58,19 +54,19 @@ impl Appending {
     }
 
     /// Puts the file aside and begins another. The oldest goes.
-    pub(super) fn rotate(&mut self, options: &Options) -> io::Result<()> {
+    pub(super) fn rotate(&mut self, path: &Path, keep: usize) -> io::Result<()> {
         self.file.sync_data()?;
-        for n in (1..=options.keep).rev() {
-            let older = aside(&options.file, n);
+        for n in (1..=keep).rev() {
+            let older = aside(path, n);
             match n {
-                1 => fs::rename(&options.file, older)?,
-                _ => missing_is_fine(fs::rename(aside(&options.file, n - 1), older))?,
+                1 => fs::rename(path, older)?,
+                _ => missing_is_fine(fs::rename(aside(path, n - 1), older))?,
             }
         }
-        if options.keep == 0 {
-            fs::remove_file(&options.file)?;
+        if keep == 0 {
+            fs::remove_file(path)?;
         }
-        *self = Self::open(options)?;
+        *self = Self::open(path)?;
         Ok(())
     }
 }

@@ -68,9 +68,35 @@ pub(crate) struct Refused<'a> {
     pub(crate) request_id: Option<&'a str>,
 }
 
-/// What somebody did that is told beside what happened to leases.
+/// A renewal or release with a wrong proof of an existing lease.
+#[derive(Debug)]
+pub(crate) struct Mismatch {
+    pub(crate) by: By,
+    /// The operation of the request.
+    pub(crate) operation: &'static str,
+    /// The lock of the lease.
+    pub(crate) lock: LockKey,
+    pub(crate) lease: u64,
+}
+
+/// The outcome of a [`Mismatch`].
+pub(super) const MISMATCH: &str = "proof-mismatch";
+
+/// The kind of an act.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// The server, and what operators take from others.
+    Admin,
+    /// Sign-ins and sessions.
+    Session,
+    /// Files, states and objects.
+    Content,
+}
+
+/// An act that has a line in addition to the lines about leases.
 #[derive(Clone, Debug)]
 pub(crate) struct Act {
+    kind: Kind,
     act: &'static str,
     by: By,
     lock: Option<LockKey>,
@@ -80,7 +106,11 @@ pub(crate) struct Act {
 
 impl Act {
     pub(crate) fn new(act: &'static str, by: By) -> Self {
-        Self { act, by, lock: None, detail: Map::new(), claimed: Map::new() }
+        Self::of(Kind::Admin, act, by)
+    }
+
+    pub(crate) fn of(kind: Kind, act: &'static str, by: By) -> Self {
+        Self { kind, act, by, lock: None, detail: Map::new(), claimed: Map::new() }
     }
 
     /// Which lock it was about.
@@ -156,9 +186,10 @@ struct Holder<'a> {
 /// What happened to a lease.
 pub(super) fn of_fact(generation: u64, id: EventId, fact: &Fact, at_ms: i64) -> String {
     let Fact { what, lock, owner, dialect, .. } = fact;
+    let shown = dialect::shown(*dialect, owner);
     let holder = Holder {
         principal: cut(&owner.principal, NAME_CHARS_MAX),
-        owner_id: cut(&owner.instance, NAME_CHARS_MAX),
+        owner_id: cut(&shown, NAME_CHARS_MAX),
         dialect: dialect::name_of(*dialect),
         lease: fact.lease.0,
         token: fact.token.get(),
@@ -203,6 +234,32 @@ fn outcome(what: What) -> &'static str {
     }
 }
 
+pub(super) fn outcome_of(status: u16) -> &'static str {
+    match status {
+        401 => "unauthenticated",
+        403 => "forbidden",
+        _ => "limited",
+    }
+}
+
+pub(super) fn of_mismatch(mismatch: &Mismatch, after: &str, wall_ms: i64) -> String {
+    let Mismatch { by, operation, lock, lease } = mismatch;
+    let mut detail = Map::new();
+    detail.insert("operation".into(), (*operation).into());
+    detail.insert("lease".into(), (*lease).into());
+    written(&Line {
+        at: calendar::to_millis(wall_ms),
+        after: Some(after),
+        kind: "refused",
+        outcome: MISMATCH,
+        namespace: Some(cut(&lock.namespace, NAME_CHARS_MAX)),
+        lock: Some(cut(&lock.name, NAME_CHARS_MAX)),
+        by: Some(by.clone()),
+        detail,
+        ..Line::default()
+    })
+}
+
 pub(super) fn of_refusal(refused: &Refused<'_>, after: &str, wall_ms: i64) -> String {
     let mut claimed = Map::new();
     if let Some(id) = refused.request_id {
@@ -213,11 +270,7 @@ pub(super) fn of_refusal(refused: &Refused<'_>, after: &str, wall_ms: i64) -> St
         at: calendar::to_millis(wall_ms),
         after: Some(after),
         kind: "refused",
-        outcome: match refused.status {
-            401 => "unauthenticated",
-            403 => "forbidden",
-            _ => "limited",
-        },
+        outcome: outcome_of(refused.status),
         right: refused.wanted.as_ref().map(|(right, _)| right.name()),
         namespace: lock.map(|lock| cut(&lock.namespace, NAME_CHARS_MAX)),
         lock: lock.map(|lock| cut(&lock.name, NAME_CHARS_MAX)),
@@ -231,11 +284,15 @@ pub(super) fn of_refusal(refused: &Refused<'_>, after: &str, wall_ms: i64) -> St
 }
 
 pub(super) fn of_act(act: &Act, after: &str, wall_ms: i64) -> String {
-    let Act { act, by, lock, detail, claimed } = act;
+    let Act { kind, act, by, lock, detail, claimed } = act;
     written(&Line {
         at: calendar::to_millis(wall_ms),
         after: Some(after),
-        kind: "admin",
+        kind: match kind {
+            Kind::Admin => "admin",
+            Kind::Session => "session",
+            Kind::Content => "content",
+        },
         outcome: "done",
         act: Some(act),
         namespace: lock.as_ref().map(|lock| cut(&lock.namespace, NAME_CHARS_MAX)),

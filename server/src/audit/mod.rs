@@ -1,4 +1,4 @@
-//! The audit file: who did what, from where, by which credential and rule, and who was refused.
+//! The audit files: who did what, from where, by which credential and rule, and who was refused.
 //!
 //! What happened to leases is told from the journal's facts, after they are durable and before anybody is answered.
 //! Each line says how far it goes, so a start can go on where the last line ended: what a crash kept from being written
@@ -7,7 +7,10 @@
 
 mod catch_up;
 mod file;
+mod flood;
 mod line;
+mod outlet;
+mod part;
 mod sink;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use leasehold_core::Fact;
 
 pub use file::rotated;
-pub(crate) use line::{Act, By, Refused};
+use flood::{LeftOut, Rate};
+pub(crate) use line::{Act, By, Kind, Mismatch, Refused};
+pub(crate) use part::Part;
+pub use part::files;
 use sink::Sink;
 
 use crate::engine::{Cursor, Event, EventId};
@@ -27,8 +33,10 @@ use crate::sync::lock;
 pub const BYTES_MAX: u64 = 64 << 20;
 /// How many older files are kept.
 pub const KEEP: usize = 10;
-/// How many refusals are written in one second; of others only how many there were.
+/// Default maximum refusals written per second, of known principals and as many of other clients.
 pub const REFUSALS_PER_SECOND: u32 = 100;
+/// Default maximum refusals of one client written per second.
+pub const REFUSALS_PER_CLIENT: u32 = 10;
 
 /// What an audit file is told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,8 +49,10 @@ pub struct Options {
     pub keep: usize,
     /// What to do if it cannot be written.
     pub failure: OnFailure,
-    /// Most refusals that are written in one second.
+    /// Maximum refusals written per second, of known principals and as many of clients without a valid credential.
     pub refusals_per_second: u32,
+    /// Maximum refusals written per second, of one principal or of one address without a valid credential.
+    pub refusals_per_client: u32,
 }
 
 impl Options {
@@ -54,6 +64,7 @@ impl Options {
             keep: KEEP,
             failure: OnFailure::Refuse,
             refusals_per_second: REFUSALS_PER_SECOND,
+            refusals_per_client: REFUSALS_PER_CLIENT,
         }
     }
 
@@ -98,6 +109,7 @@ pub struct Audit {
     is_failing: AtomicBool,
     n_failures: AtomicU64,
     n_lost: AtomicU64,
+    n_left_out: AtomicU64,
 }
 
 /// What was counted.
@@ -107,6 +119,8 @@ pub(crate) struct Counts {
     pub(crate) n_failures: u64,
     /// Lines that are in no file.
     pub(crate) n_lost: u64,
+    /// Refusals that were counted but not written.
+    pub(crate) n_left_out: u64,
     /// It cannot be written now.
     pub(crate) is_failing: bool,
 }
@@ -121,6 +135,7 @@ impl Audit {
             is_failing: AtomicBool::new(false),
             n_failures: AtomicU64::new(0),
             n_lost: AtomicU64::new(0),
+            n_left_out: AtomicU64::new(0),
         }))
     }
 
@@ -138,13 +153,16 @@ impl Audit {
             let before = known.first().map(|event| event.id);
             let older = data.map_or_else(Vec::new, |data| catch_up::read(data, last.id, before));
             for event in older.iter().chain(known).filter(|event| event.id > last.id) {
-                sink.add(&line::of_fact(generation, event.id, &event.fact, event.at_ms));
+                let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
+                sink.add(Part::Access, &line);
             }
         }
         let id = EventId { seq, index: u32::MAX };
         sink.is_at(Cursor { generation, id });
         let started = line::of_act(&Act::new("start", By::server()), &sink.place(), wall_ms);
-        sink.add(&started);
+        // `FILE` shows where the lines about leases continue; `FILE.admin` is kept for longer.
+        sink.add(Part::Access, &started);
+        sink.add(Part::Admin, &started);
         self.flush(&mut sink);
     }
 
@@ -156,7 +174,7 @@ impl Audit {
         let mut sink = self.sink();
         for (index, fact) in facts.iter().enumerate() {
             let id = EventId { seq, index: index as u32 };
-            sink.add(&line::of_fact(generation, id, fact, at_ms));
+            sink.add(Part::Access, &line::of_fact(generation, id, fact, at_ms));
             sink.is_at(Cursor { generation, id });
         }
         self.flush(&mut sink);
@@ -170,7 +188,8 @@ impl Audit {
         };
         let after = last.id;
         for event in events.filter(|event| event.id > after) {
-            sink.add(&line::of_fact(generation, event.id, &event.fact, event.at_ms));
+            let line = line::of_fact(generation, event.id, &event.fact, event.at_ms);
+            sink.add(Part::Access, &line);
             last = Cursor { generation, id: event.id };
         }
         sink.is_at(last);
@@ -191,26 +210,66 @@ impl Audit {
         }
     }
 
-    /// Somebody was refused.
+    /// A request was refused because of who made it.
     pub(crate) fn refused(&self, refused: &Refused<'_>, wall_ms: i64) {
+        let outcome = line::outcome_of(refused.status);
+        self.refuse(&refused.by, outcome, wall_ms, |after| {
+            line::of_refusal(refused, after, wall_ms)
+        });
+    }
+
+    /// A client named an existing lease with a wrong proof.
+    pub(crate) fn mismatched(&self, mismatch: &Mismatch, wall_ms: i64) {
+        self.refuse(&mismatch.by, line::MISMATCH, wall_ms, |after| {
+            line::of_mismatch(mismatch, after, wall_ms)
+        });
+    }
+
+    fn refuse(
+        &self,
+        by: &By,
+        outcome: &'static str,
+        wall_ms: i64,
+        line: impl FnOnce(&str) -> String,
+    ) {
+        let Options { refusals_per_second, refusals_per_client, .. } = self.options;
+        let rate = Rate { of_all: refusals_per_second, of_each: refusals_per_client };
         let mut sink = self.sink();
-        if let Some(n_left_out) = sink.take_refusal(wall_ms, self.options.refusals_per_second) {
-            if n_left_out > 0 {
-                let left_out = Act::new("refusals left out", By::server()).detail("n", n_left_out);
-                let left_out = line::of_act(&left_out, &sink.place(), wall_ms);
-                sink.add(&left_out);
-            }
-            let line = line::of_refusal(refused, &sink.place(), wall_ms);
-            sink.add(&line);
+        let mut has_lines = self.turn(&mut sink, wall_ms);
+        let (part, client) = flood::counted(by);
+        if sink.flood.take(part, (client, outcome), rate) {
+            let line = line(&sink.place());
+            sink.add(part, &line);
+            has_lines = true;
+        } else {
+            self.n_left_out.fetch_add(1, Relaxed);
+        }
+        if has_lines {
             self.flush(&mut sink);
         }
     }
 
-    /// Somebody did something that is in no journal, or as an admin.
-    pub(crate) fn acted(&self, act: &Act, wall_ms: i64) {
+    /// If a new second has begun, writes how many refusals were left out in the last one.
+    fn turn(&self, sink: &mut Sink, wall_ms: i64) -> bool {
+        let left_out = sink.flood.turn(wall_ms);
+        let has_lines = !left_out.is_empty();
+        for LeftOut { part, of, n } in left_out {
+            let mut act = Act::new("refusals left out", By::server()).detail("n", n);
+            if let Some((client, outcome)) = of {
+                let who = if part == Part::Unknown { "peer" } else { "principal" };
+                act = act.detail(who, &*client).detail("outcome", outcome);
+            }
+            let line = line::of_act(&act, &sink.place(), wall_ms);
+            sink.add(part, &line);
+        }
+        has_lines
+    }
+
+    /// Writes an act that is not in the journal, or an act of an operator.
+    pub(crate) fn acted(&self, part: Part, act: &Act, wall_ms: i64) {
         let mut sink = self.sink();
         let line = line::of_act(act, &sink.place(), wall_ms);
-        sink.add(&line);
+        sink.add(part, &line);
         self.flush(&mut sink);
     }
 
@@ -219,14 +278,16 @@ impl Audit {
         self.options.failure == OnFailure::Refuse && self.is_failing.load(Relaxed)
     }
 
-    /// Tries again to write what could not be written.
-    pub(crate) fn retry(&self) {
-        if self.is_failing.load(Relaxed) {
-            self.flush(&mut self.sink());
+    /// Retries lines that could not be written, and writes how many refusals were left out.
+    pub(crate) fn tend(&self, wall_ms: i64) {
+        let mut sink = self.sink();
+        let has_lines = self.turn(&mut sink, wall_ms);
+        if has_lines || self.is_failing.load(Relaxed) {
+            self.flush(&mut sink);
         }
     }
 
-    /// Opens the file again: somebody may have put it aside. What came of it is logged.
+    /// Opens the files again, because another program might have moved them. Logs the result.
     pub fn reopen(&self) {
         let mut sink = self.sink();
         sink.close();
@@ -245,6 +306,7 @@ impl Audit {
         Counts {
             n_failures: self.n_failures.load(Relaxed),
             n_lost: self.n_lost.load(Relaxed),
+            n_left_out: self.n_left_out.load(Relaxed),
             is_failing: self.is_failing.load(Relaxed),
         }
     }

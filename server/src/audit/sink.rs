@@ -1,42 +1,36 @@
-//! Lines on their way to the file: as they come, and if the file cannot be written, kept until it can.
+//! Distributes lines to the files, and knows how far the files go.
 
-use std::collections::VecDeque;
 use std::io;
 
 use super::Options;
-use super::file::{self, Appending};
+use super::file;
+use super::flood::Flood;
+use super::outlet::Outlet;
+use super::part::Part;
 use crate::engine::Cursor;
 use crate::probe;
 
-/// So many bytes of lines are kept while the file cannot be written; more are lost, the oldest first.
-const UNWRITTEN_BYTES_MAX: usize = 16 << 20;
-const SECOND_MS: i64 = 1000;
-
 pub(super) struct Sink {
-    file: Option<Appending>,
-    /// What is not written yet.
-    lines: VecDeque<String>,
-    n_bytes: usize,
-    n_lost: u64,
+    outlets: [Outlet; Part::ALL.len()],
     /// How far what was told goes.
     last: Option<Cursor>,
-    /// The second that refusals are counted in, how many were in it, and how many were left out since one was written.
-    refusals: (i64, u32, u64),
+    /// The refusals counted in this second.
+    pub(super) flood: Flood,
 }
 
 impl Sink {
-    /// How far a file goes that could be opened. Nothing is made.
+    /// Returns how far the files go, if they can be opened. Creates nothing.
     pub(super) fn check(options: &Options) -> Result<Option<Cursor>, String> {
-        probe::file(&options.file)?;
+        super::files(&options.file).iter().try_for_each(|path| probe::file(path))?;
         file::last(options).map_err(|error| format!("{}: {error}", options.file.display()))
     }
 
     pub(super) fn open(options: &Options) -> Result<Self, String> {
-        let why = |error: io::Error| format!("{}: {error}", options.file.display());
         let last = Self::check(options)?;
-        let file = Some(Appending::open(options).map_err(why)?);
-        let (lines, n_bytes, n_lost) = (VecDeque::new(), 0, 0);
-        Ok(Self { file, lines, n_bytes, n_lost, last, refusals: (0, 0, 0) })
+        let open = |part| Outlet::open(part, options);
+        let outlets =
+            [open(Part::Access)?, open(Part::Admin)?, open(Part::Refusals)?, open(Part::Unknown)?];
+        Ok(Self { outlets, last, flood: Flood::default() })
     }
 
     /// The last that was told.
@@ -53,67 +47,23 @@ impl Sink {
         self.last.map_or_else(String::new, |last| last.to_string())
     }
 
-    pub(super) fn add(&mut self, line: &str) {
-        self.n_bytes += line.len();
-        self.lines.push_back(line.into());
+    pub(super) fn add(&mut self, part: Part, line: &str) {
+        self.outlets[part as usize].add(line);
     }
 
-    /// Whether one more refusal is to be written, and then how many were not since the last.
-    pub(super) fn take_refusal(&mut self, wall_ms: i64, n_max: u32) -> Option<u64> {
-        let (second, n, n_left_out) = &mut self.refusals;
-        let now = wall_ms.div_euclid(SECOND_MS);
-        if *second != now {
-            (*second, *n) = (now, 0);
-        }
-        *n = n.saturating_add(1);
-        if *n <= n_max {
-            return Some(std::mem::take(n_left_out));
-        }
-        *n_left_out += 1;
-        None
-    }
-
-    /// The next line opens the file anew.
+    /// Closes the files; the next lines open them again.
     pub(super) fn close(&mut self) {
-        self.file = None;
+        self.outlets.iter_mut().for_each(Outlet::close);
     }
 
-    /// Writes everything there is. What could not be written stays, as much as there is room for.
+    /// Writes all lines to every file that can be written. Lines about leases come first, because other lines refer to
+    /// their positions.
     pub(super) fn flush(&mut self, options: &Options) -> io::Result<()> {
-        let written = self.write(options);
-        if written.is_err() {
-            // Whatever is wrong with this one, another try begins anew.
-            self.file = None;
-            while self.n_bytes > UNWRITTEN_BYTES_MAX
-                && let Some(line) = self.lines.pop_front()
-            {
-                self.n_bytes -= line.len();
-                self.n_lost += 1;
-            }
-        }
-        written
-    }
-
-    fn write(&mut self, options: &Options) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(Appending::open(options)?),
-        };
-        while !self.lines.is_empty() {
-            let n = file.fits(&self.lines, options.bytes_max);
-            if n == 0 {
-                file.rotate(options)?;
-                continue;
-            }
-            let whole: String = self.lines.iter().take(n).map(String::as_str).collect();
-            file.append(&whole)?;
-            self.lines.drain(..n);
-            self.n_bytes -= whole.len();
-        }
-        Ok(())
+        let flushed = self.outlets.each_mut().map(|outlet| outlet.flush(options));
+        flushed.into_iter().collect()
     }
 
     pub(super) fn take_lost(&mut self) -> u64 {
-        std::mem::take(&mut self.n_lost)
+        self.outlets.iter_mut().map(Outlet::take_lost).sum()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use leasehold_core::{Asker, LeaseNumber, LockKey, SessionRecord, Span};
+use leasehold_core::{Asker, LeaseNumber, LockKey, Quota as Allowed, SessionRecord, Span};
 
 use super::gate::Authority;
 use super::need::{self, Governed, Own};
@@ -150,6 +150,11 @@ impl Caller {
         self.standing.quota()
     }
 
+    /// The quota of event streams, if there is one.
+    pub(crate) fn streams_quota(&self) -> Option<Allowed> {
+        self.quota().and_then(|quota| quota.streams)
+    }
+
     /// Did they show a credential that is none of ours? A dialect may know it.
     pub(crate) fn is_foreign(&self) -> bool {
         self.is_foreign
@@ -291,6 +296,19 @@ impl Caller {
         }
         let is_known = !self.principal().is_anonymous() || self.standing.has_rules();
         self.denied_unless(is_known, || self.no_credential())
+    }
+
+    /// May the caller revoke any lock? Then its acts go to the audit file of operators.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.standing.rule_everywhere(Right::Revoke).is_some()
+    }
+
+    /// Whom they have just proved to be.
+    pub(crate) fn signed_in(&self, principal: Principal) -> Self {
+        match self.authority().cloned() {
+            Some(authority) => self.under(authority, principal),
+            None => self.clone(),
+        }
     }
 
     /// What it may see of many.

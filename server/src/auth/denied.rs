@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
+
+use super::credential;
 
 /// Somebody may not do what they ask.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +29,13 @@ impl Denied {
             Denied::Unauthenticated(why) => Denied::Forbidden(why),
             denied => denied,
         }
+    }
+
+    /// Was a key or token in the header refused? A name and a password without one are meant for a proxy.
+    pub(crate) fn is_of_key(&self, headers: &HeaderMap) -> bool {
+        let is_for_proxy =
+            matches!(self, Denied::Unauthenticated(why) if why == credential::NO_KEY);
+        headers.contains_key(header::AUTHORIZATION) && !is_for_proxy
     }
 
     pub(crate) fn status(&self) -> StatusCode {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_core::Timestamp;
 use tokio::sync::watch;
 
-use super::issuer::{Doubt, Issuer};
+use super::issuer::{Doubt, Issuer, KeysState};
 use super::policy::{Mtls, Oidc, Policy};
 use super::rate::Rates;
 use super::sign_in::SignIns;
@@ -34,6 +34,8 @@ pub struct Bounds {
     pub tokens_max: usize,
     /// Most people who are signed in.
     pub sign_ins_max: usize,
+    /// Maximum age of an issuer's keys that cannot be fetched again.
+    pub keys_age_max: Duration,
 }
 
 impl Bounds {
@@ -43,6 +45,7 @@ impl Bounds {
         lookups_per_minute: 600,
         tokens_max: 10_000,
         sign_ins_max: 10_000,
+        keys_age_max: Duration::from_secs(24 * 3600),
     };
 }
 
@@ -108,7 +111,7 @@ impl Authority {
     fn new(policy: Policy, gate: Weak<Gate>, before: &[Arc<Issuer>], bounds: Bounds) -> Arc<Self> {
         let issuer = |config: &Oidc| {
             let same = before.iter().find(|before| before.config() == config);
-            let new = || Arc::new(Issuer::new(config.clone(), bounds.tokens_max));
+            let new = || Arc::new(Issuer::new(config.clone(), bounds));
             same.cloned().unwrap_or_else(new)
         };
         let issuers = policy.issuers().iter().map(issuer).collect();
@@ -256,6 +259,13 @@ impl Gate {
         authority.iter().flat_map(|on| on.issuers()).for_each(|issuer| issuer.tend(now));
     }
 
+    /// The state of the keys of all issuers, by issuer name.
+    pub(crate) fn issuer_keys(&self, now: Timestamp) -> Vec<(String, KeysState)> {
+        let authority = self.authority();
+        let issuers = authority.iter().flat_map(|on| on.issuers());
+        issuers.map(|issuer| (issuer.config().name.to_string(), issuer.keys_state(now))).collect()
+    }
+
     /// Looks at the files again. All of them are good, or nothing changes. This blocks.
     pub fn reload(self: &Arc<Self>) -> Reloaded {
         let Some(on) = &self.0 else { return Reloaded::Same };
@@ -318,12 +328,12 @@ impl Gate {
             false => Asking::Principal(who.name().clone()),
         };
         let taken = on.rates.take(asking, now, n, Duration::from_secs(1));
-        taken.map_err(|wait| {
+        taken.map_err(|late| {
             let (who, line) = (who.name(), quota.line);
             let why = format!(
                 "too many requests of {who}: {n} a second allowed (quota in auth-file, line {line})"
             );
-            Denied::TooOften(why, wait)
+            Denied::TooOften(late.why(why), late.wait())
         })
     }
 
@@ -332,11 +342,11 @@ impl Gate {
         let Some(on) = &self.0 else { return Ok(()) };
         let n = self.1.failures_per_minute;
         let taken = on.failures.take(peer(from), now, n, Duration::from_secs(60));
-        taken.map_err(|wait| {
+        taken.map_err(|late| {
             let why = format!(
                 "too many credentials from this address were wrong: {n} a minute allowed (auth-failures-per-minute)"
             );
-            Denied::TooOften(why, wait)
+            Denied::TooOften(late.why(why), late.wait())
         })
     }
 
@@ -345,11 +355,11 @@ impl Gate {
         let Some(on) = &self.0 else { return Ok(()) };
         let n = self.1.lookups_per_minute;
         let taken = on.lookups.take(peer(from), now, n, Duration::from_secs(60));
-        taken.map_err(|wait| {
+        taken.map_err(|late| {
             let why = format!(
                 "too many tokens from this address had to be asked for: {n} a minute allowed (auth-lookups-per-minute)"
             );
-            Doubt::TooOften(why, wait)
+            Doubt::TooOften(late.why(why), late.wait())
         })
     }
 }

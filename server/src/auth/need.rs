@@ -145,6 +145,7 @@ fn bind_take(acquire: &mut Acquire, caller: &Caller) {
     acquire.owner.principal = caller.principal().name().clone();
     if let Some(authority) = caller.authority() {
         acquire.quota = caller.quota().and_then(|quota| quota.leases);
+        acquire.bytes_quota = caller.quota().and_then(|quota| quota.bytes);
         let shared = authority.quota_of_namespace(&acquire.lock.namespace);
         acquire.namespace_quota = shared.and_then(|quota| quota.leases);
     }

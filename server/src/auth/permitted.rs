@@ -6,6 +6,7 @@ use std::sync::Arc;
 use leasehold_core::Asker;
 
 use crate::content::{ToRead, ToWrite};
+use crate::store::history::Asked;
 
 /// Something its caller may ask for. Only [`super::Caller`] makes one.
 #[derive(Clone, Debug)]
@@ -42,6 +43,13 @@ impl Permitted<ToWrite> {
     /// Whoever may change a file may see it.
     pub(crate) fn to_read(&self) -> Permitted<ToRead> {
         Permitted::new(self.0.to_read())
+    }
+}
+
+impl Permitted<Asked> {
+    /// Less of the same: nothing that is older than this, in epoch milliseconds.
+    pub(crate) fn not_before(self, oldest_ms: i64) -> Self {
+        Self(self.0.not_before(oldest_ms), self.1)
     }
 }
 

@@ -33,15 +33,17 @@ pub(super) fn user(
         }
     }
     let Some(user) = only(headers, &proxy.user_header)? else { return Ok(None) };
-    if NOTHING.contains(&user) || user.len() > NAME_BYTES_MAX || user.contains(char::is_control) {
+    // A name of blanks only would look like an empty name.
+    let is_nothing = NOTHING.contains(&user.trim());
+    if is_nothing || user.len() > NAME_BYTES_MAX || user.contains(char::is_control) {
         return Err("the proxy names nobody (user-header)");
     }
     let groups = match &proxy.groups_header {
         Some(name) => only(headers, name)?.unwrap_or_default(),
         None => "",
     };
-    let groups = groups.split(proxy.groups_separator.as_str()).map(str::trim);
-    let groups = groups.filter(|group| !NOTHING.contains(group));
+    let groups = groups.split(proxy.groups_separator.as_str()).map(trimmed);
+    let groups = groups.filter(|group| !NOTHING.contains(&group.trim()));
     let groups = groups.map(|group| format!("{NAME}:{group}").into()).collect();
     Ok(Some(Principal::known(format!("{NAME}:{user}").into(), groups, NAME.into())))
 }
@@ -74,8 +76,14 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => str::from_utf8(value.as_bytes())
-            .map(|value| Some(value.trim()))
+            .map(|value| Some(trimmed(value)))
             .map_err(|_| "a header of the proxy is not text"),
         (Some(_), Some(_)) => Err("a header of the proxy is there twice"),
     }
+}
+
+/// Removes spaces and tabs, which HTTP allows around a value. A name that ends with another blank, such as U+00A0, is a
+/// different name: the proxy distinguishes the two.
+fn trimmed(value: &str) -> &str {
+    value.trim_matches([' ', '\t'])
 }

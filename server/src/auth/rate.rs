@@ -11,18 +11,56 @@ use leasehold_core::{Span, Timestamp};
 
 use crate::sync::lock;
 
-/// Most that are remembered. Those whose time has passed are forgotten first; beyond that nobody is held up.
+/// Maximum clients in the table. Clients whose time has passed are forgotten first; if none has passed, further clients
+/// have to wait.
 const REMEMBERED_MAX: usize = 100_000;
+/// Minimum time between two searches for clients whose time has passed.
+const FORGET_EVERY: Duration = Duration::from_millis(100);
 
 /// How often each of many may do something.
 pub(crate) struct Rates<K> {
+    remembered: Mutex<Remembered<K>>,
+}
+
+struct Remembered<K> {
     /// When the next of each would be on time.
-    due: Mutex<HashMap<K, Timestamp>>,
+    due: HashMap<K, Timestamp>,
+    /// The next search for clients whose time has passed happens after this.
+    forget_at: Timestamp,
+}
+
+/// Why a client has to wait before its next request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Late {
+    /// The client sent too many requests itself.
+    Own(Duration),
+    /// The table is full of other clients.
+    Others(Duration),
+}
+
+impl Late {
+    /// How long to wait.
+    pub(crate) fn wait(self) -> Duration {
+        match self {
+            Late::Own(wait) | Late::Others(wait) => wait,
+        }
+    }
+
+    /// The reason as text: `own` if the client caused it itself.
+    pub(crate) fn why(self, own: String) -> String {
+        match self {
+            Late::Own(_) => own,
+            Late::Others(_) => format!(
+                "too many clients are rate-limited ({REMEMBERED_MAX}); repeat the request later"
+            ),
+        }
+    }
 }
 
 impl<K> Default for Rates<K> {
     fn default() -> Self {
-        Self { due: Mutex::default() }
+        let remembered = Remembered { due: HashMap::new(), forget_at: Timestamp::default() };
+        Self { remembered: Mutex::new(remembered) }
     }
 }
 
@@ -34,21 +72,25 @@ impl<K: Eq + Hash> Rates<K> {
         now: Timestamp,
         n: u32,
         period: Duration,
-    ) -> Result<(), Duration> {
+    ) -> Result<(), Late> {
         let interval = (period.as_nanos() / u128::from(n.max(1))) as u64;
         let period = period.as_nanos() as u64;
-        let mut due = lock(&self.due);
-        if due.len() >= REMEMBERED_MAX {
-            due.retain(|_, at| *at > now);
+        let mut remembered = lock(&self.remembered);
+        let Remembered { due, forget_at } = &mut *remembered;
+        if due.len() >= REMEMBERED_MAX && !due.contains_key(&key) {
+            if *forget_at <= now {
+                due.retain(|_, at| *at > now);
+                *forget_at = now + Span::from_nanos(FORGET_EVERY.as_nanos() as u64);
+            }
             if due.len() >= REMEMBERED_MAX {
-                return Ok(());
+                return Err(Late::Others(FORGET_EVERY));
             }
         }
         let at = due.entry(key).or_insert(now);
         let next = (*at).max(now) + Span::from_nanos(interval);
         let ahead = next.since(now).as_nanos();
         if ahead > period {
-            return Err(Duration::from_nanos(ahead - period));
+            return Err(Late::Own(Duration::from_nanos(ahead - period)));
         }
         *at = next;
         Ok(())
@@ -71,15 +113,32 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(rates.take("a", at(0), 10, SECOND), Ok(()));
         }
-        assert_eq!(rates.take("a", at(0), 10, SECOND), Err(Duration::from_millis(100)));
+        let own = |ms| Err(Late::Own(Duration::from_millis(ms)));
+        assert_eq!(rates.take("a", at(0), 10, SECOND), own(100));
         assert_eq!(rates.take("b", at(0), 10, SECOND), Ok(()), "each by itself");
         // What was told is true: not before, and then.
-        assert_eq!(rates.take("a", at(99), 10, SECOND), Err(Duration::from_millis(1)));
+        assert_eq!(rates.take("a", at(99), 10, SECOND), own(1));
         assert_eq!(rates.take("a", at(100), 10, SECOND), Ok(()));
         assert!(rates.take("a", at(100), 10, SECOND).is_err());
         for _ in 0..10 {
             assert_eq!(rates.take("a", at(5000), 10, SECOND), Ok(()), "no more than a period's");
         }
         assert!(rates.take("a", at(5000), 10, SECOND).is_err());
+    }
+
+    #[test]
+    fn a_full_table_makes_others_wait_and_lets_nobody_by() {
+        let rates = Rates::default();
+        for n in 0..REMEMBERED_MAX {
+            assert_eq!(rates.take(n, at(0), 2, SECOND), Ok(()));
+        }
+        let others = Err(Late::Others(FORGET_EVERY));
+        assert_eq!(rates.take(usize::MAX, at(0), 2, SECOND), others);
+        // Clients in the table keep their state.
+        assert_eq!(rates.take(0, at(0), 2, SECOND), Ok(()));
+        assert!(matches!(rates.take(0, at(0), 2, SECOND), Err(Late::Own(_))));
+        assert_eq!(rates.take(usize::MAX, at(499), 2, SECOND), others);
+        // The time of all clients but one has passed.
+        assert_eq!(rates.take(usize::MAX, at(600), 2, SECOND), Ok(()));
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::{Gate, RELOAD_EVERY, Reloaded, enforce};
-use crate::audit::{Act, Audit, By};
+use crate::audit::{Act, Audit, By, Part};
 use crate::engine::EngineHandle;
 use crate::http::tls::{Renewed, Tls};
 use crate::metrics::Metrics;
@@ -55,7 +55,7 @@ pub(crate) async fn keep_up(
             tell(&reloaded, &gate, is_asked, &mut policy);
             if let (Reloaded::New, Some(audit)) = (&reloaded, &audit) {
                 let act = Act::new("auth-reload", By::server()).detail("hash", gate.hash());
-                audit.acted(&act, engine.wall_ms());
+                audit.acted(Part::Admin, &act, engine.wall_ms());
             }
         }
         if let Some(tls) = &tls {

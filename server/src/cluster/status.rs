@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::store::Obstacle;
+
 /// How everything is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
@@ -21,7 +23,7 @@ pub struct Status {
     pub nodes: Vec<Node>,
     /// Nobody takes the lead.
     pub paused: bool,
-    /// Servers that are not to lead: `drain` or `step-down`.
+    /// Servers that must not lead: `drain`, `step-down`, or `handed-over`.
     pub drained: Vec<(String, String)>,
     /// etcd was put back to an earlier state: nobody leads.
     pub rewound: bool,
@@ -62,6 +64,18 @@ pub struct Node {
     /// not say.
     #[serde(default)]
     pub behind_s: Option<u64>,
+    /// The leader, if this server cannot reach it.
+    #[serde(default)]
+    pub unreached: Option<Unreached>,
+}
+
+/// A leader that a server cannot reach.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unreached {
+    /// Its name.
+    pub leader: String,
+    /// Why.
+    pub why: Obstacle,
 }
 
 /// A key whose value no server wrote.
@@ -98,7 +112,8 @@ impl Status {
         self.leader.as_ref().is_some_and(|leader| leader.node == node)
     }
 
-    /// What an operator has this server not do: `drain` or `step-down`.
+    /// Why this server must not lead: `drain` or `step-down` by an operator; `handed-over` if the others could not
+    /// reach it.
     pub fn drained(&self, node: &str) -> Option<&str> {
         let found = self.drained.iter().find(|(name, _)| name == node);
         found.map(|(_, how)| how.as_str())
@@ -138,6 +153,7 @@ pub(crate) mod tests {
             formats: vec![1],
             seq: 100 - n,
             behind_s,
+            unreached: None,
         };
         let leader = Leads { node: "n1".into(), address: "a".into(), version: "0.2.0".into() };
         Status {

@@ -126,7 +126,7 @@ fn row(folder: &str, entry: &Entry, lock: &Locked, now: Timestamp) -> Markup {
                 }
             }
             td { @if let Some((_, view)) = lock { (standing(view, now)) } @else { span.dim { "folder" } } }
-            td { @if let Some(lease) = holder { (owner(&lease.owner)) } }
+            td { @if let Some(lease) = holder { (owner(lease.dialect, &lease.owner)) } }
             td.keep { @if let Some((_, view)) = lock { (time_left(view.holders.first(), None, now)) } }
             td { @if let Some(facts) = &entry.facts { (bytes(facts.size)) } }
             td.keep { (day(entry.modified_ms)) }

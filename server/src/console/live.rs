@@ -52,7 +52,7 @@ fn begin(visit: &Visit) -> Result<Response, Trouble> {
         }
     };
     let interest = visit.caller.permit(interest)?;
-    let sending = visit.app.answers.stream()?;
+    let sending = visit.app.answers.stream(&visit.client)?;
     let reader = visit.app.engine.follow(interest, None);
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(tell(visit.clone(), reader, sender, sending));

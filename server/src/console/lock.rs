@@ -114,12 +114,12 @@ fn holders(visit: &Visit, view: &LockView, now: Timestamp) -> Markup {
             p.big { (standing(view, now)) }
             @if let Some(lapse) = reserved(view, now) {
                 dl.facts {
-                    dt { "Reserved for" } dd { (owner(&lapse.owner)) }
+                    dt { "Reserved for" } dd { (owner(lapse.dialect, &lapse.owner)) }
                     dt { "Grace left" } dd { (time_left(None, Some(lapse), now)) }
                     dt { "Expired" } dd { (day(visit.app.engine.wall_ms_of(lapse.expired_at))) " UTC" }
                 }
             } @else if let Some(lapse) = view.lapse.as_ref().filter(|_| view.holders.is_empty()) {
-                p.dim { "Last held by " (owner(&lapse.owner)) ", who let it expire." }
+                p.dim { "Last held by " (owner(lapse.dialect, &lapse.owner)) ", who let it expire." }
             }
             @for lease in &view.holders { (holder(visit, lease, now)) }
             @if n_hidden > 0 { p.dim { "and " (count(n_hidden)) " more" } }
@@ -136,7 +136,7 @@ fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
     let waited = lease.granted_at.since(lease.created_at).as_millis();
     html! {
         dl.facts {
-            dt { "Held by" } dd.big { (owner(&lease.owner)) }
+            dt { "Held by" } dd.big { (owner(lease.dialect, &lease.owner)) }
             dt { "Fencing token" } dd { (lease.token.get()) }
             dt { "Time left" } dd { (time_left(Some(lease), None, now)) }
             dt { "Held for" }
@@ -151,14 +151,15 @@ fn holder(visit: &Visit, lease: &LeaseView, now: Timestamp) -> Markup {
                 dt { "Grace" } dd { (crate::page::length(lease.grace.as_millis())) " after it expires" }
             }
             @if let Some(metadata) = &lease.metadata {
-                dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&written(metadata))) } }
+                dt { "Metadata" } dd { pre.value tabindex="0" { (Lines(&written(lease.dialect, metadata))) } }
             }
         }
     }
 }
 
 /// JSON as people write it, and what is none as text.
-fn written(metadata: &[u8]) -> String {
+fn written(dialect: leasehold_core::Dialect, metadata: &[u8]) -> String {
+    let metadata = &dialect::shown_metadata(dialect, metadata);
     let parsed = serde_json::from_slice::<serde_json::Value>(metadata);
     let written = parsed.and_then(|value| serde_json::to_string_pretty(&value));
     written.unwrap_or_else(|_| String::from_utf8_lossy(metadata).into_owned())
@@ -193,7 +194,7 @@ fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Markup {
         tr data-key=(lease.id.number.0) {
             td data-label="position" { (position) }
             th scope="row" {
-                (owner(&lease.owner))
+                (owner(lease.dialect, &lease.owner))
                 @if lease.phase == Phase::Parked { " " span.tag { "away" } }
             }
             td.keep data-label="waits" { (ago(now.since(lease.created_at).as_millis())) }
@@ -222,7 +223,7 @@ fn revocation(visit: &Visit, key: &LockKey, view: &LockView, typed: &str) -> Mar
             } @else {
                 form.stack method="post" action=(Text(&action)) {
                     p {
-                        "Takes the lock away from " (owner(&view.holders[0].owner))
+                        "Takes the lock away from " (owner(view.holders[0].dialect, &view.holders[0].owner))
                         @if view.holders.len() > 1 { " and " (count(view.holders.len() - 1)) " more" }
                         " at once. "
                         @if n_kept > 0 {

@@ -146,10 +146,12 @@ fn wanted(params: &Params) -> Result<Wanted, Trouble> {
 /// Goes through all locks, a bounded number in each turn of the engine.
 async fn survey(visit: &Visit, wanted: Wanted) -> Result<Tally, Trouble> {
     // However many look, only so many go through all locks at a time.
-    let _sending = visit.app.answers.long()?;
+    let _sending = visit.app.answers.long(&visit.client)?;
     let (mut tally, mut from) = (Box::<Tally>::default(), 0);
     loop {
-        let ask = Survey { from, wanted: wanted.clone(), tally, view: View::default() };
+        let of_paths = Some(visit.app.dialect.files.namespace.clone());
+        let (wanted, view) = (wanted.clone(), View::default());
+        let ask = Survey { from, wanted, tally, view, of_paths };
         let found = visit.app.engine.ask(visit.caller.permit(ask)?).await?;
         tally = found.tally;
         match found.next {
@@ -295,10 +297,10 @@ fn row(key: &LockKey, view: &LockView, now: Timestamp) -> Markup {
             td { (standing(view, now)) }
             td data-label=[latest.map(|_| "held by")] {
                 @if let Some(lease) = latest {
-                    (owner(&lease.owner))
+                    (owner(lease.dialect, &lease.owner))
                     @if view.n_holders > 1 { span.dim { " and " (count(view.n_holders - 1)) " more" } }
                 } @else if let Some(lapse) = grace {
-                    span.dim { "for " } (owner(&lapse.owner))
+                    span.dim { "for " } (owner(lapse.dialect, &lapse.owner))
                 }
             }
             td.keep { (time_left(latest, grace, now)) }
@@ -330,9 +332,9 @@ pub(super) fn standing(view: &LockView, now: Timestamp) -> Markup {
 }
 
 /// Whose, and whose for sure.
-pub(super) fn owner(owner: &Owner) -> Markup {
+pub(super) fn owner(dialect: leasehold_core::Dialect, owner: &Owner) -> Markup {
     html! {
-        (name(&owner.instance))
+        (name(&dialect::shown(dialect, owner)))
         @if let Some(principal) = dialect::vouched(owner) {
             @if *principal != *owner.instance { " " (tag(principal)) }
         }

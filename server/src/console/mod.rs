@@ -88,9 +88,15 @@ pub(crate) fn refused<B>(
     denied: &Denied,
 ) -> Option<Response> {
     let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-    let is_shown = is_page(uri.path()) && wants_page(method, headers);
+    if !wants_page(method, headers) {
+        return None;
+    }
     let visit = || Visit::of(app.clone(), arrival, method, uri, headers);
-    is_shown.then(|| visit().answer(Err(denied.clone().into())))
+    match uri.path() {
+        path if is_page(path) => Some(visit().answer(Err(denied.clone().into()))),
+        path if path == "/" || path.starts_with("/console") => Some(visit().turn_away(denied)),
+        _ => None,
+    }
 }
 
 /// A page of a dialect, or why there is none, for whoever asks for it.

@@ -13,7 +13,7 @@ use super::visit::{Trouble, Visit, address, of_lock};
 use super::{form, reason};
 use crate::app::App;
 use crate::auth::Right;
-use crate::dialect::grip;
+use crate::dialect::{self, grip};
 use crate::operator;
 use crate::page::count;
 
@@ -101,7 +101,8 @@ fn said(revoked: &[LeaseView]) -> String {
     match revoked {
         [] => "Nobody held it any more: nothing was revoked.".into(),
         [lease] => {
-            let (owner, token) = (&lease.owner.instance, lease.token.get());
+            let owner = dialect::shown(lease.dialect, &lease.owner);
+            let token = lease.token.get();
             format!("Revoked: its holder {owner} (fencing token {token}) has lost it.")
         }
         all => format!("Revoked: {} of its holders have lost it.", count(all.len())),

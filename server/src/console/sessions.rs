@@ -77,7 +77,7 @@ fn row(session: &SessionRecord, n_leases: u32, now: Timestamp) -> Markup {
     html! {
         tr data-key=(session.number.0) {
             th scope="row" { "No. " (session.number.0) }
-            td { (owner(&session.owner)) }
+            td { (owner(session.dialect, &session.owner)) }
             td { span.tag { (dialect::name_of(session.dialect)) } }
             td data-label="leases" { (count(n_leases as usize)) }
             td.keep data-label="open for" { (ago(now.since(session.opened_at).as_millis())) }
@@ -130,7 +130,7 @@ fn ending(
         @if let Some(wrong) = wrong { p.note.bad role="alert" { (Text(&wrong)) } }
         section.card.stack {
             dl.facts {
-                dt { "Owner" } dd.big { (owner(&session.owner)) }
+                dt { "Owner" } dd.big { (owner(session.dialect, &session.owner)) }
                 dt { "Leases" } dd { (count(*n_leases as usize)) }
                 dt { "Open for" } dd { (ago(now.since(session.opened_at).as_millis())) }
                 dt { "Protocol" } dd { span.tag { (dialect::name_of(session.dialect)) } }

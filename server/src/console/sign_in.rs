@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use super::form;
 use super::visit::Visit;
 use crate::app::App;
+use crate::audit::Kind;
 use crate::auth::issuer::{Code, Issuer};
 use crate::auth::sign_in::attempt::{Attempts, LASTS_SECONDS};
 use crate::auth::sign_in::{self, SignIns, cookie};
@@ -227,7 +228,9 @@ async fn by_key(app: &App, parts: &Parts, body: Body) -> Result<Response, Refuse
     if let Ok(Some(before)) = cookie::only(&parts.headers, cookie::SESSION) {
         desk.sign_ins.end(before);
     }
+    let caller = arrival.caller.signed_in(principal.clone());
     let session = begin(&desk, principal, ends_ms.min(expires_ms))?;
+    app.note_of(Kind::Session, &caller, "sign-in", |act| act.detail("with", "API key"));
     Ok(see_other(to, &[session]))
 }
 
@@ -288,7 +291,9 @@ async fn come_back(app: &App, parts: &Parts) -> Result<Response, Refused> {
         desk.sign_ins.end_of(&before);
     }
     let ends_ms = desk.wall_ms.saturating_add(login.session.as_millis() as i64);
+    let caller = arrival.caller.signed_in(principal.clone());
     let session = begin(&desk, principal, ends_ms)?;
+    app.note_of(Kind::Session, &caller, "sign-in", |act| act.detail("with", attempt.with.as_str()));
     // A redirection would still be the other site's doing, and the cookie is not sent with those.
     let body = html! { p { a href=(Text(&attempt.to)) { "Go on" } } };
     let page = Page::narrow("Signed in", body).refresh(0, &attempt.to);
@@ -302,6 +307,10 @@ async fn sign_out(State(app): State<App>, parts: Parts) -> Response {
     };
     if let Ok(Some(secret)) = cookie::only(&parts.headers, cookie::SESSION) {
         desk.sign_ins.end(secret);
+        let caller = &Arrival::of(&parts).caller;
+        if !caller.principal().is_anonymous() {
+            app.note_of(Kind::Session, caller, "sign-out", |act| act);
+        }
         // What they wait for and follow ends as well.
         app.auth.ring();
     }

@@ -18,6 +18,7 @@ use crate::door::{self, Arrival};
 use crate::engine;
 use crate::http::answers::TooMuch;
 use crate::http::forwarded;
+use crate::http::shares::Client;
 use crate::page::{Page, Text, Viewer};
 
 /// Somebody who looks at a page.
@@ -26,6 +27,7 @@ pub(super) struct Visit {
     pub(super) app: App,
     pub(super) caller: Caller,
     pub(super) uri: Uri,
+    pub(super) client: Client,
     /// How they reached the server: `https://locks.example.org`.
     pub(super) origin: String,
     is_signed_in: bool,
@@ -104,7 +106,9 @@ impl Visit {
         let origin = origin(&app, &caller, arrival, headers, uri);
         let is_look = method == Method::GET || method == Method::HEAD;
         let is_sent = is_look && door::is_sent(headers);
-        Self { app, caller, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
+        let address = || forwarded::client(headers, arrival.peer, &app.http.trusted_proxies);
+        let client = Client::of(&caller, &app.http, address);
+        Self { app, caller, client, uri: uri.clone(), origin, is_signed_in, is_look, is_sent }
     }
 
     /// The page, or why there is none.
@@ -133,6 +137,11 @@ impl Visit {
             answer.headers_mut().insert(header::RETRY_AFTER, 1.into());
         }
         answer
+    }
+
+    /// Why a client with an invalid credential sees nothing.
+    pub(super) fn turn_away(&self, denied: &Denied) -> Response {
+        self.apology(denied.status(), &denied.to_string()).answer(&self.viewer())
     }
 
     pub(super) fn viewer(&self) -> Viewer {
@@ -225,6 +234,8 @@ impl Visit {
 fn title_of(status: StatusCode) -> &'static str {
     match status {
         StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::UNAUTHORIZED => "Not known",
+        StatusCode::TOO_MANY_REQUESTS => "Too many attempts",
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::BAD_REQUEST => "This cannot be shown",
         StatusCode::CONFLICT => "Something changed meanwhile",

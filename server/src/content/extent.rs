@@ -1,8 +1,9 @@
 //! Which locks make up a lock on a path.
 //!
-//! A file or folder has one lock, its node, named like its path. A folder has two more for all that is in it: its tree,
-//! `PATH/`, and its readers, `PATH/.`; those of the root, `/`, are `//` and `//.`. No file can have either name. A lock
-//! on a path is several of these, taken together or not at all:
+//! A file or folder has one lock, its node, named like its path. A folder has three more: its tree (`PATH/`) and its
+//! readers (`PATH/.`) for everything in it, and its members (`PATH/..`) for the list of its content. Those of the root,
+//! `/`, are `//`, `//.` and `//..`. No file can have such a name. A lock on a path is several of these, taken together
+//! or not at all:
 //!
 //! | | on the path itself | on each folder around it |
 //! | --- | --- | --- |
@@ -11,14 +12,16 @@
 //! | exclusive, with all that is in it | node, tree and readers exclusive | tree shared |
 //! | shared, with all that is in it | node shared, tree counted | readers shared |
 //!
-//! So locks in different places do not meet, and a lock on a folder with all that is in it meets every lock inside
-//! that it must not stand beside. Adding something to a folder or removing it takes the folder's node as well, counted:
-//! many may at once, but not beside a lock on the folder.
+//! So locks in different places do not conflict, and a lock on a folder with all that is in it conflicts with every
+//! lock inside that cannot coexist with it. A lock on a folder without its content takes the folder's members too.
+//! Adding something to a folder or removing it takes the members as well, counted: many clients can do that at the same
+//! time, but not while the folder is locked. A lock on a name that does not exist takes only the node, so it locks
+//! nothing below that name, even if a folder of that name is made later.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use leasehold_core::{LockKey, Mode};
+use leasehold_core::{LockKey, Mode, is_share_name};
 use sha2::{Digest, Sha256};
 
 use super::path::FilePath;
@@ -26,9 +29,10 @@ use crate::app::App;
 
 /// The path of the topmost folder, which is its node like any other path.
 const ROOT: &str = "/";
-/// What comes after a path in the name of its tree, and of its readers.
+/// The suffixes of a path in the names of its tree, its readers and its members.
 const TREE: &str = "/";
 const READERS: &str = "/.";
+const MEMBERS: &str = "/..";
 
 /// With whom a lock on a path may be shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,10 +43,19 @@ pub(crate) enum Scope {
     Shared,
 }
 
+impl Scope {
+    fn mode(self) -> Mode {
+        match self {
+            Scope::Exclusive => Mode::Exclusive,
+            Scope::Shared => Mode::Shared,
+        }
+    }
+}
+
 /// How far a lock on a path reaches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// The file, or the folder and the list of its members.
+    /// The file or folder.
     Itself,
     /// With everything that is in the folder.
     Tree,
@@ -55,7 +68,11 @@ pub(crate) struct Extent {
     namespace: Arc<str>,
     bytes_max: usize,
     n_holders_max: u32,
+    /// Maximum parts of one lock.
+    n_parts_max: usize,
     parts: Vec<Part>,
+    /// How many parts a path needs, if these are too many. Then no part is made, because each costs a hash of the path.
+    n_too_many: Option<usize>,
 }
 
 /// One of the locks that make up a lock on a path.
@@ -80,7 +97,9 @@ impl Extent {
             namespace: app.dialect.files.namespace.clone(),
             bytes_max: app.limits.name_bytes_max,
             n_holders_max: app.limits.holders_max,
+            n_parts_max: app.limits.group_max,
             parts: Vec::new(),
+            n_too_many: None,
         }
     }
 
@@ -93,14 +112,21 @@ impl Extent {
     /// The same, and the right to add `path` to its folder or to remove it.
     pub(crate) fn with_parent(mut self, path: &FilePath) -> Self {
         if let Some(parent) = path.parent() {
-            let key = self.key(&node(&parent), "");
-            self.add(Part { key, mode: Mode::Counted(self.n_holders_max), at: parent });
+            let counted = Mode::Counted(self.n_holders_max);
+            self.add_at(&parent, &node(&parent), MEMBERS, counted);
         }
+        self
+    }
+
+    /// The same, and the members of a folder.
+    pub(crate) fn with_members(mut self, folder: &FilePath, scope: Scope) -> Self {
+        self.add_at(folder, &node(folder), MEMBERS, scope.mode());
         self
     }
 
     /// All of both. Where both have a part, the one that shares with fewer.
     pub(crate) fn and(mut self, other: Self) -> Self {
+        self.n_too_many = self.n_too_many.max(other.n_too_many);
         other.parts.into_iter().for_each(|part| self.add(part));
         self
     }
@@ -115,12 +141,30 @@ impl Extent {
         &self.parts
     }
 
+    /// Is there nothing to take? A path that needs too many parts is not empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.n_too_many.is_none()
+    }
+
+    /// Checks that one lock can have all parts; otherwise returns how many are needed and allowed.
+    pub(crate) fn check_size(&self) -> Result<(), (usize, usize)> {
+        match self.n_too_many.unwrap_or(self.parts.len()) {
+            n if n > self.n_parts_max => Err((n, self.n_parts_max)),
+            _ => Ok(()),
+        }
+    }
+
     fn add_place(&mut self, path: &FilePath, scope: Scope, reach: Reach) {
-        let (own, around) = match scope {
-            Scope::Exclusive => (Mode::Exclusive, TREE),
-            Scope::Shared => (Mode::Shared, READERS),
+        let n = 1 + path.depth();
+        if n > self.n_parts_max {
+            self.n_too_many = self.n_too_many.max(Some(n));
+            return;
+        }
+        let around = match scope {
+            Scope::Exclusive => TREE,
+            Scope::Shared => READERS,
         };
-        self.add_at(path, &node(path), "", own);
+        self.add_at(path, &node(path), "", scope.mode());
         for folder in path.ancestors() {
             self.add_at(&folder, &node(&folder), around, Mode::Shared);
         }
@@ -178,9 +222,15 @@ pub(crate) fn readers_key(app: &App, folder: &FilePath) -> LockKey {
     LockKey::new(app.dialect.files.namespace.clone(), name)
 }
 
-/// Is this the name of a tree or of its readers, and so of no file or folder?
+/// The lock of a folder's members.
+pub(crate) fn members_key(app: &App, folder: &FilePath) -> LockKey {
+    let name = fitted(&node(folder), MEMBERS, app.limits.name_bytes_max);
+    LockKey::new(app.dialect.files.namespace.clone(), name)
+}
+
+/// Is this the name of a folder's tree, readers or members, and so of no file or folder?
 pub(crate) fn is_tree(name: &str) -> bool {
-    name != ROOT && (name.ends_with(TREE) || name.ends_with(READERS))
+    is_share_name(name)
 }
 
 /// A path without the slash at its end; the root is nothing else.
@@ -217,9 +267,27 @@ fn stricter(one: Mode, other: Mode) -> Mode {
 mod tests {
     use super::*;
 
+    fn none() -> Extent {
+        let (bytes_max, n_holders_max, n_parts_max) = (512, 9, 64);
+        let (parts, n_too_many) = (Vec::new(), None);
+        Extent { namespace: "f".into(), bytes_max, n_holders_max, n_parts_max, parts, n_too_many }
+    }
+
+    #[test]
+    fn no_part_is_made_for_a_path_that_needs_too_many() {
+        for (n, needed) in [(63, Ok(())), (64, Err((65, 64))), (2_000, Err((2_001, 64)))] {
+            let mut extent = none();
+            let path = FilePath::parse(&"/a".repeat(n)).expect("a path");
+            extent.add_place(&path, Scope::Exclusive, Reach::Itself);
+            let extent = none().and(extent);
+            assert_eq!(extent.check_size(), needed, "{n}");
+            assert_eq!(extent.parts().is_empty(), needed.is_err(), "{n}");
+            assert!(!extent.is_empty(), "{n}");
+        }
+    }
+
     fn parts(path: &str, scope: Scope, reach: Reach) -> Vec<(String, Mode)> {
-        let mut extent =
-            Extent { namespace: "f".into(), bytes_max: 512, n_holders_max: 9, parts: Vec::new() };
+        let mut extent = none();
         extent.add_place(&FilePath::parse(path).expect("a path"), scope, reach);
         extent.parts.into_iter().map(|part| (part.key.name.into(), part.mode)).collect()
     }
@@ -245,16 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn no_file_has_the_name_of_a_tree() {
-        for (name, expected) in [
-            ("/", false),
-            ("//", true),
-            ("//.", true),
-            ("/a/", true),
-            ("/a/.", true),
-            ("/a.", false),
-        ] {
-            assert_eq!(is_tree(name), expected, "{name}");
+    fn all_parts_but_those_of_paths_are_shares() {
+        for path in ["/", "/a", "/a/b"] {
+            let path = FilePath::parse(path).expect("a path");
+            let mut extent = none();
+            extent.add_place(&path, Scope::Exclusive, Reach::Tree);
+            let extent = extent.with_parent(&path).with_members(&path, Scope::Shared);
+            let parts = extent.parts().iter();
+            let named: Vec<_> = parts.map(|part| &*part.key.name).filter(|n| !is_tree(n)).collect();
+            assert_eq!(named, [path.as_str()]);
         }
     }
 
@@ -266,9 +333,10 @@ mod tests {
             fitted(&long("y"), "", 512),
             fitted(&long("x"), TREE, 512),
             fitted(&long("x"), READERS, 512),
+            fitted(&long("x"), MEMBERS, 512),
         ];
         assert!(names.iter().all(|name| name.len() <= 512));
-        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
-        assert!(is_tree(&names[2]) && is_tree(&names[3]) && !is_tree(&names[0]));
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 5);
+        assert!(names[2..].iter().all(|name| is_tree(name)) && !is_tree(&names[0]));
     }
 }

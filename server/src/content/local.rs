@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use super::path::{FilePath, OWN_FOLDER};
 use super::permit::{ToRead, ToWrite};
 use super::room::{Room, Space, Taken};
-use super::{Bounds, Content, Draft, Entry, Error, Facts, Found, Listing, Quota};
+use super::{Bounds, Content, Draft, Entry, Error, Facts, Found, Listing, Quota, Source};
 use super::{property, tree, walk};
 use crate::auth::Permitted;
 
@@ -177,12 +177,12 @@ impl Content for Local {
 
     fn copy(
         &self,
-        from: &Permitted<ToRead>,
+        source: Source<'_>,
         to: &FilePath,
         is_deep: bool,
         bounds: Bounds,
     ) -> Result<Box<dyn Draft>, Error> {
-        tree::copy(&self.place, from, to, is_deep, bounds)
+        tree::copy(&self.place, source, to, is_deep, bounds)
     }
 
     fn properties(&self, path: &Permitted<ToRead>) -> Result<Vec<u8>, Error> {

@@ -22,9 +22,11 @@ use std::fmt;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
-pub(crate) use extent::{Extent, Part, Reach, Scope, depth_max, is_tree, readers_key, tree_key};
+pub(crate) use extent::{
+    Extent, Part, Reach, Scope, depth_max, is_tree, members_key, readers_key, tree_key,
+};
 pub(crate) use folders::Folders;
 pub(crate) use local::Local;
 pub(crate) use path::{FilePath, NoPath};
@@ -41,11 +43,19 @@ use turn::Turns;
 pub(crate) struct Store {
     content: Arc<dyn Content>,
     turns: Turns,
+    uploads: Arc<Semaphore>,
 }
 
 impl Store {
-    pub(crate) fn new(content: Arc<dyn Content>) -> Self {
-        Self { content, turns: Turns::default() }
+    /// Content with a limit of files that are written at the same time.
+    pub(crate) fn new(content: Arc<dyn Content>, uploads_max: usize) -> Self {
+        let uploads = Arc::new(Semaphore::new(uploads_max.min(Semaphore::MAX_PERMITS)));
+        Self { content, turns: Turns::default(), uploads }
+    }
+
+    /// Counts one more file that is written, until the returned guard is dropped.
+    pub(crate) fn upload(&self) -> Result<OwnedSemaphorePermit, Error> {
+        self.uploads.clone().try_acquire_owned().map_err(|_| Error::NoFiles)
     }
 
     /// How many bytes there are together.
@@ -111,7 +121,7 @@ pub(crate) trait Content: Send + Sync {
     /// without.
     fn copy(
         &self,
-        from: &Permitted<ToRead>,
+        source: Source<'_>,
         to: &FilePath,
         is_deep: bool,
         bounds: Bounds,
@@ -131,6 +141,15 @@ pub(crate) trait Content: Send + Sync {
 
     /// Bytes of all files together.
     fn n_bytes(&self) -> u64;
+}
+
+/// The source of a copy.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) from: &'a Permitted<ToRead>,
+    /// May the reader read this path? Checked for each file and folder when it is copied, because a folder's content
+    /// changes.
+    pub(crate) may: &'a dyn Fn(&FilePath) -> bool,
 }
 
 /// What a tree of folders may be where it is to go.
@@ -216,6 +235,10 @@ pub(crate) enum Error {
     NotEmpty,
     /// There is something that is neither a file nor a folder, and so not for us to touch.
     Special,
+    /// The folder contains something that the reader has no right to.
+    Denied,
+    /// The source was moved or replaced during the copy.
+    Changed,
     /// There are more files and folders than may be copied at once.
     TooMany,
     /// Something would be so deep in folders, or have so long a path, that nobody could ask for it.
@@ -239,6 +262,8 @@ pub(crate) enum Error {
         /// What must be left of it.
         min: u64,
     },
+    /// Too many files are open.
+    NoFiles,
     /// Something else went wrong.
     Broken(io::Error),
     /// It is not known what was done.
@@ -261,6 +286,10 @@ impl fmt::Display for Error {
                 "something in it would be more than {allowed} names deep (group-max), or have a path longer than 4096 \
                  bytes; nothing was changed"
             ),
+            Error::Denied => f.write_str("it contains something that you have no right to"),
+            Error::Changed => {
+                f.write_str("the folder was moved or replaced in the meantime; nothing was changed, repeat the request")
+            }
             Error::TooMany => {
                 f.write_str("there are too many files and folders; nothing was changed")
             }
@@ -274,6 +303,9 @@ impl fmt::Display for Error {
                 f,
                 "the disk has {free} bytes left, and files leave at least {min} of it free (free-space-min); nothing \
                  was changed. Make room on the disk"
+            ),
+            Error::NoFiles => f.write_str(
+                "the server has reached its limit of open files (LimitNOFILE, ulimit -n); repeat the request later",
             ),
             Error::Broken(error) => error.fmt(f),
             Error::Unknown => f.write_str("it is not known whether something was changed"),

@@ -88,6 +88,12 @@ impl FilePath {
         self.text.split('/').filter(|segment| !segment.is_empty())
     }
 
+    /// The number of names in the path. A lock takes one part for each, so paths that are too deep are refused by this
+    /// number, before any work for each name.
+    pub(crate) fn depth(&self) -> usize {
+        self.segments().count()
+    }
+
     /// Where it can be asked for.
     pub(crate) fn location(&self) -> String {
         let prefix = if is_reserved(&self.text) { "/files" } else { "" };
@@ -108,7 +114,8 @@ impl FilePath {
 
     /// The folder it is in; the root is in none.
     pub(crate) fn parent(&self) -> Option<Self> {
-        self.ancestors().last()
+        let (folder, _) = self.text.trim_end_matches('/').rsplit_once('/')?;
+        Some(Self { text: if folder.is_empty() { "/".into() } else { folder.into() } })
     }
 
     /// The same path as that of a file, or of a folder without saying so.

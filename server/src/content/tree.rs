@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::local::{Place, copied, new_draft};
 use super::path::FilePath;
 use super::room::{Room, Taken};
-use super::{Bounds, Draft, Error, Facts, ToWrite, property, walk};
+use super::{Bounds, Draft, Error, Facts, Source, ToWrite, property, walk};
 use crate::auth::Permitted;
 
 /// Removes everything in a folder of ours, however deep: folders in folders are moved up to it first, so that there is
@@ -139,6 +139,33 @@ struct Frame<'a> {
     depth_max: usize,
 }
 
+impl Source<'_> {
+    /// Checks the right to an entry just before it is copied, because the entry might be new. `false` if no request
+    /// could name the entry.
+    fn admit(&self, way: &[String], name: &str) -> Result<bool, Error> {
+        let names = way.iter().map(String::as_str).chain([name]);
+        let path = names.fold(self.from.as_str().trim_end_matches('/').to_owned(), |path, name| {
+            path + "/" + name
+        });
+        match FilePath::plain(&path) {
+            Some(path) if (self.may)(&path) => Ok(true),
+            Some(_) => Err(Error::Denied),
+            None => Ok(false),
+        }
+    }
+
+    /// Checks that an open folder is still at its path: for a folder that was moved, other rights apply.
+    fn check_place(&self, place: &Place, way: &[String], folder: &OwnedFd) -> Result<(), Error> {
+        let now = walk::to_folder(&place.root, self.from).map_err(|_| Error::Changed)?;
+        let now = enter_all(&now, way).map_err(|_| Error::Changed)?;
+        let (now, then) = (fs::fstat(&now)?, fs::fstat(folder)?);
+        match (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) {
+            true => Ok(()),
+            false => Err(Error::Changed),
+        }
+    }
+}
+
 impl Frame<'_> {
     /// One more file or folder, on this way in the tree.
     fn admit(&mut self, way: &[String], name: &str) -> Result<(), Error> {
@@ -205,25 +232,30 @@ impl Aside {
 /// Copies a file, or a folder with everything in it or without, to where drafts are.
 pub(super) fn copy(
     place: &Arc<Place>,
-    from: &FilePath,
+    source: Source<'_>,
     to: &FilePath,
     is_deep: bool,
     bounds: Bounds,
 ) -> Result<Box<dyn Draft>, Error> {
     place.room.check(0)?;
-    let (folder, name) = walk::to_parent(&place.root, from)?;
+    let (folder, name) = walk::to_parent(&place.root, source.from)?;
     let stat = walk::look(&folder, name)?;
     if is_file(&stat) {
+        // It might have been a folder when the right to it was checked.
+        let from: &FilePath = source.from;
+        if !(source.may)(from) {
+            return Err(Error::Denied);
+        }
         let mut draft = new_draft(place)?;
         draft.fill(&mut File::from(property::open(&folder, name)?))?;
         return Ok(Box::new(draft));
     }
-    let source = walk::enter(&folder, name)?;
+    let opened = walk::enter(&folder, name)?;
     let taken = Taken::none(place.room.clone());
     // Dropped on the way, it leaves nothing behind.
     let mut draft = FolderDraft { place: place.clone(), name: Some(place.new_name()), taken };
     let frame = Frame { to, n_left: bounds.n_max, depth_max: bounds.depth_max };
-    draft.fill(&source, is_deep, frame)?;
+    draft.fill(&opened, source, is_deep, frame)?;
     Ok(Box::new(draft))
 }
 
@@ -235,19 +267,26 @@ struct FolderDraft {
 }
 
 impl FolderDraft {
-    fn fill(&mut self, source: &OwnedFd, is_deep: bool, mut frame: Frame<'_>) -> Result<(), Error> {
+    fn fill(
+        &mut self,
+        opened: &OwnedFd,
+        source: Source<'_>,
+        is_deep: bool,
+        mut frame: Frame<'_>,
+    ) -> Result<(), Error> {
         let name = self.name.as_deref().ok_or(Error::Missing)?;
         fs::mkdirat(&self.place.incoming, name, Mode::from_raw_mode(0o777))?;
         let target = walk::enter(&self.place.incoming, name)?;
         // By their names: there may be more of them than a process may have open.
         let mut folders = vec![Vec::<String>::new()];
         while let Some(way) = folders.pop() {
-            let (from, to) = (enter_all(source, &way)?, enter_all(&target, &way)?);
+            let (from, to) = (enter_all(opened, &way)?, enter_all(&target, &way)?);
             if let Some(properties) = property::read(&from) {
                 property::write(&to, &properties)?;
             }
             if is_deep {
-                let inner = members((&from, &to), &mut self.taken, &way, &mut frame)?;
+                let inner = members((&from, &to), &mut self.taken, (source, &way[..]), &mut frame)?;
+                source.check_place(&self.place, &way, &from)?;
                 folders.extend(inner.into_iter().map(|name| [&*way, &[name]].concat()));
             }
             fs::fsync(&to)?;
@@ -269,12 +308,15 @@ fn enter_all(folder: &OwnedFd, way: &[String]) -> Result<OwnedFd, Error> {
 fn members(
     (source, target): (&OwnedFd, &OwnedFd),
     taken: &mut Taken,
-    way: &[String],
+    (rights, way): (Source<'_>, &[String]),
     frame: &mut Frame<'_>,
 ) -> Result<Vec<String>, Error> {
     let mut folders = Vec::new();
     for (name, kind) in askable(source)? {
         frame.admit(way, &name)?;
+        if !rights.admit(way, &name)? {
+            continue;
+        }
         if kind.is_dir() {
             fs::mkdirat(target, &name, Mode::from_raw_mode(0o777))?;
             folders.push(name);

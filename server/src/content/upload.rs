@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Draft, Error, Store};
 
@@ -17,6 +18,8 @@ pub(crate) struct Upload {
     /// SHA-256, in hexadecimal.
     pub(crate) hash: String,
     pub(crate) size: u64,
+    /// The upload has a file open.
+    _open: OwnedSemaphorePermit,
 }
 
 /// Why a body did not come whole. Nothing was changed.
@@ -52,6 +55,7 @@ pub(crate) async fn receive(
     bytes_max: u64,
     patience: Duration,
 ) -> Result<Upload, Unreceived> {
+    let open = store.upload()?;
     let draft = store.blocking(|content| content.draft()).await?;
     let mut progress = Progress { draft, hasher: Sha256::new(), size: 0 };
     let mut piece = Vec::new();
@@ -73,7 +77,7 @@ pub(crate) async fn receive(
     let draft = sealed.await?;
     let hash: [u8; 32] = hasher.finalize().into();
     let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Upload { draft, hash, size })
+    Ok(Upload { draft, hash, size, _open: open })
 }
 
 /// The next bytes of a body; `None` at its end.

@@ -94,6 +94,7 @@ impl From<Errno> for Error {
             Errno::NOTDIR | Errno::LOOP => Error::NotFolder,
             Errno::ISDIR => Error::IsFolder,
             Errno::NOTEMPTY => Error::NotEmpty,
+            Errno::MFILE | Errno::NFILE => Error::NoFiles,
             Errno::NOSPC | Errno::DQUOT => Error::Full,
             other => Error::Broken(other.into()),
         }

@@ -60,7 +60,7 @@ fn every_route_is_in_the_contract_and_the_other_way_round() {
     // A name that takes in slashes has a star here, and none in a contract.
     let mut there: BTreeSet<_> =
         routes(&router).iter().map(|path| path.replace("{*", "{")).collect();
-    // What is nobody's is a file's. That these are there, `allowed` shows in `tests/contract`.
+    // A path that belongs to no other protocol is a file. `allowed` in `tests/protocols/contract` checks these paths.
     there.extend(["/", "/{path}"].map(String::from));
     // There more follows after a name with slashes, so one route takes it all. `allowed` shows these too.
     assert!(there.remove("/lfs/{target}"));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use leasehold_core::{
     Acquire, AcquireAll, Extend, Group, Holding, LeaseId, LeaseNumber, LeaseView, LockKey, Mode,
-    Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret, SessionDigest, Span,
-    Timestamp,
+    OF_PATHS, Other, Owner, Peer, Proof, Rejection, ReleaseAll, RenewAll, Secret, SessionDigest,
+    Span, Timestamp,
 };
 
 use crate::app::App;
@@ -43,8 +43,8 @@ pub(super) enum Obstacle {
     Held(Box<InTheWay>),
     /// The lock of this name is kept for its last owner.
     Grace { owner: Owner, expired_at: Timestamp, grace_until: Timestamp },
-    /// As many have something locked in this folder as may.
-    Full { folder: String, allowed: u64 },
+    /// The maximum number of clients already share the lock on this file or folder.
+    Full { path: String, allowed: u64 },
     /// There are more folders around it than one lock can have.
     TooDeep { n: usize, allowed: usize },
     /// Anything else.
@@ -69,17 +69,10 @@ impl Obstacle {
         match self {
             Obstacle::Held(_) => "a lock is held by another owner".into(),
             Obstacle::Grace { .. } => "the lock is reserved for its last owner".into(),
-            Obstacle::Full { folder, allowed } => {
-                let folder = match folder.trim_end_matches('.') {
-                    // What is in the topmost folder.
-                    "//" => "/",
-                    folder => folder,
-                };
-                format!(
-                    "too many locks are held in the folder {folder:?} and below it: {allowed} allowed at once \
-                     (holders-max); ask again when others have ended, or have the setting raised"
-                )
-            }
+            Obstacle::Full { path, allowed } => format!(
+                "too many shared locks are held on {path:?}: {allowed} allowed at once (holders-max); try again when \
+                 others have ended"
+            ),
             Obstacle::TooDeep { n, allowed } => format!(
                 "the path is too deep: its lock would take {n} locks together, one for each folder around it, and \
                  {allowed} are allowed (group-max)"
@@ -112,12 +105,8 @@ impl Grip {
         extent: &Extent,
         terms: Terms,
     ) -> Result<(Self, Option<Undelivered>), Obstacle> {
-        let parts = extent.parts();
-        let allowed = app.limits.group_max;
-        if parts.len() > allowed {
-            return Err(Obstacle::TooDeep { n: parts.len(), allowed });
-        }
-        let Some((main, others)) = parts.split_first() else {
+        extent.check_size().map_err(|(n, allowed)| Obstacle::TooDeep { n, allowed })?;
+        let Some((main, others)) = extent.parts().split_first() else {
             return Err(Obstacle::Rejected(Rejection::NoSuchLease));
         };
         let Terms { owner, dialect, ttl, session, metadata, secret, peer } = terms;
@@ -237,9 +226,9 @@ pub(super) fn path_of(lease: &LeaseView) -> Option<String> {
     std::str::from_utf8(kept).ok().map(Into::into)
 }
 
-/// Dialects whose locks are on paths.
-const OF_PATHS: &[leasehold_core::Dialect] =
-    &[leasehold_core::Dialect(Dialect::Files as u8), leasehold_core::Dialect(Dialect::Dav as u8)];
+// The core knows the dialects that lock paths by their numbers.
+const _: () = assert!(OF_PATHS.len() == 2);
+const _: () = assert!(OF_PATHS[0].0 == Dialect::Files as u8 && OF_PATHS[1].0 == Dialect::Dav as u8);
 
 /// What a list of the locks of a namespace leaves out: nobody locks a tree for its own sake.
 pub(super) fn leave_out(app: &App, namespace: &str) -> Option<LeaveOut> {
@@ -311,14 +300,15 @@ async fn full(
     of: &[LockKey],
     Part { key, mode, .. }: &Part,
 ) -> Option<Obstacle> {
-    if *mode == Mode::Exclusive {
+    // Shares of a folder are not limited.
+    if *mode == Mode::Exclusive || is_tree(&key.name) {
         return None;
     }
     let view = look(app, caller, of, key.clone()).await.ok()?;
     let minds = view.holders.iter().any(|holder| holder.mode != *mode);
     let allowed = app.limits.holders_max;
     let is_full = !minds && view.n_holders >= allowed as usize;
-    is_full.then(|| Obstacle::Full { folder: key.name.to_string(), allowed: allowed.into() })
+    is_full.then(|| Obstacle::Full { path: key.name.to_string(), allowed: allowed.into() })
 }
 
 /// The lock that whoever holds something asked for, if it is one of several they were granted.

@@ -1,4 +1,4 @@
-//! What is told of a limit that was met: what it allows, which setting says so, and whether to ask again.
+//! The message for a limit that was met: what it allows, its setting, and whether to repeat the request.
 
 use leasehold_core::{Exceeded, Limit};
 
@@ -35,17 +35,17 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
         Limit::Locks => room("too many locks are in use", "", OTHERS),
         Limit::Sessions => room("too many sessions", "", OTHERS),
         Limit::PrincipalLeases => {
-            room("too many leases of one principal, or anonymous from one address", "", OWN)
+            room("too many leases of one principal, or of one anonymous address", "", OWN)
         }
         Limit::Quota => room("too many leases of this principal", "", OWN),
         Limit::NamespaceQuota => {
             room("too many leases in this namespace, of all principals together", "", OTHERS)
         }
         Limit::PrincipalNamespaces => {
-            room("too many namespaces of one principal, or anonymous from one address", "", OWN)
+            room("too many namespaces of one principal, or of one anonymous address", "", OWN)
         }
         Limit::PrincipalSessions => {
-            room("too many sessions of one principal, or anonymous from one address", "", OWN)
+            room("too many sessions of one principal, or of one anonymous address", "", OWN)
         }
         Limit::MetadataTotal => room("too much metadata of all leases together", " bytes", OTHERS),
         Limit::NamesTotal => {
@@ -57,6 +57,25 @@ pub(super) fn met(exceeded: Exceeded) -> Met {
         Limit::QueuesTotal => {
             room("too many leases wait, for all locks together", " bytes", OTHERS)
         }
+        Limit::PrincipalMetadata => {
+            room("too much metadata of one principal, or of one anonymous address", " bytes", OWN)
+        }
+        Limit::PrincipalNames => room(
+            "too many bytes of lock and owner names of one principal, or of one anonymous address",
+            " bytes",
+            OWN,
+        ),
+        Limit::PrincipalRequests => room(
+            "too many request ids of one principal, or of one anonymous address",
+            " bytes",
+            OWN,
+        ),
+        Limit::PrincipalQueues => room(
+            "too many waiting leases of one principal, or of one anonymous address",
+            " bytes",
+            OWN,
+        ),
+        Limit::BytesQuota => room("too many bytes of this principal", "", OWN),
     }
 }
 
@@ -86,7 +105,7 @@ mod tests {
         );
         assert_eq!(
             told(Limit::PrincipalNamespaces),
-            "too many namespaces of one principal, or anonymous from one address: 1000 allowed \
+            "too many namespaces of one principal, or of one anonymous address: 1000 allowed \
              (principal-namespaces-max); end some of them first"
         );
     }

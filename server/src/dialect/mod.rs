@@ -36,7 +36,7 @@ use crate::auth::Denied;
 use crate::contract::Chapter;
 
 pub use listener::Listener;
-pub(crate) use owner::vouched;
+pub(crate) use owner::{shown, shown_metadata, vouched};
 
 /// The table of the dialects. A dialect is its folder (and the `mod` that names it) and its line here: its variant, its
 /// folder, its name in settings and its number, which is stored with every lease and never changes.

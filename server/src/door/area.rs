@@ -58,7 +58,7 @@ impl Area {
         headers: &HeaderMap,
     ) -> Result<(), Denied> {
         let Some(authority) = caller.authority() else { return Ok(()) };
-        if self == Self::Console {
+        if self == Self::Console && !caller.is_foreign() {
             return Ok(());
         }
         let public = authority.public();

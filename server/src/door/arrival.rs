@@ -15,6 +15,7 @@ use super::trace::TraceContext;
 use crate::app::App;
 use crate::auth::{Caller, Remembered};
 use crate::clock::Instant;
+use crate::http::Stream;
 
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// So much of a client's own request id is logged.
@@ -62,12 +63,19 @@ pub struct Visitor {
     pub is_restricted: bool,
     /// Who the last request of its connection was from; `None`: nobody remembers.
     pub remembered: Option<Arc<Remembered>>,
+    /// The HTTP/2 stream, if the request shares its connection with others.
+    pub stream: Option<Stream>,
 }
 
 impl Visitor {
     /// Somebody on this machine, welcome to everything.
-    pub const LOCAL: Self =
-        Self { peer: Peer::LOCAL, link: Link::PLAIN, is_restricted: false, remembered: None };
+    pub const LOCAL: Self = Self {
+        peer: Peer::LOCAL,
+        link: Link::PLAIN,
+        is_restricted: false,
+        remembered: None,
+        stream: None,
+    };
 }
 
 /// Made once for each request, by the door.

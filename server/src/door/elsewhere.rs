@@ -6,8 +6,10 @@ use axum::http::{Method, Request};
 
 use super::area::Area;
 use super::record::known;
-use super::{Answer, Door, Visitor, form, no_place, refused, vital};
+use super::{Answer, Door, Visitor, Vital, form, no_place, protection, refused};
 use crate::console;
+use crate::http::forwarded;
+use crate::http::shares::Client;
 use crate::peer::{DIRECT, Relay, Unanswered, not_leader};
 
 impl Door {
@@ -28,7 +30,9 @@ impl Door {
             return self.attend(visitor, request, None).await;
         }
         let method = known(request.method());
-        let answer = self.answer_elsewhere(relay, visitor, request).await;
+        let mut answer = self.answer_elsewhere(relay, visitor, request).await;
+        // Headers of this server's own responses; the leader's responses have them already.
+        protection::add(answer.response.headers_mut());
         self.0.recorder.passed_on(method, answer.response.status());
         answer
     }
@@ -36,7 +40,7 @@ impl Door {
     async fn answer_elsewhere<B>(
         &self,
         relay: &Relay,
-        visitor: Visitor,
+        mut visitor: Visitor,
         mut request: Request<B>,
     ) -> Answer
     where
@@ -47,8 +51,15 @@ impl Door {
         if let Err(why) = form::check(&request, visitor.link.is_unix()) {
             return refused(&why).into();
         }
-        if visitor.is_restricted && !vital::is_vital(request.method(), request.uri()) {
-            return no_place(app).into();
+        // The leader identifies the caller; the address is known here.
+        if let Some(stream) = &visitor.stream {
+            let trusted = &app.http.trusted_proxies;
+            let from = forwarded::client(request.headers(), visitor.peer, trusted);
+            visitor.is_restricted |= !stream.enter(&Client::at(from, &app.http));
+        }
+        // Whether a request that might renew does renew, only the leader knows.
+        if visitor.is_restricted && Vital::of(&request) == Vital::Never {
+            return no_place(app, &visitor).into();
         }
         if request.headers().get(DIRECT).is_some_and(|direct| direct == "1") {
             let leader = app.engine.whereabouts().borrow().leader.clone();

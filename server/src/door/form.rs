@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use axum::http::header::{HOST, ORIGIN, TRANSFER_ENCODING};
+use axum::http::header::{CONTENT_LENGTH, HOST, ORIGIN, TRANSFER_ENCODING};
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Request, Uri, Version};
 
@@ -114,6 +114,10 @@ fn check_framing<B>(request: &Request<B>) -> Result<(), String> {
     let mut codings = request.headers().get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
+        // Such a request never comes from a socket: the parser would have dropped one of the two.
+        _ if request.headers().contains_key(CONTENT_LENGTH) => {
+            Err("there are both Content-Length and Transfer-Encoding".into())
+        }
         (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
         _ => Err("Transfer-Encoding may only be chunked".into()),
     }
@@ -209,6 +213,14 @@ mod tests {
             let request = Request::builder().version(version).uri("/v1/locks").body(());
             assert_eq!(check(&request.expect("a request"), true).is_ok(), is_good, "{version:?}");
         }
+    }
+
+    #[test]
+    fn a_length_and_a_coding_do_not_go_together() {
+        let (host, length) = (("host", "a"), ("content-length", "1"));
+        let chunked = ("transfer-encoding", "chunked");
+        assert!(checked(Version::HTTP_11, "/", &[host, length]).is_ok());
+        assert!(checked(Version::HTTP_11, "/", &[host, length, chunked]).is_err());
     }
 
     #[test]

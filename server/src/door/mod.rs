@@ -5,6 +5,7 @@
 //! all the traffic go straight to their handlers and the others through the router, and logs and counts the answer
 //! ([`record`]). Nothing a client sends chooses the way a request takes but its method and path.
 
+mod admit;
 mod answer;
 mod area;
 mod arrival;
@@ -15,16 +16,16 @@ mod follow;
 mod form;
 mod link;
 mod methods;
+mod protection;
 mod record;
 mod trace;
 mod vital;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::MatchedPath;
-use axum::http::{HeaderValue, Request, StatusCode, header};
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::{BoxError, Router};
@@ -34,11 +35,12 @@ use tracing::Instrument;
 use crate::app::{self, App};
 use crate::auth::{Authority, Caller, Denied, Way};
 use crate::clock::Instant;
-use crate::console;
-use crate::dialect::{self, Dialect, native};
-use crate::http::{self, forwarded};
-use crate::peer::Relay;
+use crate::dialect::{Dialect, native, sticky};
+use crate::http::forwarded;
+use crate::http::shares::Client;
+use crate::peer::{self, Relay};
 
+use admit::no_place;
 pub use answer::Answer;
 use area::Area;
 pub(crate) use arrival::Arrival;
@@ -52,6 +54,7 @@ pub use link::{CertificateNames, Link};
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
 pub(crate) use trace::TraceContext;
+use vital::Vital;
 
 /// Everything the server answers. Cheap to clone.
 #[derive(Clone)]
@@ -93,14 +96,21 @@ impl Door {
     {
         match &self.0.relay {
             None => self.attend(visitor, request, None).await,
-            Some(relay) => Box::pin(self.answer_somewhere(relay, visitor, request)).await,
+            Some(relay) => {
+                let is_write = request.method() == Method::POST;
+                let mut answer = Box::pin(self.answer_somewhere(relay, visitor, request)).await;
+                if is_write && answer.response.status().is_success() {
+                    answer.response.headers_mut().insert(peer::FAILOVER_MS, peer::FAILOVER);
+                }
+                answer
+            }
         }
     }
 
     /// Answers a request here, that came then or just now.
     pub(crate) async fn attend<B>(
         &self,
-        visitor: Visitor,
+        mut visitor: Visitor,
         request: Request<B>,
         received: Option<Instant>,
     ) -> Answer
@@ -118,6 +128,12 @@ impl Door {
             Ok(caller) => caller.clone(),
             Err(_) => app.auth.authority().map_or(anonymous.clone(), Caller::stranger),
         };
+        if let Some(stream) = &visitor.stream {
+            let from =
+                || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
+            let client = Client::of(&caller, &app.http, from);
+            visitor.is_restricted |= !stream.enter(&client);
+        }
         let mut arrival = Arrival::new(app, ids, &visitor, is_private, caller, &request, received);
         let followed = Followed::begin(app, &visitor, &mut arrival, &request);
         let (request_id, span) = (arrival.request_id.clone(), arrival.span(request.headers()));
@@ -235,73 +251,7 @@ impl Inner {
         browser::check(request, &known)
     }
 
-    /// Says no to what comes from a page of somebody else, and to those who may do nothing; before their body is read.
-    fn admit<B>(
-        &self,
-        visitor: &Visitor,
-        arrival: &Arrival,
-        request: &Request<B>,
-        identified: Result<Caller, Denied>,
-    ) -> Result<(), Box<Response>> {
-        let app = &self.app;
-        let path = request.uri().path();
-        let area = Area::asked(request);
-        if area == Area::Health {
-            return Ok(());
-        }
-        let refuse = |denied: Denied| {
-            let denied = if area == Area::Transfer { denied.finally() } else { denied };
-            let wait = match &denied {
-                Denied::TooOften(_, wait) => Some(*wait),
-                Denied::Unavailable(_) => Some(Duration::from_secs(1)),
-                Denied::Unauthenticated(_) | Denied::Forbidden(_) | Denied::Origin(_) => None,
-            };
-            let page = console::refused(app, arrival, request, &denied);
-            let refused = || dialect::of_path(path).refuse(app, denied);
-            let mut response = page.unwrap_or_else(refused);
-            if let Some(wait) = wait {
-                // Rounded up: whoever comes back then is not told the same again.
-                let seconds = wait.as_millis().div_ceil(1000).max(1) as u64;
-                response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-            }
-            Box::new(response)
-        };
-        // By the listener for metrics nobody is asked, but the server has the same names.
-        let current = if arrival.caller.is_asked() { None } else { app.auth.authority() };
-        let authority = arrival.caller.authority().or(current.as_ref()).map(|it| &**it);
-        self.check_browser(visitor, authority, request).map_err(|foreign| match foreign {
-            Foreign::Host(why) => {
-                Box::new(app::failure(StatusCode::MISDIRECTED_REQUEST, Code::HostNotAllowed, &why))
-            }
-            Foreign::Origin(why) => refuse(Denied::Origin(why)),
-        })?;
-        let from = || forwarded::client(request.headers(), visitor.peer, &app.http.trusted_proxies);
-        let wrong = |denied: Denied| {
-            // Whoever asks has done nothing wrong, or was told so already.
-            if !matches!(denied, Denied::Unauthenticated(_)) {
-                return denied;
-            }
-            app.auth.take_failure(from(), app.engine.at(arrival.received)).err().unwrap_or(denied)
-        };
-        let caller = match identified {
-            // Who does not count any more comes to sign in again.
-            Err(_) if area == Area::Console => return Ok(()),
-            identified => identified.map_err(|denied| refuse(wrong(denied)))?,
-        };
-        let taken = app.auth.take_request(&caller, from, app.engine.at(arrival.received));
-        // What keeps a lock from being lost or held for nothing counts, and is never refused.
-        if !vital::is_vital(request.method(), request.uri()) {
-            taken.map_err(refuse)?;
-        }
-        let entered = area.check(&caller, dialect::of_path(path), request.headers());
-        entered.map_err(|denied| match denied {
-            // Nobody's key, and no session where there are sessions.
-            Denied::Unauthenticated(_) if caller.is_foreign() => refuse(wrong(denied)),
-            denied => refuse(denied),
-        })
-    }
-
-    /// What every answer says to a browser, whatever it is an answer to. The hot calls are no browser's.
+    /// Adds the headers that every response has.
     fn dress(&self, route: &Route, response: &mut Response) {
         let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
@@ -313,15 +263,9 @@ impl Inner {
                 HeaderValue::from_static("Bearer realm=\"leasehold\""),
             );
         }
-        if matches!(route, Route::Direct(_)) {
-            return;
-        }
-        for (name, value) in [
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::X_FRAME_OPTIONS, "DENY"),
-            (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-        ] {
-            headers.entry(name).or_insert(HeaderValue::from_static(value));
+        match route {
+            Route::Direct(_) => protection::add_hot(headers),
+            _ => protection::add(headers),
         }
     }
 
@@ -346,14 +290,18 @@ impl Inner {
         if cors::is_preflight(&request, &self.app.http.cors_origins) {
             return (Route::Refused, cors::preflight().into());
         }
-        if let Err(refused) = self.admit(visitor, &arrival, &request, identified) {
-            return (Route::Refused, (*refused).into());
-        }
-        if visitor.is_restricted
-            && !visitor.link.is_for_metrics
-            && !vital::is_vital(request.method(), request.uri())
+        let admitted = self.admit(visitor, &arrival, &request, identified).and_then(|first| {
+            let second = self.crowd_out(visitor, &request)?;
+            Ok(first.or(second))
+        });
+        let unless_renewal = match admitted {
+            Ok(unless_renewal) => unless_renewal,
+            Err(refused) => return (Route::Refused, (*refused).into()),
+        };
+        if let Some(refused) = unless_renewal
+            && !sticky::is_renewal(&self.app, &arrival.caller, request.uri()).await
         {
-            return (Route::Refused, no_place(&self.app).into());
+            return (Route::Refused, (*refused).into());
         }
         if self.speaks_native
             && let Some(direct) = native::Direct::of(&request)
@@ -387,27 +335,6 @@ fn is_basic(challenge: &HeaderValue) -> bool {
 fn only_metrics() -> Response {
     let why = "this address answers only /metrics and health checks (metrics-listen)";
     app::failure(StatusCode::NOT_FOUND, Code::NotFound, why)
-}
-
-fn no_place(app: &App) -> Response {
-    let http = &app.http;
-    let is_drained = app.engine.health().pulse().is_drained();
-    let drained = "this server is drained (leasehold cluster drain): ask another one; the request had no effect";
-    let why = if is_drained { drained.into() } else { crowded(http) };
-    let mut response = app::failure(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, &why);
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    response
-}
-
-fn crowded(http: &http::Options) -> String {
-    format!(
-        "too many connections; the request had no effect. Allowed: {} in total (connections-max), {} from one address \
-         (connections-per-peer-max), {} HTTP/2 requests (streams-max). Only health checks and what renews or \
-         releases a lease are answered on this one",
-        http.connections_max, http.connections_per_peer_max, http.streams_max
-    )
 }
 
 async fn tell_route(request: axum::extract::Request, next: Next) -> Response {

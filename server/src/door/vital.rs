@@ -1,52 +1,102 @@
-//! What is served even if there is no place left: what keeps a lock from being lost or held for nothing, and what tells
-//! whether the server is well. None of it waits.
+//! Decides which requests are served when the server is full or beyond a rate limit: renewals, releases and health
+//! checks. None of them waits or streams.
+//!
+//! The operation decides, not a word in the URL: a request counts only if the handler of its protocol would renew or
+//! release something.
 
-use axum::http::{Method, Uri};
+use axum::body::HttpBody;
+use axum::extract::Query;
+use axum::http::{Method, Request, Uri};
 
-/// Whichever dialect it is.
-pub(super) fn is_vital(method: &Method, uri: &Uri) -> bool {
-    let path = uri.path();
-    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    match method.as_str() {
-        "GET" | "HEAD" => {
-            let is_health =
-                matches!(path, "/healthz" | "/livez" | "/readyz" | "/leaderz" | "/health");
-            is_health || is_of_held_file(uri)
-        }
-        // In the sticky dialect, asking again is renewing.
-        "POST" if path == "/lock" => true,
-        "POST" if path.starts_with("/v1/") || path.starts_with("/leases/") => {
-            matches!(last, "renew" | "release" | "keepalive")
-        }
-        "POST" if path.starts_with("/lfs/") => last == "unlock",
-        "POST" => is_of_held_file(uri),
-        "DELETE" => {
-            path.starts_with("/v1/sessions/")
-                || path.starts_with("/terraform/")
-                || matches!(path, "/lock" | "/auth/session")
-        }
-        "UNLOCK" => true,
-        "PATCH" | "PUT" => path.starts_with("/v1/claims/"),
+use crate::dialect::{Dialect, of_path};
+
+/// How important a request is for holders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Vital {
+    /// It renews, releases or checks health.
+    Always,
+    /// It renews if its caller holds the lock; otherwise it acquires.
+    IfRenewal,
+    /// It can wait.
+    Never,
+}
+
+impl Vital {
+    pub(super) fn of<B: HttpBody>(request: &Request<B>) -> Self {
+        let (method, uri) = (request.method(), request.uri());
+        let segments: Vec<_> = uri.path().split('/').skip(1).collect();
+        let is_always = match (of_path(uri.path()), method.as_str()) {
+            (Dialect::Sticky, "POST") if uri.path() == "/lock" => return Self::IfRenewal,
+            (Dialect::Sticky, "DELETE") => uri.path() == "/lock",
+            (Dialect::Native | Dialect::Leases, "GET" | "HEAD") => is_health(uri.path()),
+            (Dialect::Native, "POST" | "DELETE") => is_native(method, &segments),
+            (Dialect::Leases, "POST") => matches!(segments[..], ["leases", _, "renew" | "release"]),
+            (Dialect::Claims, "PATCH" | "PUT") => {
+                matches!(segments[..], ["v1", "claims", _] | ["v1", "claims", _, ""])
+            }
+            (Dialect::Files, "DELETE") => uri.path() == "/auth/session",
+            (Dialect::Files, "GET" | "POST") => is_of_held_file(&segments, uri),
+            (Dialect::Terraform, "UNLOCK") => {
+                matches!(segments[..], ["terraform", _] | ["terraform", _, "lock"])
+            }
+            (Dialect::Terraform, "DELETE") => matches!(segments[..], ["terraform", _, "lock"]),
+            (Dialect::Lfs, "POST") => matches!(segments[..], ["lfs", _, .., "locks", _, "unlock"]),
+            (Dialect::Dav, "UNLOCK") => true,
+            // `LOCK` without a body refreshes a lock.
+            (Dialect::Dav, "LOCK") => request.body().is_end_stream(),
+            _ => false,
+        };
+        if is_always { Self::Always } else { Self::Never }
+    }
+}
+
+fn is_health(path: &str) -> bool {
+    matches!(path, "/healthz" | "/livez" | "/readyz" | "/leaderz" | "/health")
+}
+
+/// Does it renew or release a lease, several leases or a session?
+fn is_native(method: &Method, segments: &[&str]) -> bool {
+    let segments = match segments {
+        ["v1", "namespaces", _, rest @ ..] if !matches!(rest, ["sessions", ..]) => rest,
+        ["v1", rest @ ..] => rest,
+        _ => return false,
+    };
+    match segments {
+        ["sessions", _] => method == Method::DELETE,
+        ["sessions", _, "keepalive"] => method == Method::POST,
+        ["renew" | "release"] | ["locks", _, "renew" | "release"] => method == Method::POST,
         _ => false,
     }
 }
 
-/// Releases or renews a file's lock.
-fn is_of_held_file(uri: &Uri) -> bool {
-    let is_vital = |pair| matches!(pair, "lock=release" | "lock=refresh");
-    uri.query().is_some_and(|query| query.split('&').any(is_vital))
+/// Does it release or renew a file's lock? Folders have none, and other paths of the protocol take no parameter `lock`.
+fn is_of_held_file(segments: &[&str], uri: &Uri) -> bool {
+    let is_file = !matches!(segments, ["auth" | "admin", ..] | [.., ""]);
+    let Some(query) = uri.query().filter(|query| is_file && query.contains("lock")) else {
+        return false;
+    };
+    // The handler refuses other parameters next to it, or does not allow them here.
+    let is_one = !query.contains('&');
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let operation = |(name, value): &(String, String)| {
+        name == "lock" && matches!(value.as_str(), "release" | "refresh")
+    };
+    is_one && pairs.is_ok_and(|Query(pairs)| pairs.iter().all(operation))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body;
+
+    fn of(line: &str, body: &'static str) -> Vital {
+        let (method, target) = line.split_once(' ').expect("a method and a target");
+        let request = Request::builder().method(method).uri(target);
+        Vital::of(&request.body(Body::from(body)).expect("a request"))
+    }
 
     #[test]
-    fn only_what_cannot_wait_is_vital() {
-        let is_vital = |line: &str| {
-            let (method, target) = line.split_once(' ').expect("a method and a target");
-            is_vital(&method.parse().expect("a method"), &target.parse().expect("a target"))
-        };
+    fn a_request_that_renews_or_releases_is_vital() {
         for line in [
             "GET /healthz",
             "HEAD /readyz",
@@ -54,21 +104,31 @@ mod tests {
             "POST /v1/locks/a/renew",
             "POST /v1/locks/a/release",
             "POST /v1/namespaces/n/locks/a/release",
+            "POST /v1/renew",
+            "POST /v1/namespaces/n/release",
             "POST /v1/sessions/s/keepalive",
             "DELETE /v1/sessions/s",
             "POST /leases/l/renew",
-            "POST /lock?client=a&ttl=5s",
             "DELETE /lock?client=a",
             "PATCH /v1/claims/7/",
+            "PUT /v1/claims/7",
             "GET /a/b?lock=release",
+            "GET /files/a?lock=%72elease",
             "POST /a/b?lock=refresh",
             "DELETE /auth/session",
             "UNLOCK /terraform/prod",
             "DELETE /terraform/prod/lock",
             "POST /lfs/team/app/locks/7/unlock",
+            "UNLOCK /dav/a",
+            "LOCK /dav/a",
         ] {
-            assert!(is_vital(line), "{line}");
+            assert_eq!(of(line, ""), Vital::Always, "{line}");
         }
+        assert_eq!(of("POST /lock?client=a&ttl=5s", ""), Vital::IfRenewal);
+    }
+
+    #[test]
+    fn no_word_in_an_address_makes_another_operation_vital() {
         for line in [
             "GET /",
             "GET /metrics",
@@ -76,19 +136,45 @@ mod tests {
             "GET /v1/locks/renew",
             "POST /v1/locks/a/acquire",
             "POST /v1/locks/renew/acquire",
+            "POST /v1/locks/a/b/renew",
             "POST /v1/sessions",
+            "POST /v1/namespaces/n/sessions/s/keepalive",
             "POST /leases/acquire",
             "POST /v1/claims/",
+            "PATCH /v1/claims/7/release",
             "PUT /a/release",
             "POST /a/release",
             "GET /a?lock=acquire",
+            "GET /a?lock=release&lock=acquire",
+            "GET /a?block=release",
+            "HEAD /a?lock=release",
+            "GET /a/?lock=release",
+            "GET /?lock=release",
+            "GET /admin/locks?lock=release",
             "GET /v1/events",
+            "GET /v1/events?lock=release",
+            "GET /v1/namespaces/n/events?lock=refresh",
+            "GET /v1/locks?lock=release",
+            "POST /v1/locks/a/watch?lock=release",
+            "POST /v1/locks/a/acquire?lock=release",
+            "GET /console/live?lock=release",
+            "GET /lock?lock=release",
+            "GET /lock/page?lock=release",
+            "POST /lock/page",
+            "GET /dav/a?lock=release",
+            "GET /terraform/prod?lock=release",
+            "POST /terraform/prod?lock=release",
+            "GET /lfs/team/app/objects/x?lock=release",
+            "PUT /lfs/team/app/locks/7/unlock",
+            "DELETE /terraform/prod",
             "LOCK /terraform/prod",
             "POST /terraform/prod",
             "POST /lfs/team/app/locks",
+            "UNLOCK /v1/locks/a",
             "BREW /lock",
         ] {
-            assert!(!is_vital(line), "{line}");
+            assert_eq!(of(line, ""), Vital::Never, "{line}");
         }
+        assert_eq!(of("LOCK /dav/a", "<lockinfo/>"), Vital::Never);
     }
 }

@@ -18,7 +18,7 @@ impl Writer {
     /// Why nothing can be done at present.
     pub(super) fn busy(&self) -> Error {
         match self.is_remote {
-            _ if self.health.room().is_out => Error::StoreFull,
+            _ if self.health.room().is_out => Error::StoreAlarmed,
             true => Error::StoreSilent,
             false => Error::Busy,
         }

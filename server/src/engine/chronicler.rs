@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::event::{Event, EventLog};
+use crate::clock::LockClock;
 use crate::store::Error;
 use crate::store::history::{Bounds, Chronicle};
 use crate::sync::lock;
@@ -34,6 +35,8 @@ struct Desk {
     options: HistoryOptions,
     book: Mutex<Book>,
     events: Arc<EventLog>,
+    /// The clock by which old history is deleted.
+    clock: LockClock,
 }
 
 struct Book {
@@ -48,6 +51,7 @@ impl Chronicler {
     pub(super) fn start(
         options: HistoryOptions,
         events: Arc<EventLog>,
+        clock: LockClock,
         (told, after, through): (&[Event], u64, u64),
     ) -> Result<Self, Error> {
         let generation = events.generation();
@@ -56,7 +60,7 @@ impl Chronicler {
         book.add(told.iter(), after, through);
         events.is_in_history(book.chronicle.through());
         let book = Mutex::new(book);
-        let desk = Arc::new(Desk { options, book, events });
+        let desk = Arc::new(Desk { options, book, events, clock });
         let (stop, stopped) = channel();
         let same = desk.clone();
         let work = move || {
@@ -114,6 +118,7 @@ impl Desk {
             return;
         }
         book.add(since.events.iter().map(|event| &**event), since.after, since.through);
+        book.forget(self.clock.moment().wall_ms);
         self.events.is_in_history(book.chronicle.through());
     }
 }
@@ -123,6 +128,12 @@ impl Book {
         match self.chronicle.add(events, after, through) {
             Ok(()) => self.trouble = None,
             Err(error) => self.say(error.to_string()),
+        }
+    }
+
+    fn forget(&mut self, now_ms: i64) {
+        if let Err(error) = self.chronicle.forget(now_ms) {
+            self.say(error.to_string());
         }
     }
 

@@ -160,6 +160,11 @@ impl EngineHandle {
         let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
     }
 
+    /// Bytes of events that wait for readers.
+    pub(crate) fn n_backlog_bytes(&self) -> usize {
+        self.0.events.n_backlog_bytes()
+    }
+
     /// The latest events that are asked for and older than `before`: see [`EventLog::recent`].
     pub(crate) fn recent(
         &self,
@@ -262,6 +267,10 @@ impl EngineHandle {
         whole_at.map(|at| self.instant().since(at))
     }
 
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
     /// Is the engine stopping, or has it stopped?
     pub fn is_stopping(&self) -> bool {
         self.0.shared.is_stopping()
@@ -307,7 +316,7 @@ impl EngineHandle {
     fn refused(&self, refused: Refused, op: Option<Op>) -> Error {
         match refused {
             Refused::Full => {
-                self.0.metrics.ops.overloaded(op);
+                self.0.metrics.ops.failed(op);
                 Error::Overloaded
             }
             Refused::Closed if self.0.shared.is_following() => Error::NotLeading,

@@ -8,7 +8,7 @@ use crate::http::html::is_hidden;
 
 /// A line for each change. Whether anybody reads them is decided by their target: they are many.
 pub(super) fn change(fact: &Fact) {
-    let Fact { what, lock, owner, token, reason, waited, held, .. } = fact;
+    let Fact { what, lock, owner, dialect, token, reason, waited, held, .. } = fact;
     let call = || fact.by().and_then(|asker| asker.call.as_deref());
     let ms = |span: &Span| span.as_nanos() / 1_000_000;
     tracing::info!(
@@ -16,7 +16,7 @@ pub(super) fn change(fact: &Fact) {
         what = word(*what),
         namespace = &*harmless(&lock.namespace),
         lock = &*harmless(&lock.name),
-        owner = &*harmless(&owner.instance),
+        owner = &*harmless(&crate::dialect::shown(*dialect, owner)),
         owner_principal = &*harmless(&owner.principal),
         token = token.get(),
         waited_ms = ms(waited),

@@ -43,8 +43,12 @@ pub enum Error {
     Overloaded,
     /// The journal is as long as it may be and cannot be folded. Nothing was done.
     JournalFull,
+    /// The disk of the data directory has hardly any space left. Nothing was done.
+    DiskFull,
     /// The store that several servers share has hardly any room left. Nothing was done.
     StoreFull,
+    /// The shared store accepts no writes until an operator disarms its alarm. Nothing was done.
+    StoreAlarmed,
     /// The store that several servers share does not answer. Nothing was done.
     StoreSilent,
     /// The audit file cannot be written, and nothing is to change then. Nothing was done.
@@ -66,9 +70,18 @@ impl fmt::Display for Error {
                 "the journal has reached journal-bytes-max, because it cannot be folded into the tables (see the \
                  server's log); the request had no effect. Renewals and releases go on"
             }
+            Error::DiskFull => {
+                "the server's disk is almost full (disk-free-min; see the server's log), so acquires are refused; the \
+                 request had no effect. Renewals and releases continue"
+            }
             Error::StoreFull => {
                 "etcd has hardly any room left (etcd-quota; see the server's log); the request had no effect. Renewals \
                  and releases go on as long as there is any"
+            }
+            Error::StoreAlarmed => {
+                "etcd has the alarm NOSPACE (`leasehold cluster status` and the server's log name the members); the \
+                 request had no effect. Requests are accepted again about 5 seconds after it is disarmed on every \
+                 member (etcdctl alarm disarm)"
             }
             Error::StoreSilent => {
                 "etcd does not answer (see the server's log); the request had no effect"

@@ -12,15 +12,18 @@ mod event;
 mod expiry;
 mod gather;
 mod handle;
+mod lapse;
 mod log;
 mod mailbox;
 mod message;
+mod mismatch;
 mod operator;
 mod read;
 mod refusal;
 mod roles;
 mod rounds;
 mod shared;
+mod stale;
 mod stepped;
 mod survey;
 mod term;
@@ -83,6 +86,8 @@ pub struct Options {
     pub sweep_changes_max: usize,
     /// Most events kept for readers that come back.
     pub events_max: usize,
+    /// Maximum bytes of events that readers have not taken yet; beyond it, slow readers miss events.
+    pub event_streams_bytes_max: usize,
     /// While the journal has so many bytes that are not in the tables yet, nothing more is taken.
     pub journal_bytes_max: u64,
     /// While anything can expire, the time is written down at least this often.
@@ -107,6 +112,7 @@ impl Default for Options {
             queue_max: 16_384,
             sweep_changes_max: 256,
             events_max: 10_000,
+            event_streams_bytes_max: 64 << 20,
             journal_bytes_max: 1 << 30,
             tick: Duration::from_secs(1),
             audit: None,
@@ -114,6 +120,14 @@ impl Default for Options {
             settle_max: Duration::from_secs(10),
             witness: None,
         }
+    }
+}
+
+impl Options {
+    /// Limits of the events kept for readers.
+    fn kept(&self) -> event::Kept {
+        let Self { events_max, event_streams_bytes_max, .. } = *self;
+        event::Kept { n_max: events_max, backlog_bytes_max: event_streams_bytes_max }
     }
 }
 
@@ -208,8 +222,8 @@ fn load(
         let place = (loaded.generation, loaded.seq);
         audit.begin(place, &loaded.told, data.as_deref(), clock.moment().wall_ms);
     }
-    let events =
-        Arc::new(EventLog::new(loaded.generation, loaded.seq, loaded.told, options.events_max));
+    let events = EventLog::new(loaded.generation, loaded.seq, loaded.told, options.kept());
+    let events = Arc::new(events);
     let shared = Arc::new(Shared::new(options.queue_max));
     let health = store.health();
     let mut writer = Writer::new(

@@ -13,7 +13,11 @@ impl Writer {
         if self.health.n_bytes() >= self.options.journal_bytes_max {
             return Some(Error::JournalFull);
         }
-        self.health.is_short().then_some(Error::StoreFull)
+        self.health.is_short().then(|| match self.is_remote {
+            false => Error::DiskFull,
+            true if self.health.room().is_out => Error::StoreAlarmed,
+            true => Error::StoreFull,
+        })
     }
 
     /// Would it do what has to be in the audit file, while nothing can be written there?

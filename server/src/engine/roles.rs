@@ -66,10 +66,11 @@ impl Roles {
             audit.tell_late(generation, ours.into_iter());
             audit.begin((generation, seq), &[], data.as_deref(), wall_ms);
         }
-        let events = Arc::new(EventLog::new(generation, seq, Vec::new(), options.events_max));
-        let chronicler = options.history.clone();
-        let chronicler = chronicler
-            .map(|history| Chronicler::start(history, events.clone(), (&told, told_after, seq)));
+        let events = Arc::new(EventLog::new(generation, seq, Vec::new(), options.kept()));
+        let chronicler = options.history.clone().map(|history| {
+            let read = (&*told, told_after, seq);
+            Chronicler::start(history, events.clone(), clock.clone(), read)
+        });
         let chronicler = chronicler.transpose()?;
         events.recall(told_after, seq, told);
         let shared = Arc::new(Shared::new(options.queue_max));

@@ -31,6 +31,8 @@ pub(super) struct Shared {
     /// The instant at which this process was last seen to have read everything, while it follows.
     pub(super) whole_at: Mutex<Option<Instant>>,
     whereabouts: watch::Sender<Whereabouts>,
+    /// Events can be late.
+    pub(super) stale: watch::Sender<bool>,
     pub(super) stopped: watch::Sender<bool>,
     desks: Mutex<Desks>,
 }
@@ -65,6 +67,7 @@ impl Shared {
             confirmed_at: AtomicU64::new(0),
             whole_at: Mutex::default(),
             whereabouts: watch::Sender::new(Whereabouts { is_here: true, leader: None }),
+            stale: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
             desks: Mutex::default(),
         }

@@ -13,6 +13,7 @@ use leasehold_core::{Dialect, Glance, LockKey, Timestamp};
 use super::read::{Look, SCAN_MAX};
 use super::writer::{Batch, Writer};
 use crate::auth::View;
+use crate::dialect::shown;
 
 /// Locks that are looked at before it is asked whether the turn is over: how much text they have is not known before.
 const STEP: usize = 32;
@@ -34,6 +35,8 @@ pub struct Survey {
     pub tally: Box<Tally>,
     /// What its reader may see: what is not in it is not counted either.
     pub view: View,
+    /// In this namespace, locks with shares only are left out.
+    pub of_paths: Option<Arc<str>>,
 }
 
 /// Which locks are wanted, and in which order.
@@ -146,11 +149,14 @@ impl Look for Survey {
     type Found = Surveyed;
 
     fn look(self, writer: &mut Writer, _: &mut Batch) -> Surveyed {
-        let Survey { mut from, wanted, mut tally, view } = self;
+        let Survey { mut from, wanted, mut tally, view, of_paths } = self;
         let mut search = Search { text: &wanted.search, small: String::new(), n_bytes: 0 };
         for _ in 0..SCAN_MAX / STEP {
             let (locks, next) = writer.machine.glances(from, STEP);
-            for lock in locks {
+            let is_shown = |lock: &Glance<'_>| {
+                of_paths.as_ref() != Some(lock.namespace()) || !lock.is_only_shared()
+            };
+            for lock in locks.filter(is_shown) {
                 tally.look(lock, &wanted, &view, &mut search);
             }
             match next {
@@ -240,7 +246,10 @@ impl Search<'_> {
         }
         let mut owners = lock.owners(OWNERS_MAX);
         self.is_in(lock.name())
-            || owners.any(|owner| self.is_in(&owner.instance) || self.is_in(&owner.principal))
+            || owners.any(|(dialect, owner)| {
+                // The search covers only the shown part: otherwise the rest could be guessed letter by letter.
+                self.is_in(&shown(dialect, owner)) || self.is_in(&owner.principal)
+            })
     }
 
     fn is_in(&mut self, text: &str) -> bool {

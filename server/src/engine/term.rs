@@ -5,8 +5,9 @@ use leasehold_core::{Resume, mutant};
 use super::commit::SETTLE_PAUSE;
 use super::message::Error;
 use super::writer::{Batch, Writer};
+use crate::metrics::Turn;
 use crate::pace;
-use crate::store::{self, Draft, Kind};
+use crate::store::{self, Dismissal, Draft, Kind};
 
 /// Seeing off one waiter takes no more of a record.
 const RESUMED_BYTES_MAX: usize = 256;
@@ -47,9 +48,12 @@ impl Writer {
     /// Gives up the right to write, so that another process has it at once. Everything that was applied is durable.
     pub(super) fn step_down(&mut self) -> Result<(), store::Error> {
         self.last_tick();
-        let why = "an operator wants another server to lead";
+        let why = self.store.dismissal();
+        if matches!(why, Dismissal::Unreached(_)) {
+            self.metrics.cluster.count(Turn::HandedOver);
+        }
         let given_up = self.store.finish();
-        self.end(given_up.and(Err(store::Error::Fenced(why.into()))))
+        self.end(given_up.and(Err(store::Error::Fenced(why.to_string()))))
     }
 
     /// Tells everybody who still waits that the loop has ended, and how.

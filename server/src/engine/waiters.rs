@@ -51,8 +51,18 @@ impl Waiters {
         None
     }
 
+    /// Does a connection wait for this lease?
+    pub(super) fn has(&self, lease: LeaseNumber) -> bool {
+        self.by_lease.contains_key(&lease)
+    }
+
     pub(super) fn drain(&mut self) -> Vec<Waiter> {
+        self.drain_leases().into_values().flatten().collect()
+    }
+
+    /// All connections, by the leases they wait for.
+    pub(super) fn drain_leases(&mut self) -> BTreeMap<LeaseNumber, Vec<Waiter>> {
         self.leases.clear();
-        std::mem::take(&mut self.by_lease).into_values().flatten().collect()
+        std::mem::take(&mut self.by_lease)
     }
 }

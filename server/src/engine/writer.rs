@@ -69,6 +69,8 @@ pub struct Writer {
     gathering: Gathering,
     /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
     pub(super) held: Option<Held>,
+    /// Leases whose waits ended because the store was silent, until the store can record that.
+    pub(super) forsaken: Vec<LeaseNumber>,
 }
 
 /// What a batch did and whom to tell, held back until it is durable.
@@ -120,6 +122,7 @@ impl Writer {
             was_silent: false,
             gathering: Gathering::default(),
             held: None,
+            forsaken: Vec::new(),
         }
     }
 
@@ -146,7 +149,11 @@ impl Writer {
             Some(at) => (nanos(at.since(now)), tick),
             None => (IDLE_MAX, IDLE_MAX),
         };
-        let wanted = if self.shared.has_gone() { Duration::ZERO } else { due.min(tick) };
+        let wanted = if self.shared.has_gone() || self.has_forsaken() {
+            Duration::ZERO
+        } else {
+            due.min(tick)
+        };
         wanted.min(IDLE_MAX).max(if self.was_busy { BUSY_PAUSE } else { Duration::ZERO })
     }
 
@@ -156,7 +163,7 @@ impl Writer {
         let is_due = self.machine.next_deadline().is_some_and(|at| at <= now);
         let gone = self.shared.take_gone();
         let is_idle = asks.is_empty() && !is_due && gone.is_empty() && !self.is_tick_due(now);
-        if is_idle && !self.is_confirm_due(now) {
+        if is_idle && !self.is_confirm_due(now) && !self.has_forsaken() {
             return Ok(());
         }
         self.was_due = is_due;
@@ -164,7 +171,6 @@ impl Writer {
             Ok(permit) => permit,
             Err(store::Error::Busy) => {
                 gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
-                #[cfg(feature = "mutants")]
                 if mutant!(BusyAfterApplying) {
                     self.apply_unseen(asks);
                 }
@@ -198,11 +204,11 @@ impl Writer {
         }
         let later: Vec<_> = asked.collect();
         asks.extend(later);
+        self.leave_forsaken(&mut batch);
         self.commit(permit, Kind::Batch, batch)
     }
 
     /// Applies what is about to be refused: what being busy must never do.
-    #[cfg(feature = "mutants")]
     fn apply_unseen(&mut self, asks: &[Asked]) {
         for ask in asks {
             if let Question::Apply(command) = &ask.question {
@@ -248,18 +254,25 @@ impl Writer {
             && let Some(error) = self.no_room()
             && !self.is_renewal(&question)
         {
-            self.metrics.ops.overloaded(op);
+            self.metrics.ops.failed(op);
             return self.post(reply_to, Err(error));
         }
         // What the server does by itself is told of later.
         if asker.is_some() && self.is_unaudited(&question) {
-            self.metrics.ops.overloaded(op);
+            self.metrics.ops.failed(op);
             return self.post(reply_to, Err(Error::AuditFailed));
         }
         let content = match question {
             Question::Apply(command) => {
                 let wanted = Wanted::by(&command);
+                let shown = self.shown(asker.as_ref(), &command);
                 let outcome = self.apply_for(asker, command, batch);
+                if let Err(rejection) = &outcome {
+                    self.metrics.refusals.count_rejection(rejection);
+                }
+                if let Some(shown) = shown {
+                    self.note_mismatches(&shown, &outcome);
+                }
                 if let (Some(wanted), Some(lease)) = (wanted, queued(&outcome)) {
                     let waiter = Waiter { ticket, wanted, reply_to, sent_at };
                     return self.waiters.add(lease, waiter);
@@ -368,7 +381,10 @@ impl Work for Writer {
                     let why = "it is not known what was done last, and the server stops";
                     Round::Last(self.end(Err(store::Error::Unknown(why.into()))))
                 }
-                Ok(()) if self.held.is_some() => Round::Held,
+                Ok(()) if self.held.is_some() => {
+                    self.end_waits_if_lapsed();
+                    Round::Held
+                }
                 Ok(()) => Round::Slow,
                 Err(error) => Round::Last(self.end(Err(error))),
             };
@@ -376,7 +392,6 @@ impl Work for Writer {
         if self.is_remote && self.store.is_dismissed() {
             return Round::Last(self.step_down());
         }
-        #[cfg(feature = "mutants")]
         if mutant!(ConfirmBeforeApplying)
             && self.is_remote
             && let Err(error) = self.store.reserve().and_then(|permit| self.store.confirm(permit))
@@ -399,6 +414,7 @@ impl Work for Writer {
             return Round::Last(self.end(Err(error)));
         }
         self.asks = asks;
+        self.end_waits_if_lapsed();
         if self.held.is_some() {
             return Round::Held;
         }
@@ -429,6 +445,6 @@ impl Work for Writer {
     }
 }
 
-fn nanos(span: Span) -> Duration {
+pub(super) fn nanos(span: Span) -> Duration {
     Duration::from_nanos(span.as_nanos())
 }

@@ -14,6 +14,7 @@ use super::socket::Unserved;
 use super::unix::UnixSocket;
 use super::worker::{Accepted, Workers};
 use super::{Listen, Options};
+use crate::complaint::Complaint;
 use crate::door::Peer;
 
 /// A listener that is there.
@@ -103,22 +104,26 @@ async fn accept_all(
     workers: Arc<Workers>,
     mut stop: watch::Receiver<bool>,
 ) {
+    let complaint = Complaint::default();
     loop {
         tokio::select! {
-            accepted = accept(&listener, &places) => workers.hand(accepted),
+            accepted = accept(&listener, &places, &complaint) => workers.hand(accepted),
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
 }
 
-async fn accept(listener: &Listener, places: &Arc<Places>) -> Accepted {
+async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint) -> Accepted {
     loop {
         places.room().await;
         let (socket, peer) = match listener.next().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, mostly: it helps to wait a little.
-                tracing::warn!(%error, "could not accept a connection");
+                // Out of file descriptors, mostly: it helps to close one that is idle, or to wait a little.
+                complaint.make(|n_before| {
+                    tracing::warn!(%error, n_before, "could not accept a connection");
+                });
+                places.make_room();
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }

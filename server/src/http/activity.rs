@@ -11,6 +11,7 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::intake::Intake;
 use super::outgoing::Outgoing;
 use super::places::StreamPlace;
 use crate::engine::Undelivered;
@@ -36,6 +37,8 @@ pub(super) struct Activity {
     n_bytes_arrived: AtomicU64,
     /// A request was answered before its body was read.
     has_unread: AtomicBool,
+    /// Bytes that are not a complete request yet.
+    pub(super) intake: Intake,
     shed: Notify,
 }
 
@@ -46,6 +49,8 @@ pub(super) enum Doing {
     New(Instant),
     /// Nothing since then.
     Idle(Instant),
+    /// The connection has been sending the head of a request since then.
+    Asking(Instant),
     /// It sends a request's body since then, of which so many bytes have come.
     Sending(Instant, u64),
     /// It waits for an answer, or takes one in.
@@ -65,6 +70,7 @@ impl Activity {
             arriving_since_ms: AtomicU64::new(0),
             n_bytes_arrived: AtomicU64::new(0),
             has_unread: AtomicBool::new(false),
+            intake: Intake::default(),
             shed: Notify::new(),
         })
     }
@@ -101,8 +107,43 @@ impl Activity {
         }
         match (self.n_requests.load(Relaxed), self.n_served.load(Relaxed)) {
             (0, 0) => Doing::New(self.at(&self.idle_since_ms)),
-            (0, _) => Doing::Idle(self.at(&self.idle_since_ms)),
+            (0, _) => match self.intake.since_ms() {
+                Some(ms) => Doing::Asking(self.epoch + Duration::from_millis(ms)),
+                None => Doing::Idle(self.at(&self.idle_since_ms)),
+            },
             _ => Doing::Busy,
+        }
+    }
+
+    /// Is a request in progress?
+    pub(super) fn is_busy(&self) -> bool {
+        self.n_requests.load(Relaxed) > 0
+    }
+
+    /// All received bytes were read. If they are not a complete request, a request has begun.
+    pub(super) fn note_incomplete(&self) {
+        if self.intake.is_new() && !self.is_busy() {
+            self.intake.begin(self.now_ms());
+        }
+    }
+
+    /// This many bytes are left that are not a complete request. For protocols other than HTTP.
+    pub(super) fn has_left(&self, n_bytes: usize) {
+        self.intake.left(n_bytes);
+        match n_bytes {
+            0 => self.intake.clear(),
+            _ => self.intake.begin(self.now_ms()),
+        }
+    }
+
+    /// Returns since when a connection with a large buffer has had no request in progress.
+    pub(super) fn buffers_since(&self) -> Option<Instant> {
+        if self.intake.n_charged() == 0 {
+            return None;
+        }
+        match self.doing() {
+            Doing::New(since) | Doing::Idle(since) | Doing::Asking(since) => Some(since),
+            Doing::Sending(..) | Doing::Busy => None,
         }
     }
 
@@ -114,7 +155,9 @@ impl Activity {
         drip_after: Duration,
     ) -> Option<Instant> {
         match self.doing() {
-            Doing::New(since) => (since.elapsed() >= moment).then_some(since),
+            Doing::New(since) | Doing::Asking(since) => {
+                (since.elapsed() >= moment).then_some(since)
+            }
             Doing::Idle(since) => Some(since),
             Doing::Sending(since, n_bytes) => {
                 let taken = since.elapsed();
@@ -173,7 +216,9 @@ impl InProgress {
 impl Drop for InProgress {
     fn drop(&mut self) {
         self.is_answered();
-        self.activity.idle_since_ms.store(self.activity.now_ms(), Relaxed);
+        let now_ms = self.activity.now_ms();
+        self.activity.idle_since_ms.store(now_ms, Relaxed);
+        self.activity.intake.ended(now_ms);
         self.activity.n_served.fetch_add(1, Relaxed);
         self.activity.n_requests.fetch_sub(1, Relaxed);
     }
@@ -228,6 +273,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Arriving<B> {
             (Some(Ok(frame)), Some(activity)) => {
                 let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
                 activity.n_bytes_arrived.fetch_add(n_bytes, Relaxed);
+                activity.intake.taken(n_bytes as usize);
             }
             (None | Some(Err(_)), _) => drop(self.is_here()),
             (_, None) => {}

@@ -1,13 +1,15 @@
-//! How much is being answered at once: long lists, and streams that have no end. Each has a budget of its own.
+//! Limits long answers and endless streams. Each kind has its own budget, and each client has a share of it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use leasehold_core::Quota;
 
 use super::Options;
 use super::pieces::PIECE_BYTES;
+use super::shares::{Client, Full, Shares, Taken};
+use crate::metrics::Metrics;
 
 /// What one long answer takes up at most: a piece that is being made, one on its way, and what its connection has not
 /// sent yet.
@@ -15,77 +17,122 @@ const LONG_BYTES: usize = 4 * PIECE_BYTES;
 
 /// Shared by all threads.
 pub struct Answers {
-    long: Arc<Semaphore>,
-    n_long_max: usize,
-    streams: Arc<Semaphore>,
-    n_streams_max: usize,
+    long: Budget,
+    /// Event streams of every kind.
+    streams: Budget,
     patience: Duration,
+    metrics: Arc<Metrics>,
+}
+
+/// The limits of one kind.
+struct Budget {
+    taken: Arc<Shares>,
+    n_max: usize,
+    share_max: usize,
+    /// The bytes that one unit counts as.
+    weight: usize,
+    what: &'static str,
+    unit: &'static str,
+    setting: &'static str,
+    share_setting: &'static str,
 }
 
 /// An answer that is being sent. Dropped with it.
 pub(crate) struct Sending {
-    _permit: OwnedSemaphorePermit,
+    _taken: Taken,
     /// How long its reader may take nothing.
     pub(super) patience: Duration,
 }
 
 /// Too much is being answered already. Nothing was done.
 #[derive(Debug)]
-pub(crate) struct TooMuch(String);
+pub(crate) struct TooMuch {
+    why: String,
+    /// The client's own share or quota is used up.
+    pub(crate) is_own: bool,
+}
 
 impl Answers {
-    pub(crate) fn new(options: &Options) -> Self {
-        let n_long_max = (options.answers_bytes_max / LONG_BYTES).clamp(1, Semaphore::MAX_PERMITS);
-        let n_streams_max = options.event_streams_max.min(Semaphore::MAX_PERMITS);
-        Self {
-            long: Arc::new(Semaphore::new(n_long_max)),
-            n_long_max,
-            streams: Arc::new(Semaphore::new(n_streams_max)),
-            n_streams_max,
-            patience: options.answer_timeout,
-        }
+    pub(crate) fn new(options: &Options, metrics: Arc<Metrics>) -> Self {
+        let n_long = |n_bytes: usize| (n_bytes / LONG_BYTES).max(1);
+        let (n_max, share_max) =
+            (n_long(options.answers_bytes_max), n_long(options.principal_answers_bytes_max));
+        let long = Budget {
+            taken: Shares::new(n_max, share_max),
+            n_max,
+            share_max,
+            weight: LONG_BYTES,
+            what: "long answers",
+            unit: " bytes",
+            setting: "answers-bytes-max",
+            share_setting: "principal-answers-bytes-max",
+        };
+        let (n_max, share_max) = (options.event_streams_max, options.principal_event_streams_max);
+        let streams = Budget {
+            taken: Shares::new(n_max, share_max),
+            n_max,
+            share_max,
+            weight: 1,
+            what: "event streams",
+            unit: "",
+            setting: "event-streams-max",
+            share_setting: "principal-event-streams-max",
+        };
+        Self { long, streams, patience: options.answer_timeout, metrics }
     }
 
     /// One more answer that is sent in pieces.
-    pub(crate) fn long(&self) -> Result<Sending, TooMuch> {
-        self.begin(&self.long).map_err(|_| {
-            let allowed = self.n_long_max * LONG_BYTES;
-            TooMuch(format!(
-                "too many long answers are being sent: {allowed} bytes allowed (answers-bytes-max); the \
-                 request had no effect, repeat it"
-            ))
-        })
+    pub(crate) fn long(&self, client: &Client) -> Result<Sending, TooMuch> {
+        let taken = self.long.taken.take(client, None);
+        self.begin(taken.map_err(|full| self.long.refuse(full, &self.metrics)))
     }
 
-    /// One more stream of events.
-    pub(crate) fn stream(&self) -> Result<Sending, TooMuch> {
-        self.begin(&self.streams).map_err(|_| {
-            let allowed = self.n_streams_max;
-            TooMuch(format!(
-                "too many streams of events: {allowed} allowed (event-streams-max); the request had no effect, repeat \
-                 it"
-            ))
-        })
+    /// Admits one more event stream of this client, of any kind.
+    pub(crate) fn stream(&self, client: &Client) -> Result<Sending, TooMuch> {
+        let taken = self.streams.taken.take(client, client.streams);
+        self.begin(taken.map_err(|full| self.streams.refuse(full, &self.metrics)))
     }
 
-    fn begin(&self, places: &Arc<Semaphore>) -> Result<Sending, TryAcquireError> {
-        let permit = places.clone().try_acquire_owned()?;
-        Ok(Sending { _permit: permit, patience: self.patience })
+    fn begin(&self, taken: Result<Taken, TooMuch>) -> Result<Sending, TooMuch> {
+        Ok(Sending { _taken: taken?, patience: self.patience })
     }
 
     /// Bytes that long answers may take up right now.
     pub(crate) fn n_long_bytes(&self) -> usize {
-        (self.n_long_max - self.long.available_permits()) * LONG_BYTES
+        self.long.taken.n() * LONG_BYTES
     }
 
     /// Streams of events right now.
     pub(crate) fn n_streams(&self) -> usize {
-        self.n_streams_max - self.streams.available_permits()
+        self.streams.taken.n()
+    }
+}
+
+impl Budget {
+    fn refuse(&self, full: Full, metrics: &Metrics) -> TooMuch {
+        let Self { n_max, share_max, weight, what, unit, setting, share_setting, .. } = *self;
+        let own = " of one principal, or of one anonymous address";
+        let quota = "quota in auth-file";
+        let (whose, allowed, setting, line) = match full {
+            Full::All => ("", n_max, setting, None),
+            Full::Share => (own, share_max, share_setting, None),
+            Full::Quota(Quota { max, line }) => {
+                (" of this principal", max as usize, quota, Some(line))
+            }
+        };
+        metrics.refusals.count(setting);
+        let line = line.map_or_else(String::new, |line| format!(", line {line}"));
+        let allowed = allowed * weight;
+        let why = format!(
+            "too many {what}{whose}: {allowed}{unit} allowed ({setting}{line}); the request had no effect, repeat it \
+             when others have ended"
+        );
+        TooMuch { why, is_own: full != Full::All }
     }
 }
 
 impl fmt::Display for TooMuch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.why)
     }
 }

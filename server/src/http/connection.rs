@@ -4,10 +4,11 @@
 //! meanwhile. What is in progress, a long poll or a stream of events, is left alone as long as the client is there.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response, Version};
@@ -20,6 +21,7 @@ use super::Options;
 use super::activity::{Activity, Doing, Grant, Tracked};
 use super::aside::Aside;
 use super::conversation::FOREVER;
+use super::intake::Counted;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::places::{Place, Places};
@@ -32,6 +34,10 @@ use crate::peer::PING_EVERY;
 const CLOSED_PATIENCE: Duration = Duration::from_millis(10);
 /// How long those who showed a certificate of a CA that is not trusted any more have to be told so.
 const DISTRUSTED_PATIENCE: Duration = Duration::from_secs(1);
+/// The smallest read buffer of HTTP/1.
+pub(super) const HEAD_BYTES_MIN: usize = 8 * 1024;
+/// Maximum bytes of all headers of an HTTP/2 request, as HTTP/2 counts them.
+const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
 /// Another server adds to what a client says.
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// Most requests at once on one connection.
@@ -90,6 +96,9 @@ async fn talk(
     });
     let service = service_fn(move |request| answer(connection.clone(), request));
     let builder = builder(options, is_for_peers);
+    let activity = &place.activity;
+    let counted = Counted::new(activity.clone(), place.places().clone());
+    let line = line.with_heads().counted(counted);
     let serving = builder.serve_connection(TokioIo::new(line), service);
     tokio::pin!(serving);
     let trust = demand.clone().filter(|_| is_certified);
@@ -109,7 +118,13 @@ async fn talk(
             biased;
             // Before anything is answered: what was just granted to a client that is gone is given back.
             () = &mut ending => return Ended::GivenUp,
-            served = &mut serving => return if served.is_ok() { Ended::Done } else { Ended::Refused },
+            served = poll_fn(|context| {
+                let served = serving.as_mut().poll(context);
+                if served.is_pending() {
+                    activity.note_incomplete();
+                }
+                served
+            }) => return if served.is_ok() { Ended::Done } else { Ended::Refused },
             () = &mut stopping, if !is_stopping => {
                 is_stopping = true;
                 serving.as_mut().graceful_shutdown();
@@ -158,7 +173,9 @@ fn builder(options: &Options, is_for_peers: bool) -> auto::Builder<TokioExecutor
     // that
     // were closed by the client, too. And our answers are so short that copying head and body together takes less than
     // telling the system of two pieces.
-    builder.http1().header_read_timeout(None).half_close(true).writev(false);
+    let http1 = &mut builder.http1();
+    http1.header_read_timeout(None).half_close(true).writev(false);
+    http1.max_buf_size(options.head_bytes_max.max(HEAD_BYTES_MIN));
     // Another server has many clients, and all of them come by one connection.
     let (half, n_streams) = match is_for_peers {
         true => (PING_EVERY, u32::try_from(options.streams_max).unwrap_or(u32::MAX)),
@@ -169,6 +186,7 @@ fn builder(options: &Options, is_for_peers: bool) -> auto::Builder<TokioExecutor
         .timer(TokioTimer::new())
         .keep_alive_interval(half)
         .keep_alive_timeout(half)
+        .max_header_list_size(HTTP2_HEADERS_BYTES_MAX)
         .max_concurrent_streams(n_streams);
     if is_for_peers {
         builder.http2().max_header_list_size(PEER_HEADERS_BYTES_MAX);
@@ -194,11 +212,17 @@ async fn answer(
     // Only there a connection can have more than one request.
     let is_shared = request.version() == Version::HTTP_2;
     let stream = is_shared.then(|| {
-        let (stream, is_one_too_many) = places.add_stream();
+        let (stream, is_one_too_many) = places.add_stream(&door.app().metrics);
         visitor.is_restricted |= is_one_too_many;
+        visitor.stream = Some(stream.stream.clone());
         stream
     });
     let (head, body) = request.into_parts();
+    if is_shared {
+        activity.intake.share();
+    } else {
+        activity.intake.took_head(&head, body.size_hint().exact().is_some());
+    }
     let (in_progress, body) = activity.begin(body, stream);
     let request = Request::from_parts(head, body);
     let Answer { mut response, undelivered } = door.answer(visitor, request).await;
@@ -231,10 +255,15 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
     let Options { header_timeout, idle_timeout, restricted_timeout, .. } = *options;
     loop {
         let next_look = match activity.doing() {
-            Doing::New(since) | Doing::Idle(since) | Doing::Sending(since, _) if is_restricted => {
+            Doing::New(since)
+            | Doing::Idle(since)
+            | Doing::Asking(since)
+            | Doing::Sending(since, _)
+                if is_restricted =>
+            {
                 since + restricted_timeout
             }
-            Doing::New(since) => since + header_timeout,
+            Doing::New(since) | Doing::Asking(since) => since + header_timeout,
             Doing::Idle(since) => since + idle_timeout,
             Doing::Busy | Doing::Sending(..) => Instant::now() + header_timeout.min(idle_timeout),
         };
@@ -243,6 +272,25 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
             return;
         }
         // Meanwhile it may begin to be idle, for which it may have less time.
-        tokio::time::sleep_until(next_look.min(now + idle_timeout)).await;
+        tokio::select! {
+            () = tokio::time::sleep_until(next_look.min(now + idle_timeout)) => {}
+            () = activity.intake.until_begun() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, B, F: Future>(_: impl Fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// On HTTP/2, it is kept until the last byte of the response is taken.
+    #[test]
+    fn a_request_in_progress_takes_up_little() {
+        let n_bytes = size(answer);
+        assert!(n_bytes <= 8 * 1024, "{n_bytes}");
     }
 }

@@ -9,11 +9,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Options;
 use super::activity::{Activity, InProgress};
 use super::aside::Aside;
 use super::connection::{idle_too_long, unwelcome};
+use super::intake::Counted;
 use super::line::Line;
 use super::opening::Opened;
 use super::places::Place;
@@ -39,28 +41,50 @@ pub struct Conversation {
     stop: watch::Receiver<bool>,
 }
 
+/// The result of reading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Heard {
+    /// More bytes came.
+    More,
+    /// The client sends no more, or the server stops.
+    End,
+    /// Nothing came in time.
+    Late,
+}
+
 impl Conversation {
     /// Who is at the other end.
     pub(crate) fn visitor(&self) -> &Visitor {
         &self.visitor
     }
 
-    /// Reads more of what the client sends. To be called when everything it sent before is answered. `false`: it sends
-    /// no more, or the server stops.
-    pub(crate) async fn hear(&mut self, into: &mut BytesMut) -> bool {
+    /// Reads more bytes from the client. Call this when all complete requests are answered; `into` has the rest.
+    pub(crate) async fn hear(&mut self, into: &mut BytesMut, until: Option<Instant>) -> Heard {
         self.in_progress = None;
+        self.activity.has_left(into.len());
         into.reserve(PIECE_BYTES);
-        let has_more = tokio::select! {
-            biased;
-            _ = self.stop.wait_for(|stop| *stop) => false,
-            read = self.line.read_buf(into) => read.is_ok_and(|n| n > 0),
+        let late = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
         };
-        self.in_progress = has_more.then(|| self.activity.begin_whole());
-        has_more
+        let heard = tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => Heard::End,
+            read = self.line.read_buf(into) => match read {
+                Ok(1..) => Heard::More,
+                Ok(0) | Err(_) => Heard::End,
+            },
+            () = late => Heard::Late,
+        };
+        self.in_progress = (heard == Heard::More).then(|| self.activity.begin_whole());
+        heard
     }
 
     /// Says something. Each grant is told of by the bytes up to its number. `false`: the client does not listen.
     pub(crate) async fn say(&mut self, bytes: &[u8], grants: Vec<(usize, Undelivered)>) -> bool {
+        self.activity.intake.clear();
         for (n_bytes, undelivered) in grants {
             self.line.outgoing().hand_over_up_to(undelivered, n_bytes as u64);
         }
@@ -128,8 +152,9 @@ async fn converse(
     let (wire, outgoing) = (line.wire().clone(), line.outgoing().clone());
     let idle_timeout = (dialect.idle_timeout)(&app.dialect).unwrap_or(FOREVER);
     let options = Options { idle_timeout, ..app.http.clone() };
+    let counted = Counted::new(place.activity.clone(), place.places().clone());
     let conversation = Conversation {
-        line,
+        line: line.counted(counted),
         visitor,
         activity: place.activity.clone(),
         in_progress: None,

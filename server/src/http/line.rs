@@ -13,6 +13,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use super::head::Heads;
+use super::intake::Counted;
 use super::outgoing::Outgoing;
 use super::wire::Wire;
 
@@ -23,6 +25,10 @@ const RECORD_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Line {
     kind: Kind,
     outgoing: Arc<Outgoing>,
+    /// Checks the bytes that are read, if they are HTTP/1.
+    heads: Option<Heads>,
+    /// Counts the bytes that are read.
+    counted: Option<Counted>,
 }
 
 enum Kind {
@@ -38,12 +44,23 @@ struct Secured {
 
 impl Line {
     pub(super) fn clear(wire: Wire) -> Self {
-        Self { kind: Kind::Clear(wire), outgoing: Arc::default() }
+        Self { kind: Kind::Clear(wire), outgoing: Arc::default(), heads: None, counted: None }
     }
 
     pub(super) fn secured(tls: TlsStream<Wire>) -> Self {
         let secured = Secured { tls, n_in_record: 0 };
-        Self { kind: Kind::Secured(Box::new(secured)), outgoing: Arc::default() }
+        let kind = Kind::Secured(Box::new(secured));
+        Self { kind, outgoing: Arc::default(), heads: None, counted: None }
+    }
+
+    /// The same, and refuses HTTP/1 heads that can be read in two ways.
+    pub(super) fn with_heads(self) -> Self {
+        Self { heads: Some(Heads::new()), ..self }
+    }
+
+    /// The same, and counts all bytes read from here on.
+    pub(super) fn counted(self, counted: Counted) -> Self {
+        Self { counted: Some(counted), ..self }
     }
 
     /// What is written to it.
@@ -97,10 +114,28 @@ impl AsyncRead for Line {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.kind {
+        let Self { kind, heads, counted, .. } = &mut *self;
+        if let Some(poison) = heads.as_mut().and_then(|heads| heads.poison(buffer.remaining())) {
+            buffer.put_slice(poison);
+            return Poll::Ready(Ok(()));
+        }
+        let (n_before, n_room) = (buffer.filled().len(), buffer.remaining());
+        ready!(match kind {
             Kind::Clear(wire) => Pin::new(wire).poll_read(context, buffer),
             Kind::Secured(secured) => Pin::new(&mut secured.tls).poll_read(context, buffer),
+        })?;
+        if let Some(counted) = counted {
+            counted.heard(n_room - buffer.remaining(), n_room);
         }
+        if let Some(heads) = heads {
+            let n_kept = heads.follow(&buffer.filled()[n_before..]);
+            buffer.set_filled(n_before + n_kept);
+            if let Some(poison) = heads.poison(buffer.remaining()) {
+                tracing::debug!("refused a request whose head can be read in two ways");
+                buffer.put_slice(poison);
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -110,7 +145,7 @@ impl AsyncWrite for Line {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Self { kind, outgoing } = &mut *self;
+        let Self { kind, outgoing, .. } = &mut *self;
         match kind {
             Kind::Clear(wire) => {
                 let n = ready!(Pin::new(wire).poll_write(context, bytes))?;
@@ -123,7 +158,7 @@ impl AsyncWrite for Line {
 
     /// HTTP asks for this once everything it had was written.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { kind, outgoing } = &mut *self;
+        let Self { kind, outgoing, .. } = &mut *self;
         if let Kind::Secured(secured) = kind {
             ready!(secured.poll_sent(outgoing, context))?;
         }

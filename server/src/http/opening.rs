@@ -171,7 +171,8 @@ fn opened(
     demand: Option<watch::Receiver<Demand>>,
 ) -> (Opened, Place) {
     let is_restricted = place.is_restricted();
-    let visitor = Visitor { peer, link, is_restricted, remembered: Some(Arc::default()) };
+    let visitor =
+        Visitor { peer, link, is_restricted, remembered: Some(Arc::default()), stream: None };
     (Opened { line, visitor, first_line: None, demand }, place)
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::forwarded::is_in;
+
 /// What a connection may do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -25,13 +27,20 @@ pub struct Options {
     pub restricted_timeout: Duration,
     /// Most HTTP/2 requests in progress, over all connections.
     pub streams_max: usize,
+    /// Maximum of one principal; for anonymous clients, of one address.
+    pub principal_streams_max: usize,
     /// How long a client may be silent that does not even answer its system's probes.
     pub keepalive_timeout: Duration,
     /// How long the handshake of TLS and the PROXY header may take.
     pub handshake_timeout: Duration,
     /// Most handshakes under way. If there are more, the one that takes longest is given up.
     pub handshakes_max: usize,
-    /// How long a new connection has to send its first request's head.
+    /// Maximum size of an HTTP/1 request head; at least 8 KiB.
+    pub head_bytes_max: usize,
+    /// Maximum bytes of all buffers for request heads, beyond 16 KiB per connection.
+    pub heads_total_bytes_max: usize,
+    /// Time limit for the head of a request, from its first byte; for the first request, from the start of the
+    /// connection.
     pub header_timeout: Duration,
     /// How long a connection may stay without a request.
     pub idle_timeout: Duration,
@@ -43,10 +52,18 @@ pub struct Options {
     pub answer_timeout: Duration,
     /// Most bytes of long answers that are being sent, over all connections.
     pub answers_bytes_max: usize,
+    /// Maximum of one principal; for anonymous clients, of one address.
+    pub principal_answers_bytes_max: usize,
+    /// Maximum files that are written at the same time; set from the limit of open files.
+    pub uploads_max: usize,
     /// Most streams of events, over all connections.
     pub event_streams_max: usize,
+    /// Maximum of one principal; for anonymous clients, of one address.
+    pub principal_event_streams_max: usize,
     /// Most namespaces that metrics tell of one by one; 0: none.
     pub metrics_namespaces_max: usize,
+    /// Whether the metrics listener, which needs no credential, shows namespace names.
+    pub metrics_listen_namespaces: bool,
     /// The names this server is reached by, beside its addresses and `localhost`.
     pub hosts: Arc<[String]>,
     /// The origins whose pages may ask this server.
@@ -73,17 +90,24 @@ impl Default for Options {
             .into(),
             restricted_timeout: Duration::from_secs(1),
             streams_max: 20_000,
+            principal_streams_max: 5_000,
             keepalive_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(5),
             handshakes_max: 1000,
+            head_bytes_max: 64 * 1024,
+            heads_total_bytes_max: 64 << 20,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),
             body_bytes_max: 64 * 1024,
             answer_timeout: Duration::from_secs(30),
             answers_bytes_max: 64 << 20,
+            principal_answers_bytes_max: 16 << 20,
+            uploads_max: 10_000,
             event_streams_max: 10_000,
+            principal_event_streams_max: 2_500,
             metrics_namespaces_max: 100,
+            metrics_listen_namespaces: false,
             hosts: Arc::default(),
             cors_origins: Arc::default(),
             trusted_proxies: Arc::default(),
@@ -94,6 +118,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Is the number of connections from this address unlimited?
+    pub(crate) fn is_exempt(&self, peer: IpAddr) -> bool {
+        let Self { connections_per_peer_exempt, trusted_proxies, proxy_protocol_from, .. } = self;
+        let exempt = [connections_per_peer_exempt, trusted_proxies, proxy_protocol_from];
+        exempt.into_iter().any(|networks| is_in(networks, peer))
+    }
+
     pub(crate) fn n_workers(&self) -> usize {
         match self.workers {
             0 => std::thread::available_parallelism().map_or(1, NonZero::get),

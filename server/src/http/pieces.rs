@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use crate::http::Options;
     use crate::http::answers::Answers;
+    use crate::http::shares::Client;
 
     async fn numbers(mut pieces: Pieces) -> Result<(), BrokenOff> {
         for n in 0..100_000 {
@@ -119,8 +120,8 @@ mod tests {
 
     #[tokio::test]
     async fn arrives_whole() {
-        let answers = Answers::new(&Options::default());
-        let Ok(sending) = answers.long() else { panic!("there is room") };
+        let answers = Answers::new(&Options::default(), Arc::default());
+        let Ok(sending) = answers.long(&Client::any()) else { panic!("there is room") };
         let response = Pieces::answer(sending, "[", numbers);
         let bytes = response.into_body().collect().await.expect("whole").to_bytes();
         let read: Vec<u32> = serde_json::from_slice(&bytes).expect("JSON");
@@ -130,8 +131,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_takes_nothing_is_given_up_and_takes_up_nothing() {
-        let answers = Answers::new(&Options::default());
-        let Ok(sending) = answers.long() else { panic!("there is room") };
+        let answers = Answers::new(&Options::default(), Arc::default());
+        let Ok(sending) = answers.long(&Client::any()) else { panic!("there is room") };
         let mut body = Pieces::answer(sending, "[", numbers).into_body();
         assert!(body.frame().await.is_some_and(|frame| frame.is_ok()));
         tokio::time::sleep(Duration::from_secs(25)).await;

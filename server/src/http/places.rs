@@ -1,10 +1,8 @@
 //! How many connections there may be, from where, and who has to go if there are too many.
 //!
-//! There are so many places. If they are taken, a connection that does nothing gives its place up. If there is none,
-//! the
-//! new one is let in all the same, as long as there are reserved places left, but is only served what keeps locks
-//! from being lost and what tells whether the server is well: otherwise those who wait for a lock could keep its holder
-//! from giving it back.
+//! If all places are taken, a connection that is idle is closed. If none is idle, the new connection gets a reserved
+//! place, as long as there are any, but only its renewals, releases and health checks are served. Otherwise clients
+//! that wait for a lock could keep its holder from releasing it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,13 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Options;
 use super::activity::Activity;
-use super::forwarded::is_in;
+use super::shares::{Shares, Stream};
+use crate::complaint::Complaint;
 use crate::door::Peer;
+use crate::metrics::Metrics;
 use crate::store::Health;
 use crate::sync::lock;
 
@@ -26,6 +27,8 @@ use crate::sync::lock;
 const RESERVED_SHARE: usize = 4;
 /// How many connections are looked at for one that does nothing. Those that were not looked at now are the next time.
 const LOOKED_AT_MAX: usize = 1024;
+/// If heads use more than their budget, at least this fraction of the budget is freed.
+const HEADS_FREED_SHARE: i64 = 16;
 /// If there is no place at all, it is looked for again after this.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -38,6 +41,12 @@ pub(crate) struct Places {
     taken: Mutex<Taken>,
     is_freed: Notify,
     n_streams: AtomicUsize,
+    /// Of each client.
+    streams: Arc<Shares>,
+    /// Bytes of the buffers of all connections, beyond what each connection may have.
+    heads_bytes: Gauge,
+    /// Logs that heads use too much memory.
+    complaint: Complaint,
 }
 
 #[derive(Default)]
@@ -78,7 +87,8 @@ pub(super) enum NoPlace {
 }
 
 impl Places {
-    pub(crate) fn new(options: Options, health: Arc<Health>) -> Arc<Self> {
+    pub(crate) fn new(options: Options, health: Arc<Health>, heads_bytes: Gauge) -> Arc<Self> {
+        let streams = Shares::new(usize::MAX, options.principal_streams_max);
         Arc::new(Self {
             options,
             health,
@@ -86,6 +96,9 @@ impl Places {
             taken: Mutex::default(),
             is_freed: Notify::new(),
             n_streams: AtomicUsize::new(0),
+            streams,
+            heads_bytes,
+            complaint: Complaint::default(),
         })
     }
 
@@ -109,7 +122,7 @@ impl Places {
     /// A place for a connection from there.
     pub(super) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place, NoPlace> {
         let peer = peer.address();
-        let peer = (!self.is_exempt(peer)).then(|| network(peer));
+        let peer = (!self.options.is_exempt(peer)).then(|| network(peer));
         let of_peer = |taken: &Taken| {
             let of = peer.and_then(|peer| taken.by_peer.get(&peer));
             of.map_or((0, 0), |of| (of.n, of.n_reserved))
@@ -137,20 +150,49 @@ impl Places {
     }
 
     /// One more request on a connection that has many.
-    pub(super) fn add_stream(self: &Arc<Self>) -> (StreamPlace, bool) {
+    pub(super) fn add_stream(self: &Arc<Self>, metrics: &Metrics) -> (StreamPlace, bool) {
         let n_before = self.n_streams.fetch_add(1, Relaxed);
-        (StreamPlace(self.clone()), n_before >= self.options.streams_max)
+        let (stream, counted) = (Stream::new(self.streams.clone()), metrics.streams.clone());
+        counted.inc();
+        let place = StreamPlace { places: self.clone(), counted, stream };
+        (place, n_before >= self.options.streams_max)
+    }
+
+    /// The buffer of a connection has grown to this many bytes. If all buffers together are too large, closes the
+    /// connections that have kept a large buffer for the longest time without a request in progress; if there are none,
+    /// closes this one.
+    pub(super) fn charge(&self, activity: &Activity, n_bytes: usize) {
+        let n_max = i64::try_from(self.options.heads_total_bytes_max).unwrap_or(i64::MAX);
+        let n_more = activity.intake.charge(n_bytes) as i64;
+        let n_all = self.heads_bytes.inc_by(n_more) + n_more;
+        if n_all <= n_max {
+            return;
+        }
+        // Frees more than needed, so that the connections are not searched each time.
+        let n_excess = n_all - n_max + n_max / HEADS_FREED_SHARE;
+        let n_freed = self.taken().shed_buffers(n_excess) as i64;
+        self.heads_bytes.dec_by(n_freed);
+        if n_freed < n_all - n_max {
+            activity.shed();
+        }
+        self.complaint.make(|n_before| {
+            tracing::warn!(
+                n_max,
+                n_freed,
+                n_before,
+                "request heads use too much memory; closing the connections that take longest \
+                 (heads-total-bytes-max)"
+            );
+        });
+    }
+
+    /// Closes the connection that has been idle for the longest time, if any is idle.
+    pub(super) fn make_room(&self) {
+        self.shed_idle();
     }
 
     fn shed_idle(&self) -> bool {
         self.taken().shed_idle(&self.options)
-    }
-
-    fn is_exempt(&self, peer: IpAddr) -> bool {
-        let Options { connections_per_peer_exempt, trusted_proxies, proxy_protocol_from, .. } =
-            &self.options;
-        let exempt = [connections_per_peer_exempt, trusted_proxies, proxy_protocol_from];
-        exempt.into_iter().any(|networks| is_in(networks, peer))
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -198,6 +240,27 @@ impl Taken {
         }
         true
     }
+
+    /// Closes connections with large buffers until this many bytes are free. Returns how many are.
+    fn shed_buffers(&mut self, n_bytes: i64) -> usize {
+        let all = self.connections.iter().enumerate();
+        let mut idle: Vec<_> = all
+            .filter_map(|(number, activity)| Some((activity.as_ref()?.buffers_since()?, number)))
+            .collect();
+        idle.sort_unstable();
+        let mut n_freed = 0;
+        for (_, number) in idle {
+            if n_freed as i64 >= n_bytes {
+                break;
+            }
+            if let Some(activity) = self.connections[number].take() {
+                activity.shed();
+                self.n_full -= 1;
+                n_freed += activity.intake.discharge();
+            }
+        }
+        n_freed
+    }
 }
 
 impl Place {
@@ -213,6 +276,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.places.heads_bytes.dec_by(self.activity.intake.discharge() as i64);
         let mut taken = self.places.taken();
         // Whoever was shed has given its place up already.
         let was_full = taken.connections[self.number].take().is_some();
@@ -234,16 +298,21 @@ impl Drop for Place {
 }
 
 /// The place of a request that shares its connection with others.
-pub(super) struct StreamPlace(Arc<Places>);
+pub(super) struct StreamPlace {
+    places: Arc<Places>,
+    counted: Gauge,
+    pub(super) stream: Stream,
+}
 
 impl Drop for StreamPlace {
     fn drop(&mut self) {
-        self.0.n_streams.fetch_sub(1, Relaxed);
+        self.places.n_streams.fetch_sub(1, Relaxed);
+        self.counted.dec();
     }
 }
 
 /// Who counts as one client: an address, or the network that one customer of an IPv6 provider has at least.
-fn network(address: IpAddr) -> IpAddr {
+pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -12,9 +12,10 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use super::socket::Socket;
 
 /// So much is discarded at most of what a client still sends after our last word.
-const DISCARDED_BYTES_MAX: usize = 256 * 1024;
-/// And for so long we listen.
-const DISCARDING_MAX: Duration = Duration::from_secs(1);
+const DISCARDED_BYTES_MAX: usize = 16 << 20;
+/// Time limits for discarding: while the client sends, and while it is silent or has sent too much.
+const DISCARDING_MAX: Duration = Duration::from_secs(5);
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// So many probes may stay unanswered before a silent host counts as gone.
 const N_PROBES: u32 = 4;
 
@@ -52,23 +53,23 @@ impl Wire {
         }
     }
 
-    /// Returns when the client has closed its side or is gone, whatever it sent before and nobody has read yet. HTTP
-    /// only
-    /// notices once it has read everything, which it does not do while it is busy with a request.
+    /// Returns when the client has closed its side or is gone, even if it sent bytes before that are still unread. HTTP
+    /// notices that only once it has read everything, which it does not do during a request.
     pub(super) async fn closed_by_client(&self) {
         // Being told of priority is being told of the end; being told of an error is, too. What merely comes is
         // neither.
         let _ = self.0.ready(Interest::PRIORITY | Interest::ERROR).await;
     }
 
-    /// Says goodbye and listens for a while. A client that is still sending when we hang up would be told of a broken
-    /// connection, and might never read what we answered. Whoever has more to send than we take has to wait, but is not
-    /// hung up on before its time is over: meanwhile it can read.
+    /// Closes the sending side and reads for a while. A client that is still sending when the server closes gets a
+    /// broken connection and might never read the response, because most programs read only after they have sent
+    /// everything. If a client sends more than the server discards, the server stops reading but keeps the connection
+    /// until the time is over, so that the client can read.
     pub(super) async fn linger(&self) {
         let _ = rustix::net::shutdown(&*self.0, rustix::net::Shutdown::Write);
         let lingering = async {
             self.discard().await;
-            self.closed_by_client().await;
+            let _ = tokio::time::timeout(SILENCE_MAX, self.closed_by_client()).await;
         };
         let _ = tokio::time::timeout(DISCARDING_MAX, lingering).await;
     }
@@ -77,7 +78,11 @@ impl Wire {
     async fn discard(&self) {
         let mut bytes = vec![0; 16 * 1024];
         let mut n_discarded = 0;
-        while n_discarded < DISCARDED_BYTES_MAX && self.0.readable().await.is_ok() {
+        while n_discarded < DISCARDED_BYTES_MAX {
+            let readable = tokio::time::timeout(SILENCE_MAX, self.0.readable()).await;
+            if !readable.is_ok_and(|readable| readable.is_ok()) {
+                return;
+            }
             match self.0.try_read(&mut bytes) {
                 Ok(0) => return,
                 Ok(n) => n_discarded += n,

@@ -58,7 +58,6 @@ impl Workers {
             let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
             let (sender, accepted) = mpsc::unbounded_channel();
             let serve = move || runtime.block_on(serve(work, accepted));
-            #[cfg(feature = "mutants")]
             let serve = leasehold_core::mutant::inherited(serve);
             let thread = thread::Builder::new().name(format!("worker-{n}")).spawn(serve)?;
             Ok((sender, thread))

@@ -36,6 +36,8 @@ pub(crate) enum Turn {
     Taken,
     /// Another took it, or it ran out.
     Lost,
+    /// This server handed over, because the others could not reach it.
+    HandedOver,
 }
 
 /// What became of a record of which it was not known at once whether it is durable.
@@ -66,6 +68,8 @@ pub(crate) struct ClusterMetrics {
     confirms: Family<NoLabels, Histogram, fn() -> Histogram>,
     unknowns: Family<OutcomeLabel, Counter>,
     kept: Shown,
+    unreached: Shown,
+    unreached_by: Shown,
     snapshot: Shown,
     etcd: [Shown; ETCD.len()],
 }
@@ -92,6 +96,8 @@ impl ClusterMetrics {
             confirms: Family::new_with_constructor(seconds),
             unknowns: Family::default(),
             kept: Family::default(),
+            unreached: Family::default(),
+            unreached_by: Family::default(),
             snapshot: Family::default(),
             etcd: Default::default(),
         };
@@ -99,7 +105,8 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_role", about, this.role.clone());
         let about = "How often the leader has changed, as of the last record this server wrote";
         r.add("leasehold_cluster_epoch", about, this.epoch.clone());
-        let about = "How often this server took the lead, and how often it lost it";
+        let about =
+            "How often this server became leader, lost the lead, and handed over as unreachable";
         r.add("leasehold_cluster_changes", about, this.changes.clone());
         let about = "Servers that share the store and were there when this one last looked";
         r.add("leasehold_cluster_nodes", about, this.nodes.clone());
@@ -115,6 +122,10 @@ impl ClusterMetrics {
         r.add("leasehold_cluster_unknowns", about, this.unknowns.clone());
         let about = "Since etcd last took a keep-alive of this server's lead";
         r.add("leasehold_cluster_keep_alive_seconds", about, this.kept.clone());
+        let about = "Since this follower last reached the leader; only while it cannot";
+        r.add("leasehold_cluster_unreached_seconds", about, this.unreached.clone());
+        let about = "Servers that report that they cannot reach this leader";
+        r.add("leasehold_cluster_unreached_by", about, this.unreached_by.clone());
         let about = "How old what the latest snapshot has is";
         r.add("leasehold_cluster_snapshot_seconds", about, this.snapshot.clone());
         for (gauge, (name, about)) in this.etcd.iter().zip(ETCD) {
@@ -157,6 +168,7 @@ impl ClusterMetrics {
         let change = match turn {
             Turn::Taken => "taken",
             Turn::Lost => "lost",
+            Turn::HandedOver => "handed_over",
         };
         self.changes.get_or_create(&ChangeLabel { change }).inc();
     }
@@ -188,6 +200,11 @@ impl ClusterMetrics {
         show(&self.lag, pulse.lag());
         seconds(&self.behind, pulse.whole_age());
         seconds(&self.kept, pulse.kept_age());
+        seconds(&self.unreached, pulse.unreached().map(|unreached| unreached.span));
+        match pulse.kept_age() {
+            Some(_) => show(&self.unreached_by, pulse.unreached_by()),
+            None => self.unreached_by.clear(),
+        }
         seconds(&self.snapshot, pulse.snapshot_age(wall_ms));
         if room.quota > 0 {
             let Room { n_bytes, n_bytes_in_use, quota, n_alarms, n_silent, .. } = room;

@@ -67,7 +67,8 @@ impl Ops {
         }
     }
 
-    pub(crate) fn overloaded(&self, op: Option<Op>) {
+    /// It was refused before the engine was asked.
+    pub(crate) fn failed(&self, op: Option<Op>) {
         if let Some(results) = self.of(op) {
             results.fail.inc();
         }

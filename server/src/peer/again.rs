@@ -46,6 +46,12 @@ impl Source {
         Self(Arc::new(Mutex::new(kept)))
     }
 
+    /// Is the body complete and still kept, and does it satisfy `fits`?
+    pub(super) fn is(&self, fits: impl FnOnce(&[u8]) -> bool) -> bool {
+        let kept = lock(&self.0);
+        kept.is_whole && kept.is_over && fits(&kept.pieces.concat())
+    }
+
     /// From the beginning; `None`: that is not there any more.
     pub(super) fn begin(&self) -> Option<Again> {
         let mut kept = lock(&self.0);

@@ -7,18 +7,21 @@
 
 mod again;
 mod hop;
+mod reach;
 mod refusal;
 mod relay;
+mod repeat;
 mod tunnel;
 mod under_way;
 mod uplink;
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::auth::is_same;
 use crate::cluster::Reached;
 use crate::store::Peering;
 
+pub(crate) use reach::keep_trying;
 pub(crate) use refusal::{Unanswered, not_leader, tell_who_leads};
 pub(crate) use relay::Relay;
 pub(crate) use tunnel::{OPENING, OPENING_BYTES_MAX, Passage, Tunnelled};
@@ -28,6 +31,12 @@ pub(crate) use uplink::PING_EVERY;
 pub(crate) const DIRECT: HeaderName = HeaderName::from_static("leasehold-direct");
 /// Where the one is that leads, for those.
 pub(crate) const LEADER: HeaderName = HeaderName::from_static("leasehold-leader");
+/// A header for clients: the shortest TTL, in milliseconds, that outlasts a leader change.
+pub(crate) const FAILOVER_MS: HeaderName = HeaderName::from_static("leasehold-failover-ms");
+/// A new leader takes over after 2 to 3.5 s, because the old leader's seat in etcd (2 s) has to expire. Clients renew
+/// after a third of the TTL and stop their work before its end, so a lease outlasts that only if its TTL is about three
+/// times as long.
+pub(crate) const FAILOVER: HeaderValue = HeaderValue::from_static("10000");
 /// How long a request was held before it was passed on.
 const HELD_MS: HeaderName = HeaderName::from_static("leasehold-held-ms");
 /// What servers know each other by.

@@ -21,14 +21,15 @@ use tokio::time::{Instant, sleep, timeout};
 use super::again::Source;
 use super::hop::Hop;
 use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
+use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
-use super::uplink::{Sent, Uplink, grant_of};
+use super::uplink::{Loss, Sent, Uplink, grant_of};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
 use crate::clock;
 use crate::door::{Answer, Door, Visitor};
 use crate::engine::{EngineHandle, Undelivered, Whereabouts};
-use crate::store::Peering;
+use crate::store::{Leader, Peering};
 
 /// How long a request waits for somebody to lead.
 pub(super) const HOLD_MAX: Duration = Duration::from_secs(5);
@@ -59,6 +60,7 @@ struct Passed {
     /// When it came.
     received: clock::Instant,
     until: Instant,
+    doubt: Doubt,
 }
 
 impl Relay {
@@ -105,7 +107,8 @@ impl Relay {
         let engine = &door.app().engine;
         let (head, body) = request.into_parts();
         let (received, until) = (engine.instant(), Instant::now() + HOLD_MAX);
-        let passed = Passed { visitor, head, body: Source::new(body), received, until };
+        let (body, doubt) = (Source::new(body), Doubt::default());
+        let passed = Passed { visitor, head, body, received, until, doubt };
         let is_safe = passed.head.method.is_safe();
         let stopped = async {
             engine.stopped().await;
@@ -132,17 +135,26 @@ impl Relay {
                 if passed.visitor.link.certificate.is_some() && !is_near(there) {
                     return uncertified(leader).into();
                 }
-                if let Some(answer) = self.ask(engine, there, &mut passed).await {
+                if let Some(answer) = self.ask(engine, (leader, there), &mut passed).await {
                     return answer;
                 }
             }
             if Instant::now() >= passed.until {
-                return nobody_leads().into();
+                return passed.in_vain().into();
             }
-            let pause = if now.leader.is_some() { PAUSE } else { HOLD_MAX };
+            let pause = match now.leader {
+                Some(_) if passed.doubt.is_left() => AGAIN_AFTER,
+                Some(_) => PAUSE,
+                None => HOLD_MAX,
+            };
             tokio::select! {
                 _ = whereabouts.changed() => {}
                 () = sleep(pause.min(passed.until - Instant::now())) => {}
+            }
+            if passed.doubt.is_left() {
+                // Many waits might continue at the same time.
+                let place = Place::behind(&self.n_lost);
+                sleep(LOST_EVERY * place.n_before).await;
             }
         }
     }
@@ -151,22 +163,32 @@ impl Relay {
     async fn ask(
         &self,
         engine: &EngineHandle,
-        there: &Peering,
+        (leader, there): (&Leader, &Peering),
         passed: &mut Passed,
     ) -> Option<Answer> {
         let Some(request) = passed.to_send(engine) else {
-            return Some(nobody_leads().into());
+            return Some(passed.in_vain().into());
         };
         let sent = tokio::select! {
             biased;
             sent = self.uplink.send(there, request) => sent,
             // What it has not answered by now it hardly will.
-            () = another_leads(engine, there) => Sent::Lost,
+            () = another_leads(engine, there) => Sent::Overtaken,
         };
         match sent {
             Sent::Unsent => None,
-            Sent::Lost if mutant!(LostIsRepeated) => None,
-            Sent::Lost => {
+            Sent::Lost(_) | Sent::Overtaken if mutant!(LostIsRepeated) => None,
+            Sent::Lost(loss) if passed.can_be_repeated() => {
+                passed.is_in_doubt(leader, Some(loss));
+                None
+            }
+            Sent::Overtaken if passed.can_be_repeated() => {
+                passed.is_in_doubt(leader, None);
+                None
+            }
+            sent @ (Sent::Lost(_) | Sent::Overtaken) => {
+                // It is given up there at once.
+                drop(sent);
                 self.led_again(engine, there).await;
                 Some(lost(passed.head.method.is_safe()).into())
             }
@@ -176,7 +198,22 @@ impl Relay {
                 }
                 None
             }
-            Sent::Answered(response) => Some(self.deliver(there, response).await),
+            Sent::Answered(response) if grant_of(&response).is_some() => {
+                Some(self.deliver(there, response).await)
+            }
+            Sent::Answered(response)
+                if response.status() == StatusCode::SERVICE_UNAVAILABLE
+                    && passed.can_be_repeated() =>
+            {
+                match ended(response, passed.doubt.is_left()).await {
+                    Ended::Answer(response) => Some(response.into()),
+                    Ended::Undecided => {
+                        passed.is_in_doubt(leader, None);
+                        None
+                    }
+                }
+            }
+            Sent::Answered(response) => Some(response.map(Body::new).into()),
         }
     }
 
@@ -216,7 +253,7 @@ impl Relay {
     pub(crate) async fn attend<B>(
         &self,
         door: &Door,
-        Visitor { is_restricted, .. }: Visitor,
+        Visitor { is_restricted, stream, .. }: Visitor,
         mut request: Request<B>,
     ) -> Answer
     where
@@ -246,6 +283,7 @@ impl Relay {
         let received = engine.instant().before(Duration::from_millis(held_ms));
         let mut visitor = hop.visitor();
         visitor.is_restricted |= is_restricted;
+        visitor.stream = stream;
         let under_way = self.under_way.begin(id);
         let mut answer = tokio::select! {
             biased;
@@ -307,6 +345,21 @@ impl Drop for Place<'_> {
 }
 
 impl Passed {
+    /// Is it a wait that another leader can continue?
+    fn can_be_repeated(&self) -> bool {
+        self.head.method == Method::POST && self.body.is(is_repeatable_wait)
+    }
+
+    /// This leader did not report the outcome: the wait continues at the next leader, or at the same one later.
+    fn is_in_doubt(&mut self, leader: &Leader, loss: Option<Loss>) {
+        self.until = self.doubt.arises(leader.seat, loss, self.until);
+    }
+
+    /// The response if no leader answers.
+    fn in_vain(&self) -> Response {
+        if self.doubt.is_left() { lost(false) } else { nobody_leads() }
+    }
+
     /// This server leads by now.
     async fn answer_here(self, door: &Door) -> Answer {
         let Self { visitor, head, body, received, .. } = self;

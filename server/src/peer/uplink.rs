@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRANT, ID, KEY, Peers, SEQ};
-use crate::store::Peering;
+use crate::store::{Obstacle, Peering};
 use crate::sync::lock;
 
 /// How long connecting may take.
@@ -72,7 +72,24 @@ pub(super) enum Sent {
     /// Not a byte of it was sent.
     Unsent,
     /// It was sent, and nobody knows whether it was looked at.
-    Lost,
+    Lost(Loss),
+    /// Another server leads now, and the request was not answered before.
+    Overtaken,
+}
+
+/// A request whose answer was lost. When this is dropped, the server that was asked gives the request up, because it
+/// might have granted something.
+pub(super) struct Loss {
+    uplink: Uplink,
+    there: Peering,
+    id: u64,
+}
+
+impl Drop for Loss {
+    fn drop(&mut self) {
+        let (uplink, there, id) = (self.uplink.clone(), self.there.clone(), self.id);
+        spawn(async move { uplink.tell(&there, &gone(id)).await });
+    }
 }
 
 impl Uplink {
@@ -106,10 +123,7 @@ impl Uplink {
                     return Sent::Unsent;
                 }
                 tracing::debug!(error = %error.into_error(), "an answer of the leader was lost");
-                // It may have been granted something.
-                let (uplink, there) = (self.clone(), there.clone());
-                spawn(async move { uplink.tell(&there, &gone(id)).await });
-                Sent::Lost
+                Sent::Lost(Loss { uplink: self.clone(), there: there.clone(), id })
             }
         }
     }
@@ -117,6 +131,23 @@ impl Uplink {
     /// Can a connection be had there? If not: why.
     pub(super) async fn reach(&self, there: &Peering) -> io::Result<()> {
         self.connect(there).await.map(drop)
+    }
+
+    /// Does the server there answer, and accept this one as a peer?
+    pub(super) async fn sound(&self, there: &Peering) -> Result<(), Obstacle> {
+        let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await;
+        match asked.ok().flatten() {
+            Some(answer) if answer.status() == StatusCode::FORBIDDEN => {
+                self.is_stranger(there);
+                Err(Obstacle::WrongSecret)
+            }
+            Some(_) => Ok(()),
+            None => {
+                // The next try must not wait for responses lost on this connection.
+                self.0.state.lock().await.connected = None;
+                Err(Obstacle::Unreachable)
+            }
+        }
     }
 
     /// The last record of the one there, if it leads.

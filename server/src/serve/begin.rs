@@ -1,48 +1,67 @@
 //! Which store a server begins with: one of its own, or one that several share.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::Error;
+use super::{Error, Settings};
 use crate::clock::Clock;
 use crate::cluster::{self, roster::Roster};
 use crate::engine::{self, Engine, EngineHandle};
 use crate::metrics::Metrics;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::{self, SqliteStore};
-use crate::store::{self, Store};
+use crate::store::{self, NodeFolder, Store};
+
+/// The data that this process locks at its start.
+pub(super) enum Own {
+    /// Its own store.
+    Store(Box<dyn Store>),
+    /// Its own folder, next to a shared store.
+    Folder(NodeFolder),
+}
+
+impl Own {
+    /// Locks the data; fails if another process has locked it.
+    pub(super) fn take(settings: &Settings, clock: &Arc<dyn Clock>) -> Result<Self, Error> {
+        let Settings { data, cluster, fold_interval, history, space, .. } = settings;
+        let taken = match (data, cluster.is_some()) {
+            (Some(data), true) => NodeFolder::take(data).map(Self::Folder),
+            (None, true) => Err(store::Error::Refused(
+                "a server with a shared store needs a data folder".into(),
+            )),
+            (Some(data), false) => {
+                let (data, fold_interval, history) = (data.clone(), *fold_interval, *history);
+                let options = sqlite::Options { data, fold_interval, history, space: *space };
+                let store = SqliteStore::open(options);
+                store.map(|store| Self::Store(Box::new(store.forgetting_by(clock.clone()))))
+            }
+            (None, false) => Ok(Self::Store(Box::new(MemoryStore::default()))),
+        };
+        taken.map_err(Error::Store)
+    }
+}
 
 /// Starts the engine with a store that several servers share, and says who they are, or with one of its own.
 pub(super) async fn begin(
     shared: Option<(cluster::Options, cluster::Reached)>,
-    own: impl FnOnce() -> Result<Box<dyn Store>, Error>,
-    data: Option<&Path>,
+    own: Own,
     options: engine::Options,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
 ) -> Result<(Engine, EngineHandle, Option<Arc<Roster>>), Error> {
-    match shared {
-        Some(shared) => {
-            let started = cluster::start(shared, data, options, clock, metrics).await;
+    match (shared, own) {
+        (Some(shared), Own::Folder(folder)) => {
+            let started = cluster::start(shared, folder, options, clock, metrics).await;
             let (engine, handle, roster) = started.map_err(Error::Store)?;
             Ok((engine, handle, Some(roster)))
         }
-        None => {
-            let started = Engine::start(options, own()?, clock, metrics);
+        (None, Own::Store(store)) => {
+            let started = Engine::start(options, store, clock, metrics);
             let (engine, handle) = started.map_err(Error::Store)?;
             Ok((engine, handle, None))
         }
+        (Some(_), Own::Store(_)) | (None, Own::Folder(_)) => {
+            let why = "the store is either shared or this server's own";
+            Err(Error::Store(store::Error::Refused(why.into())))
+        }
     }
-}
-
-/// A store of its own: in this folder, or in memory.
-pub(super) fn open_store(
-    data: Option<PathBuf>,
-    fold_interval: Duration,
-    history: store::history::Bounds,
-) -> Result<Box<dyn Store>, Error> {
-    let Some(data) = data else { return Ok(Box::new(MemoryStore::default())) };
-    let options = sqlite::Options { data, fold_interval, history };
-    Ok(Box::new(SqliteStore::open(options).map_err(Error::Store)?))
 }

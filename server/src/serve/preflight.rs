@@ -15,7 +15,7 @@ pub enum Part {
     Files,
     /// The secret that signs notes.
     Webhook,
-    /// The folder of backups. A server starts without it, and takes none.
+    /// The backup directory. The server creates it at startup if it can; otherwise it starts, but takes no backups.
     Backups,
 }
 

@@ -28,11 +28,34 @@ pub struct Room {
     pub is_out: bool,
 }
 
+/// The space on the disk of an embedded store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DiskSpace {
+    /// Free bytes.
+    pub free: u64,
+    /// Acquires are refused below this: the minimum, and what folding the journal takes.
+    pub needed: u64,
+    /// Bytes set aside for renewals, releases and expiries.
+    pub reserve: u64,
+    /// Bytes that should be set aside.
+    pub reserve_wanted: u64,
+    /// Acquires are refused.
+    pub is_low: bool,
+}
+
+impl DiskSpace {
+    /// Has some of the reserve been used?
+    pub fn is_tapped(&self) -> bool {
+        self.is_low && self.reserve < self.reserve_wanted
+    }
+}
+
 /// Written by the store, read by whoever watches it.
 #[derive(Default)]
 pub struct Health {
     pulse: Pulse,
     room: Mutex<Room>,
+    disk: Mutex<Option<DiskSpace>>,
     is_short: AtomicBool,
     n_bytes: AtomicU64,
     n_failures: AtomicU64,
@@ -52,8 +75,23 @@ impl Health {
         self.n_failures.load(Relaxed)
     }
 
-    /// Why the journal is not folded, if it is not for a while.
+    /// A lasting problem of the store, if there is one.
     pub fn trouble(&self) -> Option<String> {
+        self.fold_trouble().or_else(|| self.disk_trouble())
+    }
+
+    /// Why acquires are refused for lack of disk space, if they are.
+    fn disk_trouble(&self) -> Option<String> {
+        let DiskSpace { free, needed, reserve, reserve_wanted, .. } =
+            self.disk().filter(|disk| disk.is_low)?;
+        Some(format!(
+            "disk space is low: {free} bytes free of {needed} needed (disk-free-min), {reserve} of {reserve_wanted} \
+             bytes left in the reserve; acquires are refused, renewals and releases continue"
+        ))
+    }
+
+    /// Why the journal has not been folded for a while, if it has not.
+    fn fold_trouble(&self) -> Option<String> {
         let n = self.n_in_a_row.load(Relaxed);
         if n < FAILURES_MAX {
             return None;
@@ -85,6 +123,17 @@ impl Health {
     pub fn found(&self, room: Room) {
         self.is_short.store(room.is_short, Relaxed);
         *lock(&self.room) = room;
+    }
+
+    /// The space on the disk of an embedded store that watches it.
+    pub fn disk(&self) -> Option<DiskSpace> {
+        *lock(&self.disk)
+    }
+
+    /// For embedded stores: publishes the space that is left.
+    pub fn found_disk(&self, disk: DiskSpace) {
+        self.is_short.store(disk.is_low, Relaxed);
+        *lock(&self.disk) = Some(disk);
     }
 
     /// For stores: nothing could be written for want of room.

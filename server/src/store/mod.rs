@@ -14,6 +14,7 @@ mod health;
 pub mod history;
 pub mod memory;
 mod pulse;
+mod reach;
 mod record;
 #[cfg(feature = "etcd")]
 mod row;
@@ -25,6 +26,7 @@ mod witness;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{Limits, Machine};
 
@@ -32,8 +34,9 @@ pub use chain::{Broken, Chain, Place};
 pub(crate) use change::bytes_at_most;
 pub use folder::{NodeFolder, lock_path, user};
 pub use hash::Hash;
-pub use health::{Health, Room};
+pub use health::{DiskSpace, Health, Room};
 pub use pulse::Pulse;
+pub use reach::{Obstacle, Unreached};
 pub use record::{Draft, Head, Kind, Record};
 pub(crate) use seat::Embedded;
 pub use seat::{Followed, Leader, News, Peering, Seat, Taken, Told};
@@ -75,6 +78,12 @@ pub trait Store: Send {
     /// How long the journal is.
     fn journal(&self) -> JournalSize;
 
+    /// How long it can go without a confirmation before another process can write in its place; `None` if no other
+    /// process can.
+    fn lease(&self) -> Option<Duration> {
+        None
+    }
+
     /// Has it lost something of what was written, so that [`Store::mend`] is to be called after the next append?
     fn is_torn(&self) -> bool {
         false
@@ -83,14 +92,39 @@ pub trait Store: Send {
     /// The state as of the last record, of which some may be lost.
     fn mend(&mut self, _: &Machine) {}
 
-    /// Does an operator want another process to write?
+    /// Does another process have to write? Called before every record.
     fn is_dismissed(&self) -> bool {
         false
+    }
+
+    /// Why another process has to write.
+    fn dismissal(&self) -> Dismissal {
+        Dismissal::ByOperator
     }
 
     /// How it is, from now on. One that folds nothing is always well.
     fn health(&self) -> Arc<Health> {
         Arc::default()
+    }
+}
+
+/// Why another process has to write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Dismissal {
+    /// An operator asked for it.
+    ByOperator,
+    /// Most of the other servers cannot reach this one. Contains their names.
+    Unreached(Vec<String>),
+}
+
+impl fmt::Display for Dismissal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dismissal::ByOperator => f.write_str("an operator asked for another leader"),
+            Dismissal::Unreached(by) => {
+                write!(f, "these servers cannot reach this leader: {}", by.join(", "))
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use super::reach::{Obstacle, Tries, Unreached};
 use crate::sync::lock;
 
 /// Written by the store and the seat, read by whoever watches them. A store of one server has none.
@@ -14,6 +15,9 @@ pub struct Pulse {
     kept_at: Mutex<Option<Instant>>,
     lag: AtomicU64,
     is_drained: AtomicBool,
+    tries: Mutex<Tries>,
+    /// The number of servers that report that they cannot reach this leader.
+    unreached_by: AtomicU64,
     /// By the wall clock; 0: there is none.
     snapshot_ms: AtomicI64,
 }
@@ -51,6 +55,32 @@ impl Pulse {
         self.is_drained.load(Relaxed)
     }
 
+    /// The leader, if this server follows and cannot reach it.
+    pub fn unreached(&self) -> Option<Unreached> {
+        lock(&self.tries).unreached(Instant::now())
+    }
+
+    /// The number of servers that report that they cannot reach this leader.
+    pub fn unreached_by(&self) -> u64 {
+        self.unreached_by.load(Relaxed)
+    }
+
+    /// For followers: records a try that began at `began` and did not reach this leader, which has led since this
+    /// revision.
+    pub fn did_not_reach(&self, leader: (&str, i64), why: Obstacle, began: Instant) {
+        lock(&self.tries).failed(leader, why, began);
+    }
+
+    /// For followers: records that the leader was reached, or that there is none.
+    pub fn reached(&self) {
+        lock(&self.tries).succeeded();
+    }
+
+    /// For stores: records how many servers report that they cannot reach this leader.
+    pub fn not_reached_by(&self, n: usize) {
+        self.unreached_by.store(n as u64, Relaxed);
+    }
+
     /// For stores: whether this server is drained.
     pub fn drained(&self, is_drained: bool) {
         self.is_drained.store(is_drained, Relaxed);
@@ -74,6 +104,7 @@ impl Pulse {
     /// For stores: the seat is somebody else's.
     pub fn left(&self) {
         *lock(&self.kept_at) = None;
+        self.not_reached_by(0);
     }
 
     /// For stores: there is a snapshot of what was written then.

@@ -57,6 +57,8 @@ pub struct Leader {
     pub address: Box<str>,
     /// Where the other servers reach it; `None`: they cannot.
     pub peering: Option<Peering>,
+    /// The revision of the store in which it became leader.
+    pub seat: i64,
 }
 
 /// Where the other servers reach one of them.

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::http::{HeaderMap, Uri};
 use tokio::sync::mpsc;
 
+use crate::auth::url;
 use crate::door::TraceContext;
 use crate::metrics::Metrics;
 use message::Span;
@@ -41,8 +42,10 @@ impl std::str::FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("must be http://HOST:PORT or https://HOST:PORT, got {text:?}");
         let uri: Uri = text.parse().map_err(|_| wrong())?;
-        let is_http = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
-        if !is_http || uri.query().is_some() {
+        let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
+        // An impossible port would be taken for the default port.
+        let has_host = uri.authority().is_some_and(|host| url::port(host).is_ok());
+        if !is_http || !has_host || uri.query().is_some() {
             return Err(wrong());
         }
         let base = text.trim_end_matches('/');
@@ -147,8 +150,16 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ["", "localhost:4318", "grpc://h:1", "http://", "http://h/?a=b", "http://h h/"]
-        {
+        for text in [
+            "",
+            "localhost:4318",
+            "grpc://h:1",
+            "http://",
+            "http://h/?a=b",
+            "http://h h/",
+            "http://h:0",
+            "http://h:65536",
+        ] {
             let why = text.parse::<Endpoint>().expect_err(text);
             assert!(why.starts_with("must be http://HOST:PORT"), "{why}");
         }

@@ -1,15 +1,22 @@
 //! One `POST` over a connection of its own.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use axum::http::{Request, StatusCode};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::Target;
+use crate::auth::issuer::fetch;
 
 /// Whoever answers sees by this who asks.
 const AGENT: &str = concat!("leasehold/", env!("CARGO_PKG_VERSION"));
@@ -24,10 +31,11 @@ pub(super) enum Answer {
     Refused(StatusCode),
 }
 
-/// What a request goes over: a connection, or one day an encrypted one.
+/// A connection, encrypted or not.
 trait Line: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl Line for TcpStream {}
+impl Line for TlsStream<TcpStream> {}
 
 /// Sends a note. An error says why there was no answer.
 pub(super) async fn post(
@@ -36,7 +44,7 @@ pub(super) async fn post(
     signature: Option<String>,
     body: Bytes,
 ) -> Result<Answer, String> {
-    let line = connect(target).await.map_err(|error| format!("cannot connect: {error}"))?;
+    let line = connect(target).await.map_err(|why| format!("cannot connect: {why}"))?;
     let why = |error: hyper::Error| error.to_string();
     let (mut sender, connection) = http1::handshake(TokioIo::new(line)).await.map_err(why)?;
     // It ends with the sender, and that goes with the answer.
@@ -60,6 +68,25 @@ pub(super) async fn post(
     })
 }
 
-async fn connect(target: &Target) -> std::io::Result<Box<dyn Line>> {
-    Ok(Box::new(TcpStream::connect(target.address()).await?))
+async fn connect(target: &Target) -> Result<Box<dyn Line>, String> {
+    let connected = TcpStream::connect(target.address()).await;
+    let stream = connected.map_err(|error| error.to_string())?;
+    if !target.is_tls() {
+        return Ok(Box::new(stream));
+    }
+    let name = ServerName::try_from(target.name().to_owned()).map_err(|error| error.to_string())?;
+    let connector = TlsConnector::from(tls()?);
+    let encrypted = connector.connect(name, stream).await.map_err(|error| error.to_string())?;
+    Ok(Box::new(encrypted))
+}
+
+/// Created when first needed, so that a machine without a list of CAs can still send notes to itself.
+fn tls() -> Result<Arc<ClientConfig>, String> {
+    static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
+    let made = || {
+        let mut config = fetch::tls()?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    };
+    CONFIG.get_or_init(made).clone()
 }

@@ -5,15 +5,35 @@ use std::str::FromStr;
 
 use axum::http::{Uri, uri::Scheme};
 
+use crate::auth::url;
+
 /// The address of a webhook. Its path may have a secret in it, so it is never logged.
 #[derive(Clone)]
 pub struct Target {
+    is_tls: bool,
     host: String,
     port: u16,
     path: String,
 }
 
 impl Target {
+    /// Is the connection encrypted?
+    pub(super) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// Returns an error if notes could be read or changed in transit, because they go over plain HTTP to another
+    /// machine.
+    pub fn check_private(&self) -> Result<(), String> {
+        if self.is_tls || url::is_this_machine(&self.host) {
+            return Ok(());
+        }
+        Err(format!(
+            "{self:?} is plain HTTP to another machine; use https://, or allow it with \
+             --webhook-insecure-http"
+        ))
+    }
+
     /// The name or address of the host.
     pub(super) fn host(&self) -> &str {
         &self.host
@@ -21,7 +41,12 @@ impl Target {
 
     /// What to connect to.
     pub(super) fn address(&self) -> (&str, u16) {
-        (self.host.trim_matches(['[', ']']), self.port)
+        (self.name(), self.port)
+    }
+
+    /// The name or address of the host without brackets: what its certificate must be for.
+    pub(super) fn name(&self) -> &str {
+        self.host.trim_matches(['[', ']'])
     }
 
     /// What the `Host` header says.
@@ -36,7 +61,8 @@ impl Target {
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}/...", self.host, self.port)
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}/...", self.host, self.port)
     }
 }
 
@@ -45,17 +71,17 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let uri: Uri = text.parse().map_err(|_| "is not a URL".to_owned())?;
-        // Encrypting needs a certificate store, which this server does not have yet.
-        if uri.scheme() != Some(&Scheme::HTTP) {
-            return Err("must begin with http://".into());
+        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+        if !is_tls && uri.scheme() != Some(&Scheme::HTTP) {
+            return Err("must begin with https://".into());
         }
         let authority = uri.authority().ok_or("has no host")?;
         if authority.as_str().contains('@') {
             return Err("must not have a user or a password; use the signature".into());
         }
+        let port = url::port(authority)?.unwrap_or(if is_tls { 443 } else { 80 });
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let (host, port) = (authority.host().to_owned(), authority.port_u16().unwrap_or(80));
-        Ok(Self { host, port, path: path.to_owned() })
+        Ok(Self { is_tls, host: authority.host().to_owned(), port, path: path.to_owned() })
     }
 }
 
@@ -63,18 +89,51 @@ impl FromStr for Target {
 mod tests {
     use super::*;
 
+    fn check(text: &str) -> Result<Target, String> {
+        text.parse()
+    }
+
     #[test]
     fn a_target_is_a_plain_url_and_keeps_its_path_to_itself() {
-        let check = |text: &str| text.parse::<Target>();
         let target = check("http://hooks.example:8080/t/s3cret?x=1").expect("a target");
-        assert_eq!(target.address(), ("hooks.example", 8080));
+        assert_eq!((target.address(), target.is_tls()), (("hooks.example", 8080), false));
         assert_eq!(target.path(), "/t/s3cret?x=1");
         assert!(!format!("{target:?}").contains("s3cret"));
         let target = check("http://[::1]").expect("a target");
         assert_eq!((target.address(), target.path()), (("::1", 80), "/"));
         assert_eq!(target.authority(), "[::1]:80");
-        for wrong in ["", "hooks.example/x", "https://x/", "ftp://x/", "http://u:p@x/", "http://"] {
+        let target = check("https://hooks.example/x").expect("a target");
+        assert_eq!((target.address(), target.is_tls()), (("hooks.example", 443), true));
+        for wrong in ["", "hooks.example/x", "ftp://x/", "http://u:p@x/", "http://"] {
             assert!(check(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_is_refused_and_not_taken_for_the_usual_one() {
+        for port in ["0", "65536", "99999", "", "x", "8080x", "+80", "-1"] {
+            for scheme in ["http", "https"] {
+                let wrong = format!("{scheme}://127.0.0.1:{port}/");
+                assert!(check(&wrong).is_err(), "{wrong}");
+            }
+        }
+        assert_eq!(check("https://[::1]:65535").expect("a target").address(), ("::1", 65535));
+    }
+
+    #[test]
+    fn notes_leave_this_machine_encrypted() {
+        let is_private = |text: &str| check(text).expect("a target").check_private().is_ok();
+        for good in
+            ["https://hooks.example/", "http://127.0.0.1:1/", "http://localhost/", "http://[::1]/"]
+        {
+            assert!(is_private(good), "{good}");
+        }
+        for bad in ["http://hooks.example/s3cret", "http://10.0.0.1/", "http://localhost.example/"]
+        {
+            assert!(!is_private(bad), "{bad}");
+        }
+        let why = check("http://hooks.example/s3cret").expect("a target").check_private();
+        let why = why.expect_err("plain");
+        assert!(why.contains("--webhook-insecure-http") && !why.contains("s3cret"), "{why}");
     }
 }

@@ -1,7 +1,7 @@
 //! What one request costs on its way through the engine, and from the front door on, in allocations and instructions:
 //! counted, not timed, so that it can be a test. `budget.txt` says what it may cost. Whoever makes it cheaper or has a
 //! reason to make it dearer writes it down:
-//! `UPDATE_BUDGET=1 cargo test -p leasehold-server --test budget -- --test-threads=1`.
+//! `UPDATE_BUDGET=1 ./scripts/test --only budget`.
 
 #![allow(unsafe_code, reason = "counting allocations means being the allocator")]
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing")]

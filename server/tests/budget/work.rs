@@ -71,7 +71,8 @@ impl Bench {
                 // It is not folded: that is another thread's work.
                 let fold_interval = Duration::from_secs(3600);
                 let (data, history) = (folder.path().join("data"), Default::default());
-                let options = sqlite::Options { data, fold_interval, history };
+                let space = sqlite::Space::unwatched();
+                let options = sqlite::Options { data, fold_interval, history, space };
                 Box::new(SqliteStore::open(options).expect("a store"))
             }
         };

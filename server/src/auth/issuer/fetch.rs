@@ -117,15 +117,19 @@ fn client() -> Result<&'static Client<Connector, Full<Bytes>>, String> {
     CLIENT.get_or_init(connect).as_ref().map_err(Clone::clone)
 }
 
-fn connect() -> Result<Client<Connector, Full<Bytes>>, String> {
+/// By the system's list of CAs.
+pub(crate) fn tls() -> Result<rustls::ClientConfig, String> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
-    let tls = rustls::ClientConfig::builder_with_provider(provider.into())
+    Ok(rustls::ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .try_with_platform_verifier()
         .map_err(|error| error.to_string())?
-        .with_no_client_auth();
+        .with_no_client_auth())
+}
+
+fn connect() -> Result<Client<Connector, Full<Bytes>>, String> {
     let connector =
-        HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        HttpsConnectorBuilder::new().with_tls_config(tls()?).https_or_http().enable_http1().build();
     Ok(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
 }

@@ -79,16 +79,30 @@ impl fmt::Debug for Key {
 }
 
 impl KeyRing {
-    /// A JWK set. What in it is no key to check signatures with is left out, but something has to be left.
+    /// A JWK set. Entries that are not keys to check signatures with are left out; the rest can be empty.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let set: Value = serde_json::from_slice(bytes)
             .map_err(|error| format!("is not JSON: line {}", error.line()))?;
         let keys = set["keys"].as_array().ok_or("is not a JWK set: it has no list of keys")?;
-        let keys: Vec<_> = keys.iter().take(KEYS_MAX).filter_map(Key::parse).collect();
-        if keys.is_empty() {
+        Ok(Self(keys.iter().take(KEYS_MAX).filter_map(Key::parse).collect()))
+    }
+
+    /// The same for a file: a set without usable keys is an error.
+    pub(crate) fn parse_some(bytes: &[u8]) -> Result<Self, String> {
+        let ring = Self::parse(bytes)?;
+        if ring.is_empty() {
             return Err("has no key to check signatures with".into());
         }
-        Ok(Self(keys))
+        Ok(ring)
+    }
+
+    /// The number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Is there a key of this name, or any key if the token names none?

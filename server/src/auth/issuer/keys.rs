@@ -16,7 +16,6 @@ use crate::sync::{lock, read, write};
 const FRESH_FOR: Duration = Duration::from_secs(300);
 /// Whatever anybody asks, no sooner than this after the last time.
 const PAUSE: Duration = Duration::from_secs(10);
-
 /// What is known of them.
 pub(super) struct Keys {
     ring: RwLock<Arc<KeyRing>>,
@@ -33,6 +32,23 @@ struct Tried {
     succeeded: Option<Timestamp>,
     /// Why the last time failed.
     why: Option<String>,
+    count: Fetches,
+}
+
+/// The number of fetches of keys, by result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Fetches {
+    pub(crate) n_good: u64,
+    pub(crate) n_empty: u64,
+    pub(crate) n_failed: u64,
+}
+
+/// The state of an issuer's keys, for metrics.
+pub(crate) struct KeysState {
+    pub(crate) n_keys: usize,
+    /// The time since they were fetched; `None` if they come from a file or there are none yet.
+    pub(crate) age: Option<Duration>,
+    pub(crate) fetches: Fetches,
 }
 
 /// What an issuer says of itself.
@@ -43,6 +59,19 @@ pub(super) struct Document {
     pub(super) token: Option<Uri>,
     /// It names itself when it sends somebody back (RFC 9207).
     pub(super) names_itself: bool,
+}
+
+impl Tried {
+    /// Counts a fetch.
+    fn count(&mut self, fetched: &Result<KeyRing, String>) {
+        let count = &mut self.count;
+        let n = match fetched {
+            Ok(ring) if ring.is_empty() => &mut count.n_empty,
+            Ok(_) => &mut count.n_good,
+            Err(_) => &mut count.n_failed,
+        };
+        *n += 1;
+    }
 }
 
 impl Keys {
@@ -71,6 +100,7 @@ impl Keys {
         id: Option<&str>,
         asked: &Asked<'_>,
     ) -> Result<Arc<KeyRing>, Doubt> {
+        issuer.expire_keys(asked.now);
         let ring = self.ring();
         if ring.knows(id) {
             return Ok(ring);
@@ -123,13 +153,22 @@ impl Keys {
         lock(&self.tried).last = Some(now);
         let fetched = self.fetch(&issuer.config).await;
         let mut tried = lock(&self.tried);
+        tried.count(&fetched);
         match fetched {
             Ok(ring) => {
+                let is_withdrawn = ring.is_empty();
                 tried.succeeded = Some(now);
                 tried.why = None;
                 let had = std::mem::replace(&mut *write(&self.ring), Arc::new(ring));
                 if !had.is_within(&self.ring()) {
                     issuer.forget_tokens();
+                }
+                if is_withdrawn && !had.is_empty() {
+                    let issuer = &issuer.config.issuer;
+                    tracing::error!(
+                        issuer,
+                        "issuer has withdrawn all its keys; refusing its tokens"
+                    );
                 }
                 Ok(())
             }
@@ -143,6 +182,24 @@ impl Keys {
                 Err(why)
             }
         }
+    }
+
+    /// Drops keys that could not be fetched again for longer than `age_max`. Returns whether it dropped any.
+    pub(super) fn expire(&self, now: Timestamp, age_max: Duration) -> bool {
+        let mut tried = lock(&self.tried);
+        let is_old = tried.succeeded.is_some_and(|at| since(at, now) > age_max);
+        if self.is_fixed || !is_old || self.ring().is_empty() {
+            return false;
+        }
+        *write(&self.ring) = Arc::default();
+        tried.why.get_or_insert_with(|| "its keys are too old (auth-keys-age-max)".into());
+        true
+    }
+
+    pub(super) fn state(&self, now: Timestamp) -> KeysState {
+        let tried = lock(&self.tried);
+        let age = tried.succeeded.map(|at| since(at, now));
+        KeysState { n_keys: self.ring().len(), age, fetches: tried.count }
     }
 
     async fn fetch(&self, config: &Oidc) -> Result<KeyRing, String> {

@@ -28,10 +28,12 @@ pub(crate) use fetch::encode;
 use introspection::Looked;
 pub(crate) use key::{Algorithm, KeyRing};
 use keys::Keys;
+pub(crate) use keys::KeysState;
 pub(crate) use sign_in::Code;
 use token::Token;
 
 use super::Principal;
+use super::gate::Bounds;
 use super::policy::Oidc;
 use super::remembered::Term;
 use crate::sync::lock;
@@ -47,6 +49,8 @@ pub(crate) struct Issuer {
     /// What its credentials are called, so that those of another issuer with the same name are not taken for them.
     mark: String,
     keys: Keys,
+    /// Maximum age of keys that cannot be fetched again.
+    keys_age_max: Duration,
     /// Signed tokens that were good.
     tokens: Cache<Principal>,
     /// How often all of those were forgotten.
@@ -75,14 +79,25 @@ impl std::fmt::Debug for Issuer {
 }
 
 impl Issuer {
-    /// Remembers at most `tokens_max` tokens of each kind.
-    pub(super) fn new(config: Oidc, tokens_max: usize) -> Self {
+    /// An issuer whose keys were not fetched yet.
+    pub(super) fn new(config: Oidc, bounds: Bounds) -> Self {
+        let Bounds { tokens_max, keys_age_max, .. } = bounds;
         let mark = super::policy::hex(&Sha256::digest(&config.issuer)[..4]);
         let keys = Keys::new(&config);
         let (tokens, looked) = (Cache::new(tokens_max), Cache::new(tokens_max));
         let questions = Semaphore::new(QUESTIONS_MAX);
         let (n_forgotten, complained) = (AtomicU64::new(0), Mutex::default());
-        Self { config, mark, keys, tokens, n_forgotten, looked, questions, complained }
+        Self {
+            config,
+            mark,
+            keys,
+            keys_age_max,
+            tokens,
+            n_forgotten,
+            looked,
+            questions,
+            complained,
+        }
     }
 
     pub(crate) fn config(&self) -> &Oidc {
@@ -176,8 +191,27 @@ impl Issuer {
         }
     }
 
+    /// The state of its keys, for metrics.
+    pub(super) fn keys_state(&self, now: Timestamp) -> KeysState {
+        self.keys.state(now)
+    }
+
+    /// Drops its keys if they are too old; its tokens are refused from then on.
+    fn expire_keys(&self, now: Timestamp) {
+        if self.keys.expire(now, self.keys_age_max) {
+            self.forget_tokens();
+            let (issuer, age_max) = (&self.config.issuer, self.keys_age_max);
+            tracing::error!(
+                issuer,
+                ?age_max,
+                "issuer keys are too old and cannot be fetched; dropping them (auth-keys-age-max)"
+            );
+        }
+    }
+
     /// Has its keys fetched if that is due.
     pub(super) fn tend(self: &Arc<Self>, now: Timestamp) {
+        self.expire_keys(now);
         if self.keys.are_due(now) {
             tokio::spawn(self.clone().refresh(now));
         }

@@ -104,16 +104,19 @@ pub(super) fn load(path: &Path) -> Result<Policy, String> {
     let rules = file.rule.iter().map(|entry| rule(&source, entry)).collect::<Result<_, _>>()?;
     let quotas =
         file.quota.iter().map(|entry| quota::read(&source, entry)).collect::<Result<_, _>>()?;
+    let proxy = proxy.transpose()?;
+    let (hash, files) = beside.finish();
     Ok(Policy {
         keys,
         issuers,
-        proxy: proxy.transpose()?,
+        proxy,
         rules,
         quotas,
         public: public(&source, &file.public)?,
         public_url: public_url(&source, file.public_url)?,
         mtls,
-        hash: key::hex(&beside.hash()),
+        hash: key::hex(&hash),
+        files,
     })
 }
 

@@ -31,6 +31,7 @@ pub(crate) use source::Secret;
 
 use super::principal::OF_KEYS;
 use super::{Principal, Right};
+use crate::exposure::Trusted;
 
 /// What the files say.
 #[derive(Debug)]
@@ -44,6 +45,7 @@ pub struct Policy {
     public_url: Option<String>,
     mtls: Option<Arc<Mtls>>,
     hash: String,
+    files: Vec<Trusted>,
 }
 
 /// What anybody may see.
@@ -71,6 +73,11 @@ impl Policy {
     /// Of the content of all files.
     pub fn hash(&self) -> &str {
         &self.hash
+    }
+
+    /// The files it was read from.
+    pub fn files(&self) -> &[Trusted] {
+        &self.files
     }
 
     /// What in these files, which it was read from, is allowed and hardly meant: each with its file and line.

@@ -16,6 +16,10 @@ pub(crate) struct Quota {
     pub(super) of: Whose,
     pub(crate) requests_per_second: Option<u32>,
     pub(crate) leases: Option<Allowed>,
+    /// Bytes that leases take up: metadata, names, request ids, waits.
+    pub(crate) bytes: Option<Allowed>,
+    /// Streams of events.
+    pub(crate) streams: Option<Allowed>,
     /// Where it stands: `auth.toml:31`.
     pub(crate) line: u32,
 }
@@ -37,6 +41,8 @@ pub(super) struct QuotaEntry {
     pub(super) namespaces: Option<Vec<Spanned<String>>>,
     requests_per_second: Option<Spanned<u32>>,
     leases: Option<u32>,
+    bytes: Option<u32>,
+    streams: Option<u32>,
 }
 
 impl Quota {
@@ -52,7 +58,8 @@ impl Quota {
 
 /// One quota, or what is wrong with it.
 pub(super) fn read(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota, String> {
-    let QuotaEntry { who, namespaces, requests_per_second, leases } = entry.get_ref();
+    let QuotaEntry { who, namespaces, requests_per_second, leases, bytes, streams } =
+        entry.get_ref();
     let wrong = |why: &str| Err(source.wrong(entry, format!("quota: {why}")));
     let of = match (who, namespaces) {
         (Some(who), None) if !who.is_empty() => {
@@ -70,17 +77,24 @@ pub(super) fn read(source: &Source, entry: &Spanned<QuotaEntry>) -> Result<Quota
     if namespaces.is_some() && requests_per_second.is_some() {
         return wrong("requests-per-second is for who: requests are counted by principal");
     }
-    if requests_per_second.is_none() && leases.is_none() {
-        return wrong("limits nothing: requests-per-second or leases is required");
+    if namespaces.is_some() && (bytes.is_some() || streams.is_some()) {
+        return wrong("bytes and streams need who: they are counted by principal");
+    }
+    let has_number = [leases, bytes, streams].iter().any(|n| n.is_some());
+    if requests_per_second.is_none() && !has_number {
+        return wrong("limits nothing: requests-per-second, leases, bytes or streams is required");
     }
     if requests_per_second.as_ref().is_some_and(|rate| *rate.get_ref() == 0) {
         return wrong("requests-per-second must be more than 0");
     }
     let line = source.line(entry.span().start);
+    let allowed = |max: &Option<u32>| max.map(|max| Allowed { max, line });
     Ok(Quota {
         of,
         requests_per_second: requests_per_second.as_ref().map(|rate| *rate.get_ref()),
-        leases: leases.map(|max| Allowed { max, line }),
+        leases: allowed(leases),
+        bytes: allowed(bytes),
+        streams: allowed(streams),
         line,
     })
 }

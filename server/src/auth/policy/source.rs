@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use toml::Spanned;
 
 use super::key;
+use crate::exposure::Trusted;
 
 /// A file that is larger is none of ours.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -65,30 +66,35 @@ impl Source {
 pub(super) struct Beside<'a> {
     folder: &'a Path,
     hasher: Sha256,
+    /// The files that were read, in this order.
+    files: Vec<Trusted>,
 }
 
 impl<'a> Beside<'a> {
     /// Those beside the file at `path`.
     pub(super) fn new(path: &'a Path, first: &Source) -> Self {
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self { folder, hasher: Sha256::new_with_prefix(&first.text) }
+        let files = vec![Trusted { path: path.into(), is_secret: false }];
+        Self { folder, hasher: Sha256::new_with_prefix(&first.text), files }
     }
 
-    /// Of the content of all of them.
-    pub(super) fn hash(self) -> [u8; 32] {
-        self.hasher.finalize().into()
+    /// Returns the files and a hash of their content.
+    pub(super) fn finish(self) -> ([u8; 32], Vec<Trusted>) {
+        (self.hasher.finalize().into(), self.files)
     }
 
     pub(super) fn source(&mut self, name: &str) -> Result<Source, String> {
         let source = Source::read(&self.folder.join(name))?;
         self.hasher.update((source.text.len() as u64).to_le_bytes());
         self.hasher.update(&source.text);
+        self.files.push(Trusted { path: source.path.clone(), is_secret: false });
         Ok(source)
     }
 
     /// The secret in a file, without the line break at its end.
     pub(super) fn secret(&mut self, name: &str, bytes_min: usize) -> Result<Secret, String> {
         let source = self.source(name)?;
+        self.files.iter_mut().for_each(|file| file.is_secret |= file.path == source.path);
         let text = source.text.trim_end();
         let shown = source.path.display();
         if text.len() < bytes_min {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use axum::http::Uri;
+use axum::http::uri::Authority;
 
 /// The URL in `text`, if a secret may be sent there.
 pub(crate) fn parse(text: &str) -> Result<Uri, String> {
@@ -14,12 +15,28 @@ pub(crate) fn parse(text: &str) -> Result<Uri, String> {
     if authority.as_str().contains('@') {
         return wrong("must not have a user or a password");
     }
+    if let Err(why) = port(authority) {
+        return wrong(why);
+    }
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if is_this_machine(authority.host()) => Ok(uri),
         Some("http") => wrong("must be https; plain http is for this machine only"),
         _ => wrong("must begin with https://"),
     }
+}
+
+/// Returns the port in the URL, if there is one. An impossible port is an error, not the default port.
+pub(crate) fn port(authority: &Authority) -> Result<Option<u16>, &'static str> {
+    let text = authority.as_str();
+    let after_user = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+    let Some(rest) = after_user.strip_prefix(authority.host()) else { return Ok(None) };
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let digits = rest.strip_prefix(':').filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    let port = digits.and_then(|digits| digits.parse().ok()).filter(|port| *port != 0);
+    port.map(Some).ok_or("must have a port from 1 to 65535, or none")
 }
 
 /// Is this the name or an address of this machine, from within?
@@ -53,6 +70,10 @@ mod tests {
             "http://127.0.0.1.evil.example/",
             "https://u:p@x/",
             "http://127.0.0.1@evil.example/",
+            "https://id.example.org:0/",
+            "https://id.example.org:65536/",
+            "https://id.example.org:/",
+            "http://[::1]:99999/",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -82,7 +82,8 @@ fn check(access: &Access) -> Result<Checked, Error> {
 /// Nothing of the history is forgotten by a move.
 fn options(data: &Path) -> sqlite::Options {
     let history = history::Bounds { age_max: Duration::MAX, bytes_max: u64::MAX };
-    sqlite::Options { data: data.into(), fold_interval: Duration::from_secs(1), history }
+    let (fold_interval, space) = (Duration::from_secs(1), sqlite::Space::unwatched());
+    sqlite::Options { data: data.into(), fold_interval, history, space }
 }
 
 fn absolute(path: &Path) -> String {

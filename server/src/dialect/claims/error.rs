@@ -112,7 +112,11 @@ impl From<Denied> for Refusal {
 
 impl From<TooMuch> for Refusal {
     fn from(too_much: TooMuch) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, too_much.to_string())
+        let status = match too_much.is_own {
+            true => StatusCode::TOO_MANY_REQUESTS,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, too_much.to_string())
     }
 }
 

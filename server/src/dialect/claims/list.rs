@@ -16,11 +16,13 @@ use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::engine::{LeasePage, ListLeases, ReadLeases};
 use crate::http::pieces::{BrokenOff, Pieces};
+use crate::http::shares::Client;
 
 pub(super) async fn list(
     State(app): State<App>,
     Base(base): Base,
     caller: Caller,
+    client: Client,
     Pairs(pairs): Pairs,
     RawQuery(query): RawQuery,
 ) -> Answer {
@@ -38,7 +40,7 @@ pub(super) async fn list(
     let mut response = if list.left.is_empty() {
         Json(list.shown(&first)).into_response()
     } else {
-        let sending = list.app.answers.long()?;
+        let sending = list.app.answers.long(&client)?;
         Pieces::answer(sending, "[", |pieces| list.send(first, pieces))
     };
     if let Some(link) = link {

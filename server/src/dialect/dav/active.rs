@@ -1,6 +1,10 @@
 //! Locks as WebDAV shows them: one for all the leases that were granted with it.
 
-use leasehold_core::{Group, LeaseView, LockKey, LockView, Mode, Secret, Timestamp, Token};
+use std::collections::HashSet;
+
+use leasehold_core::{
+    Group, LeaseNumber, LeaseView, LockKey, LockView, Mode, Secret, Timestamp, Token,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Dav;
@@ -9,9 +13,9 @@ use super::place::href;
 use super::xml::escape;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::content::{Extent, FilePath, Part, Reach, Scope, readers_key, tree_key};
-use crate::dialect::Dialect;
+use crate::content::{Extent, FilePath, Part, Reach, Scope, members_key, readers_key, tree_key};
 use crate::dialect::grip::{self, Grip, Obstacle};
+use crate::dialect::{Dialect, owner};
 
 /// What is kept with the leases of a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -76,22 +80,13 @@ impl Active {
         self.reach == Reach::Tree
     }
 
-    /// Has whoever has it this part already, or need not have it?
-    pub(super) fn covers(&self, app: &App, part: &Part) -> bool {
-        let is_inside = part.at == self.root || self.root.contains(&part.at);
-        let own = || Extent::new(app, &self.root, self.scope, self.reach);
-        self.is_deep() && is_inside || own().parts().iter().any(|own| own.key == part.key)
-    }
-
     pub(super) fn grip(&self, app: &App) -> Grip {
         Grip::of(governing(app, &self.root, self.reach), self.lease.clone())
     }
 
-    /// Two parts of one lock are one.
-    fn is_same(&self, other: &Self) -> bool {
-        let first =
-            |lease: &LeaseView| lease.group.map_or(lease.id.number, |Group { first, .. }| first);
-        first(&self.lease) == first(&other.lease)
+    /// A number that all parts of one lock share.
+    fn number(&self) -> LeaseNumber {
+        self.lease.group.map_or(self.lease.id.number, |Group { first, .. }| first)
     }
 
     /// As clients read it.
@@ -107,7 +102,10 @@ impl Active {
         };
         let owner = match &self.owner {
             Some(owner) => owner.clone(),
-            None => format!("<D:owner>{}</D:owner>", escape(&self.lease.owner.instance)),
+            None => {
+                let by = owner::shown(self.lease.dialect, &self.lease.owner);
+                format!("<D:owner>{}</D:owner>", escape(&by))
+            }
         };
         // Without knowing whether it is a folder, a lock on all that is in it tells.
         let root = href(&self.root, self.is_deep());
@@ -118,6 +116,40 @@ impl Active {
              <D:lockroot><D:href>{root}</D:href></D:lockroot></D:activelock>",
             self.token()
         )
+    }
+}
+
+/// The parts of other locks that held locks already cover.
+pub(super) struct Covered {
+    /// Folders that are locked with everything in them.
+    deep: Vec<FilePath>,
+    keys: HashSet<LockKey>,
+}
+
+impl Covered {
+    /// Locks of one kind on one path cover the same parts, so only one of them is used.
+    pub(super) fn by(app: &App, locks: &[Active]) -> Self {
+        let mut covered = Self { deep: Vec::new(), keys: HashSet::new() };
+        let mut known: Vec<(&FilePath, Scope, Reach)> = Vec::new();
+        for Active { root, scope, reach, .. } in locks {
+            if known.contains(&(root, *scope, *reach)) {
+                continue;
+            }
+            known.push((root, *scope, *reach));
+            if *reach == Reach::Tree {
+                covered.deep.push(root.clone());
+            }
+            let own = Extent::new(app, root, *scope, *reach);
+            covered.keys.extend(own.parts().iter().map(|part| part.key.clone()));
+            covered.keys.insert(members_key(app, root));
+        }
+        covered
+    }
+
+    /// Is this part covered by a held lock?
+    pub(super) fn has(&self, part: &Part) -> bool {
+        let is_inside = |root: &FilePath| part.at == *root || root.contains(&part.at);
+        self.deep.iter().any(is_inside) || self.keys.contains(&part.key)
     }
 }
 
@@ -150,10 +182,14 @@ pub(super) async fn covering(
 ) -> Result<Vec<Active>, Refusal> {
     let of = governing(&dav.app, path, Reach::Itself);
     let mut all = on_node(dav, caller, path, &of).await?;
-    for folder in path.ancestors() {
+    // No deeper folder can be locked: its lock would have had too many parts.
+    for folder in path.ancestors().take(dav.app.limits.group_max) {
         let view = look(dav, caller, &of, tree_key(&dav.app, &folder)).await?;
         add(&mut all, &folder, &view, true);
     }
+    // Several parts of one lock count as one lock.
+    let mut known = HashSet::new();
+    all.retain(|active| known.insert(active.number()));
     Ok(all)
 }
 
@@ -172,17 +208,12 @@ pub(super) async fn on_node(
 
 fn add(all: &mut Vec<Active>, at: &FilePath, view: &LockView, is_tree: bool) {
     // A tree is shared by those who have something in it; only whoever has it otherwise has locked it.
-    // A node is counted by those who add something to a folder.
     let locks = view.holders.iter().filter(|lease| match lease.mode {
         Mode::Exclusive => true,
         Mode::Shared => !is_tree,
         Mode::Counted(_) => is_tree,
     });
-    for active in locks.filter_map(|lease| Active::of(at, lease, is_tree)) {
-        if !all.iter().any(|known| known.is_same(&active)) {
-            all.push(active);
-        }
-    }
+    all.extend(locks.filter_map(|lease| Active::of(at, lease, is_tree)));
 }
 
 /// Does anybody have a lock on something in this folder?

@@ -5,6 +5,8 @@ use super::error::Refusal;
 
 /// Most lists in one header, and most conditions in one list.
 const LISTS_MAX: usize = 64;
+/// Maximum conditions in one header.
+const TERMS_MAX: usize = 1024;
 
 /// What a request says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,15 +47,11 @@ impl If {
         })
     }
 
-    pub(super) fn shows(&self, token: &str) -> bool {
-        self.tokens().any(|shown| shown == token)
-    }
-
     /// Reads the header.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         let mut rest = text.trim_start();
         let mut about: Option<String> = None;
-        let mut lists = Vec::new();
+        let (mut lists, mut n_terms) = (Vec::new(), 0);
         let mut is_tagged = false;
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix('<') {
@@ -71,9 +69,17 @@ impl If {
             }
             let after = rest.strip_prefix('(').ok_or_else(malformed)?;
             let (terms, after) = terms(after)?;
+            n_terms += terms.len();
+            if n_terms > TERMS_MAX {
+                return Err(Refusal::invalid(format!(
+                    "the header If has more than {TERMS_MAX} conditions"
+                )));
+            }
             lists.push(List { about: about.clone(), terms });
             if lists.len() > LISTS_MAX {
-                return Err(Refusal::invalid(format!("If has more than {LISTS_MAX} lists")));
+                return Err(Refusal::invalid(format!(
+                    "the header If has more than {LISTS_MAX} lists"
+                )));
             }
             rest = after.trim_start();
         }

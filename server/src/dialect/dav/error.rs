@@ -183,12 +183,15 @@ impl From<content::Error> for Refusal {
             content::Error::IsFolder
             | content::Error::NotFolder
             | content::Error::NotEmpty
+            | content::Error::Changed
             | content::Error::Special => Self::conflict(why),
+            content::Error::Denied => Self::forbidden(why),
             content::Error::TooDeep { .. } => Self::invalid(why),
             content::Error::Full
             | content::Error::TooMany
             | content::Error::OverQuota { .. }
             | content::Error::DiskLow { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, why),
+            content::Error::NoFiles => Self::new(StatusCode::SERVICE_UNAVAILABLE, why),
             content::Error::Broken(error) => {
                 tracing::error!(%error, "a file could not be used");
                 let why = "the file could not be read or written";

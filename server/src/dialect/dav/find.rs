@@ -1,5 +1,7 @@
 //! `PROPFIND`: what is known of files and folders.
 
+use std::collections::{HashMap, HashSet};
+
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -9,7 +11,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::active::{self, Active, covering};
 use super::error::Refusal;
 use super::place::href;
-use super::property::{Name, Properties};
+use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::auth::{Caller, Permitted};
 use crate::content::{Facts, FilePath, Found, Reach, ToRead};
@@ -18,6 +20,10 @@ use crate::dialect::files::condition;
 
 /// Most of a folder that is looked at in one go.
 const PAGE: usize = 500;
+/// Maximum properties that one request names.
+const NAMES_MAX: usize = 256;
+/// A response is sent in pieces of about this many bytes.
+const PIECE_BYTES: usize = 64 * 1024;
 /// What every file or folder has that was not set by a client. Quotas are told to those who ask for them.
 const LIVE: [&str; 9] = [
     "creationdate",
@@ -75,12 +81,12 @@ struct Seen {
 
 pub(super) async fn find(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let depth = Depth::of(&asked.parts.headers)?;
+    let path = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
     let body = dav.read(body).await?;
     let wanted = match body.is_empty() {
         true => Wanted::All(Vec::new()),
         false => wanted(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?,
     };
-    let path = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
     let looked = path.clone();
     let found = dav.store.blocking(move |content| {
         let modified_ms = content.modified_ms(&looked);
@@ -136,9 +142,11 @@ impl Look {
             let mut text = head;
             let mut after = None;
             loop {
-                let listed = self.page(&folder, after, &locks, &mut text).await;
+                let listed = self.page(&folder, after, &locks, (&mut text, &sender)).await;
                 let (next, is_over) = match listed {
-                    Ok(listed) => listed,
+                    Ok(Some(listed)) => listed,
+                    // The client has gone.
+                    Ok(None) => return,
                     Err(why) => {
                         // The client sees that the answer broke off.
                         let _ = sender.send(Err(std::io::Error::other(format!("{why:?}")))).await;
@@ -150,7 +158,8 @@ impl Look {
                     text.push_str(END);
                 }
                 let piece = std::mem::take(&mut text);
-                if sender.send(Ok(piece.into())).await.is_err() || is_over {
+                let is_gone = !piece.is_empty() && sender.send(Ok(piece.into())).await.is_err();
+                if is_gone || is_over {
                     return;
                 }
             }
@@ -163,8 +172,8 @@ impl Look {
         folder: &Permitted<ToRead>,
         after: Option<String>,
         locks: &[Active],
-        text: &mut String,
-    ) -> Result<(Option<String>, bool), Refusal> {
+        (text, sender): (&mut String, &mpsc::Sender<Result<Bytes, std::io::Error>>),
+    ) -> Result<Option<(Option<String>, bool)>, Refusal> {
         let asked = folder.clone();
         let listed =
             self.dav.store.blocking(move |content| content.list(&asked, after.as_deref(), PAGE));
@@ -188,8 +197,13 @@ impl Look {
                 Err(why) if why.status() == StatusCode::NOT_FOUND => {}
                 Err(why) => return Err(why),
             }
+            if text.len() >= PIECE_BYTES
+                && sender.send(Ok(std::mem::take(text).into())).await.is_err()
+            {
+                return Ok(None);
+            }
         }
-        Ok((listed.entries.last().map(|entry| entry.name.clone()), !listed.has_more))
+        Ok(Some((listed.entries.last().map(|entry| entry.name.clone()), !listed.has_more)))
     }
 
     async fn seen(
@@ -210,6 +224,8 @@ impl Look {
 
     fn render(&self, seen: &Seen) -> String {
         let (mut there, mut missing) = (String::new(), String::new());
+        let dead: HashMap<&Name, &Dead> =
+            seen.dead.0.iter().map(|dead| (&dead.name, dead)).collect();
         match &self.wanted {
             Wanted::Names => {
                 let live = LIVE.iter().filter(|name| self.live(seen, name).is_some());
@@ -218,7 +234,7 @@ impl Look {
             }
             Wanted::All(more) => {
                 for name in LIVE {
-                    if seen.dead.get(&Name::dav(name)).is_none()
+                    if !dead.contains_key(&Name::dav(name))
                         && let Some(value) = self.live(seen, name)
                     {
                         there.push_str(&value);
@@ -227,11 +243,12 @@ impl Look {
                 seen.dead.0.iter().for_each(|dead| there.push_str(&dead.xml));
                 let more =
                     more.iter().filter(|name| !LIVE.contains(&&*name.name) || !name.is_dav());
-                let more = more.filter(|name| seen.dead.get(name).is_none());
-                more.for_each(|name| self.one(seen, name, &mut there, &mut missing));
+                let more = more.filter(|name| !dead.contains_key(name));
+                more.for_each(|name| self.one((seen, &dead), name, &mut there, &mut missing));
             }
             Wanted::These(names) => {
-                names.iter().for_each(|name| self.one(seen, name, &mut there, &mut missing));
+                let names = names.iter();
+                names.for_each(|name| self.one((seen, &dead), name, &mut there, &mut missing));
             }
         }
         let mut text =
@@ -247,8 +264,14 @@ impl Look {
         text
     }
 
-    fn one(&self, seen: &Seen, name: &Name, there: &mut String, missing: &mut String) {
-        if let Some(dead) = seen.dead.get(name) {
+    fn one(
+        &self,
+        (seen, dead): (&Seen, &HashMap<&Name, &Dead>),
+        name: &Name,
+        there: &mut String,
+        missing: &mut String,
+    ) {
+        if let Some(dead) = dead.get(name) {
             there.push_str(&dead.xml);
             return;
         }
@@ -297,18 +320,29 @@ fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
     if !xml::is(&root, "propfind") {
         return Err(Refusal::invalid("the body of PROPFIND must be a propfind element of DAV:"));
     }
-    let names = |node: roxmltree::Node<'_, '_>| {
-        node.children().filter(|child| child.is_element()).map(|child| Name::of(&child)).collect()
-    };
     if let Some(these) = xml::child(root, "prop") {
-        return Ok(Wanted::These(names(these)));
+        return Ok(Wanted::These(names(these)?));
     }
     if xml::child(root, "propname").is_some() {
         return Ok(Wanted::Names);
     }
     if xml::child(root, "allprop").is_some() {
-        let more = xml::child(root, "include").map(names);
+        let more = xml::child(root, "include").map(names).transpose()?;
         return Ok(Wanted::All(more.unwrap_or_default()));
     }
     Err(Refusal::invalid("propfind needs prop, propname or allprop"))
+}
+
+/// Returns the names of the child elements without duplicates, because each name costs a lookup for every file in a
+/// folder.
+fn names(node: roxmltree::Node<'_, '_>) -> Result<Vec<Name>, Refusal> {
+    let (mut names, mut known) = (Names::new(NAMES_MAX), HashSet::new());
+    let mut all = Vec::new();
+    for child in node.children().filter(|child| child.is_element()) {
+        let name = names.take(&child)?;
+        if known.insert(name.clone()) {
+            all.push(name);
+        }
+    }
+    Ok(all)
 }

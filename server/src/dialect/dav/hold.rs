@@ -1,19 +1,25 @@
 //! What a request that changes something holds while it does: the locks whose tokens it shows, and for the rest those
 //! it takes for itself.
 
+use std::collections::HashSet;
+
 use leasehold_core::{LockKey, Owner, Timestamp};
 
-use super::active::{Active, covering, governing, new_secret, on_node};
+use super::active::{Active, Covered, covering, governing, new_secret, on_node};
 use super::condition::{If, Wanted};
 use super::error::Refusal;
 use super::place;
 use super::{Asked, Dav, METHODS};
+use crate::audit::{Act, Kind};
 use crate::auth::{Caller, Permitted};
 use crate::content::{self, Content, Extent, FilePath, Found, Reach, ToRead};
 use crate::dialect::files::condition;
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
 use crate::engine::Undelivered;
+
+/// Maximum files and folders that one header `If` names.
+const ADDRESSES_MAX: usize = 16;
 
 /// What is to be changed.
 #[derive(Clone, Debug)]
@@ -49,7 +55,8 @@ impl Hold {
             let Target { path, reach, is_member } = target;
             needed.and(Extent::to_change(app, path, *reach, *is_member))
         });
-        let needed = needed.without(|part| shown.iter().any(|active| active.covers(app, part)));
+        let covered = Covered::by(app, &shown);
+        let needed = needed.without(|part| covered.has(part));
         let of = targets.iter().flat_map(|target| governing(app, &target.path, target.reach));
         Self::with(dav, asked, of.collect(), &needed, shown).await
     }
@@ -64,7 +71,8 @@ impl Hold {
         let target = Target { path: path.clone(), reach: Reach::Itself, is_member: true };
         let shown = shown(dav, asked, &conditions, std::slice::from_ref(&target)).await?;
         let needed = Extent::none(&dav.app).with_parent(path);
-        let needed = needed.without(|part| shown.iter().any(|held| held.covers(&dav.app, part)));
+        let covered = Covered::by(&dav.app, &shown);
+        let needed = needed.without(|part| covered.has(part));
         Self::with(dav, asked, governing(&dav.app, path, Reach::Itself), &needed, shown).await
     }
 
@@ -77,7 +85,7 @@ impl Hold {
     ) -> Result<Self, Refusal> {
         let caller = asked.caller.clone();
         let mut hold = Self { dav: dav.clone(), caller, shown, taken: None, deadline: None };
-        if needed.parts().is_empty() {
+        if needed.is_empty() {
             return Ok(hold);
         }
         let terms = Terms {
@@ -132,6 +140,13 @@ impl Hold {
         let why = "the lock was lost (released, revoked or expired) before the change was complete; nothing was \
                    changed";
         Refusal::by_lock(name, why.into())
+    }
+
+    /// Writes a change to the audit files.
+    pub(super) fn note(&self, act: &'static str, path: &FilePath, more: impl FnOnce(Act) -> Act) {
+        let app = &self.dav.app;
+        let lock = LockKey::new(app.dialect.files.namespace.clone(), path.as_str());
+        app.note_of(Kind::Content, &self.caller, act, |act| more(act.on(&lock)));
     }
 
     /// What is gone is not locked any more: neither it nor what was in it.
@@ -192,7 +207,7 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
         return Ok(());
     }
     // Many lists are about few things.
-    let mut known: Vec<(FilePath, Vec<Active>)> = Vec::new();
+    let mut known: Vec<Known> = Vec::new();
     let mut is_gone = false;
     for list in &conditions.lists {
         let about = match &list.about {
@@ -203,19 +218,21 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
             },
             None => asked.path.clone(),
         };
+        let at = match known.iter().position(|known| known.path == about) {
+            Some(at) => at,
+            None if known.len() == ADDRESSES_MAX => {
+                let why =
+                    format!("the header If names more than {ADDRESSES_MAX} files and folders");
+                return Err(Refusal::invalid(why));
+            }
+            None => {
+                known.push(Known { path: about, tokens: None, tag: None });
+                known.len() - 1
+            }
+        };
         let mut holds = true;
         for term in &list.terms {
-            let is_so = match &term.wanted {
-                Wanted::Token(token) => {
-                    if !known.iter().any(|(path, _)| *path == about) {
-                        let all = covering(dav, &asked.caller, &about).await?;
-                        known.push((about.clone(), all));
-                    }
-                    let mut all = known.iter().filter(|(path, _)| *path == about);
-                    all.any(|(_, all)| all.iter().any(|active| active.token() == *token))
-                }
-                Wanted::Tag(tag) => tag_of(dav, &asked.caller, &about).await?.as_ref() == Some(tag),
-            };
+            let is_so = known[at].is(dav, &asked.caller, &term.wanted).await?;
             if is_so == term.is_not {
                 is_gone |= matches!(&term.wanted, Wanted::Token(_)) && !term.is_not;
                 holds = false;
@@ -234,6 +251,33 @@ pub(super) async fn check(dav: &Dav, asked: &Asked, conditions: &If) -> Result<(
         false => "no list of the header If holds; nothing was changed",
     };
     Err(Refusal::precondition(why))
+}
+
+/// The facts about a file or folder that the header `If` names: looked up once, and only if needed.
+struct Known {
+    path: FilePath,
+    tokens: Option<HashSet<String>>,
+    tag: Option<Option<String>>,
+}
+
+impl Known {
+    async fn is(&mut self, dav: &Dav, caller: &Caller, wanted: &Wanted) -> Result<bool, Refusal> {
+        Ok(match wanted {
+            Wanted::Token(token) => {
+                if self.tokens.is_none() {
+                    let all = covering(dav, caller, &self.path).await?;
+                    self.tokens = Some(all.iter().map(Active::token).collect());
+                }
+                self.tokens.as_ref().is_some_and(|all| all.contains(token))
+            }
+            Wanted::Tag(tag) => {
+                if self.tag.is_none() {
+                    self.tag = Some(tag_of(dav, caller, &self.path).await?);
+                }
+                self.tag.as_ref().is_some_and(|found| found.as_ref() == Some(tag))
+            }
+        })
+    }
 }
 
 async fn tag_of(dav: &Dav, caller: &Caller, path: &FilePath) -> Result<Option<String>, Refusal> {
@@ -255,8 +299,9 @@ async fn shown(
     conditions: &If,
     targets: &[Target],
 ) -> Result<Vec<Active>, Refusal> {
-    let mut shown: Vec<Active> = Vec::new();
-    if conditions.tokens().next().is_none() {
+    let (mut shown, mut known) = (Vec::new(), HashSet::new());
+    let tokens: HashSet<&str> = conditions.tokens().collect();
+    if tokens.is_empty() {
         return Ok(shown);
     }
     for target in targets {
@@ -266,8 +311,9 @@ async fn shown(
             found.extend(on_node(dav, &asked.caller, &parent, &of).await?);
         }
         for active in found {
-            let is_new = !shown.iter().any(|known| known.token() == active.token());
-            if is_new && active.is_usable(&asked.caller) && conditions.shows(&active.token()) {
+            let token = active.token();
+            let is_shown = active.is_usable(&asked.caller) && tokens.contains(&*token);
+            if is_shown && known.insert(token) {
                 shown.push(active);
             }
         }

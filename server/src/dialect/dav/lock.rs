@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{Extend, Span};
+use leasehold_core::{Extend, Limits, Span};
 use roxmltree::Node;
 
 use super::active::{Active, Note, covering, governing, new_secret};
@@ -12,7 +12,7 @@ use super::hold::{self, Hold};
 use super::place::href;
 use super::{Answer, Asked, Dav, Depth, XML, xml};
 use crate::auth::Permitted;
-use crate::content::{Extent, Found, Reach, Scope, ToWrite};
+use crate::content::{Extent, FilePath, Found, Reach, Scope, ToWrite};
 use crate::dialect::files::condition::{Precondition, UNMET, of_write};
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
@@ -30,6 +30,8 @@ struct Wanted {
 }
 
 pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    // Checked before the body is read: parsing costs more than the check.
+    let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
     let body = dav.read(body).await?;
     let ttl = ttl(dav, &asked.parts.headers);
     if body.is_empty() {
@@ -42,8 +44,8 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
             return Err(Refusal::invalid("Depth of a lock must be 0 or infinity, got 1"));
         }
     };
-    let wanted = wanted(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?;
-    let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let Limits { metadata_bytes_max, metadata_depth_max, .. } = *dav.app.limits;
+    let wanted = wanted(&xml::parse(&body, metadata_depth_max)?, metadata_bytes_max)?;
     let conditions = hold::conditions(&asked)?;
     hold::check(dav, &asked, &conditions).await?;
     let found = dav.find(&path.to_read()).await?;
@@ -69,7 +71,12 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
         true => Some(Hold::of_parent(dav, &asked, &path).await.map_err(Refusal::for_locker)?),
         false => None,
     };
-    let (grip, undelivered) = take(dav, &asked, &wanted, reach, ttl).await?;
+    let extent = Extent::new(&dav.app, &asked.path, wanted.scope, reach);
+    let extent = match is_folder && reach == Reach::Itself {
+        true => extent.with_members(&asked.path, wanted.scope),
+        false => extent,
+    };
+    let (grip, undelivered) = take(dav, &asked, &wanted, (reach, &extent), ttl).await?;
     if let Some(parent) = parent {
         // Whatever becomes of the file, the lock is given back unless the client is told of it.
         create(dav, path, parent).await?;
@@ -91,7 +98,7 @@ async fn take(
     dav: &Dav,
     asked: &Asked,
     wanted: &Wanted,
-    reach: Reach,
+    (reach, extent): (Reach, &Extent),
     ttl: Span,
 ) -> Result<(Grip, Option<Undelivered>), Refusal> {
     let app = &dav.app;
@@ -112,8 +119,7 @@ async fn take(
         secret: new_secret(),
         peer: asked.counted.0,
     };
-    let extent = Extent::new(app, path, wanted.scope, reach);
-    let taken = Grip::take(app, &asked.caller, governing(app, path, reach), &extent, terms).await;
+    let taken = Grip::take(app, &asked.caller, governing(app, path, reach), extent, terms).await;
     taken.map_err(|obstacle| Refusal::of_obstacle(app, obstacle).for_locker())
 }
 
@@ -128,7 +134,9 @@ async fn create(dav: &Dav, path: Permitted<ToWrite>, mut parent: Hold) -> Result
         });
         let draft = draft.await?;
         let _turn = dav.store.turn(&path).await;
+        let place = FilePath::clone(&path);
         parent.commit(move |_| draft.publish(&path)).await?;
+        parent.note("put", &place, |act| act.detail("bytes", 0));
         parent.give_back().await
     })
     .await
@@ -192,7 +200,7 @@ fn shown(dav: &Dav, status: StatusCode, active: &Active) -> Response {
     (status, headers, body).into_response()
 }
 
-fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
+fn wanted(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Wanted, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "lockinfo") {
         return Err(Refusal::invalid("the body of LOCK must be a lockinfo element of DAV:"));
@@ -208,13 +216,18 @@ fn wanted(document: &roxmltree::Document<'_>) -> Result<Wanted, Refusal> {
     if !is_write {
         return Err(Refusal::invalid("lockinfo needs locktype with write"));
     }
-    Ok(Wanted { scope, owner: xml::child(root, "owner").map(named) })
+    let owner = xml::child(root, "owner").map(|owner| named(owner, bytes_max)).transpose()?;
+    Ok(Wanted { scope, owner })
 }
 
-fn named(owner: Node<'_, '_>) -> (String, String) {
+fn named(owner: Node<'_, '_>, bytes_max: usize) -> Result<(String, String), Refusal> {
+    let too_long = || {
+        Refusal::invalid(format!("owner must have at most {bytes_max} bytes (metadata-bytes-max)"))
+    };
     let text = xml::text(owner);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    (xml::render(owner), words.chars().take(OWNER_CHARS).collect())
+    let xml = xml::render(owner, bytes_max).ok_or_else(too_long)?;
+    Ok((xml, words.chars().take(OWNER_CHARS).collect()))
 }
 
 /// How long a lock lasts: as long as is asked for, within bounds. Several may be named; the first that is known counts.
@@ -244,7 +257,9 @@ mod tests {
     fn a_lock_is_asked_for_by_namespace_and_not_by_prefix() {
         let of = |text: &str| {
             let document = xml::parse(text.as_bytes(), 64).expect("XML");
-            wanted(&document).ok().map(|wanted| (wanted.scope, wanted.owner.map(|(_, text)| text)))
+            wanted(&document, 1000)
+                .ok()
+                .map(|wanted| (wanted.scope, wanted.owner.map(|(_, text)| text)))
         };
         let body = |prefix: &str, scope: &str| {
             let ns = if prefix.is_empty() { "xmlns" } else { "xmlns:X" };

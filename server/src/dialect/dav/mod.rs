@@ -14,6 +14,7 @@ mod lock;
 mod patch;
 mod place;
 mod property;
+mod scan;
 mod tree;
 mod write;
 mod xml;

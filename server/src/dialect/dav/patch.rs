@@ -8,12 +8,15 @@ use super::error::Refusal;
 use super::find::propstat;
 use super::hold::{Hold, Target};
 use super::place::href;
-use super::property::{Dead, Name, Properties};
+use super::property::{Dead, Name, Names, Properties};
 use super::{Answer, Asked, Dav, XML, to_completion, xml};
 use crate::content::{Found, Reach, ToWrite};
 
 /// What of WebDAV's own a client may set: the server does not know better.
 const SETTABLE: [&str; 2] = ["displayname", "getcontentlanguage"];
+
+/// Maximum properties that one request sets and removes.
+const STEPS_MAX: usize = 1000;
 
 /// One step of a change.
 enum Step {
@@ -37,16 +40,17 @@ impl Step {
 }
 
 pub(super) async fn patch(dav: &Dav, asked: Asked, body: Body) -> Answer {
-    let body = dav.read(body).await?;
-    let steps = steps(&xml::parse(&body, dav.app.limits.metadata_depth_max)?)?;
     let path = asked.caller.permit(ToWrite::new(&dav.app, asked.path.clone()))?;
+    let body = dav.read(body).await?;
+    let bytes_max = dav.app.dialect.dav.properties_bytes_max;
+    let steps = steps(&xml::parse(&body, dav.app.limits.metadata_depth_max)?, bytes_max)?;
     let found = dav.find(&path.to_read()).await?.ok_or_else(Refusal::missing)?;
     let is_folder = matches!(found, Found::Folder);
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: false };
     let mut hold = Hold::take(dav, &asked, &[target]).await?;
     let is_allowed = steps.iter().all(Step::is_allowed);
     let answer = answer(&href(&asked.path, is_folder), &steps, is_allowed);
-    let (dav, n_max) = (dav.clone(), dav.app.dialect.dav.properties_bytes_max);
+    let dav = dav.clone();
     to_completion(async move {
         if is_allowed {
             let _turn = dav.store.turn(&path).await;
@@ -59,11 +63,12 @@ pub(super) async fn patch(dav: &Dav, asked: Asked, body: Body) -> Answer {
                     }
                 }
                 let bytes = all.to_bytes();
-                Ok(bytes.len() <= n_max && content.set_properties(&path, &bytes)?)
+                Ok(bytes.len() <= bytes_max && content.set_properties(&path, &bytes)?)
             });
             if !kept.await? {
-                return Err(too_much(n_max));
+                return Err(too_much(bytes_max));
             }
+            hold.note("set-properties", &asked.path, |act| act);
         }
         hold.give_back().await?;
         let headers = [(header::CONTENT_TYPE, XML), (header::CACHE_CONTROL, "no-store")];
@@ -99,13 +104,14 @@ fn answer(href: &str, steps: &[Step], is_allowed: bool) -> String {
     )
 }
 
-fn steps(document: &roxmltree::Document<'_>) -> Result<Vec<Step>, Refusal> {
+fn steps(document: &roxmltree::Document<'_>, bytes_max: usize) -> Result<Vec<Step>, Refusal> {
     let root = document.root_element();
     if !xml::is(&root, "propertyupdate") {
         let why = "the body of PROPPATCH must be a propertyupdate element of DAV:";
         return Err(Refusal::invalid(why));
     }
-    let mut steps = Vec::new();
+    let (mut steps, mut names) = (Vec::new(), Names::new(STEPS_MAX));
+    let mut n_left = bytes_max;
     for action in root.children() {
         let is_set = xml::is(&action, "set");
         if !is_set && !xml::is(&action, "remove") {
@@ -113,9 +119,13 @@ fn steps(document: &roxmltree::Document<'_>) -> Result<Vec<Step>, Refusal> {
         }
         let Some(prop) = xml::child(action, "prop") else { continue };
         for property in prop.children().filter(|child| child.is_element()) {
-            let name = Name::of(&property);
+            let name = names.take(&property)?;
             steps.push(match is_set {
-                true => Step::Set(Dead { name, xml: xml::render(property) }),
+                true => {
+                    let xml = xml::render(property, n_left).ok_or_else(|| too_much(bytes_max))?;
+                    n_left -= xml.len();
+                    Step::Set(Dead { name, xml })
+                }
                 false => Step::Remove(name),
             });
         }

@@ -2,10 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::error::Refusal;
 use super::xml;
 
+/// Maximum bytes of the names in one request, including namespaces: a namespace is declared once but counts with each
+/// name.
+const NAMES_BYTES_MAX: usize = 64 * 1024;
+
 /// A property by name.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub(super) struct Name {
     pub(super) namespace: String,
     pub(super) name: String,
@@ -31,6 +36,34 @@ impl Name {
     }
 }
 
+/// The names and bytes of names that a request can still contain.
+pub(super) struct Names {
+    n_max: usize,
+    n_left: usize,
+    n_bytes_left: usize,
+}
+
+impl Names {
+    pub(super) fn new(n_max: usize) -> Self {
+        Self { n_max, n_left: n_max, n_bytes_left: NAMES_BYTES_MAX }
+    }
+
+    /// Returns the name of an element, unless the request has too many.
+    pub(super) fn take(&mut self, node: &roxmltree::Node<'_, '_>) -> Result<Name, Refusal> {
+        let namespace = node.tag_name().namespace().unwrap_or_default();
+        let n_bytes = namespace.len() + node.tag_name().name().len();
+        let left = (self.n_left.checked_sub(1), self.n_bytes_left.checked_sub(n_bytes));
+        let (Some(n_left), Some(n_bytes_left)) = left else {
+            return Err(Refusal::invalid(format!(
+                "the body names more than {} properties, or names of more than {NAMES_BYTES_MAX} bytes together",
+                self.n_max
+            )));
+        };
+        (self.n_left, self.n_bytes_left) = (n_left, n_bytes_left);
+        Ok(Name::of(node))
+    }
+}
+
 /// A property that a client set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Dead {
@@ -53,10 +86,6 @@ impl Properties {
     /// As it is kept; nothing if there are none.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         if self.0.is_empty() { Vec::new() } else { serde_json::to_vec(&self.0).unwrap_or_default() }
-    }
-
-    pub(super) fn get(&self, name: &Name) -> Option<&Dead> {
-        self.0.iter().find(|dead| dead.name == *name)
     }
 
     pub(super) fn set(&mut self, dead: Dead) {

@@ -6,8 +6,9 @@ use axum::response::{IntoResponse, Response};
 use super::error::Refusal;
 use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, Depth, place, to_completion};
-use crate::auth::{Caller, Right};
-use crate::content::{self, Bounds, FilePath, Found, Reach, ToRead, ToWrite};
+use crate::app::App;
+use crate::auth::{Caller, Permitted, Right};
+use crate::content::{self, Bounds, FilePath, Found, Reach, Source, ToRead, ToWrite};
 use crate::dialect::files::condition::{self, Precondition};
 
 /// Most of a folder that is looked at in one go.
@@ -27,10 +28,12 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
         check_members(dav, &asked.caller, Right::FilesWrite, &asked.path).await?;
     }
     let mut hold = Hold::take(dav, &asked, &[whole(&asked.path, is_folder)]).await?;
+    still(dav, &asked, &path.to_read(), Some(is_folder)).await?;
     let (dav, gone) = (dav.clone(), asked.path);
     to_completion(async move {
         let _turns = dav.store.turns().await;
         hold.commit(move |content| content.remove_tree(&path)).await?;
+        hold.note("delete", &gone, |act| act);
         hold.forget(&gone).await?;
         hold.give_back().await?;
         Ok(StatusCode::NO_CONTENT.into_response())
@@ -87,6 +90,13 @@ impl Way {
         Ok(Self { to, is_folder, replaces_folder })
     }
 
+    /// Checks that the Destination did not change before it was locked, and checks the rights to its content once more:
+    /// from here on, nothing can be added to it.
+    async fn check_held(&self, dav: &Dav, asked: &Asked) -> Result<(), Refusal> {
+        let target = asked.caller.permit(ToWrite::new(&dav.app, self.to.clone()))?;
+        still(dav, asked, &target.to_read(), self.replaces_folder).await
+    }
+
     fn target(&self) -> Target {
         let is_tree = self.is_folder || self.replaces_folder == Some(true);
         Target { is_member: self.replaces_folder.is_none(), ..whole(&self.to, is_tree) }
@@ -104,15 +114,22 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
         check_members(dav, &asked.caller, Right::FilesRead, &asked.path).await?;
     }
     let mut hold = Hold::take(dav, &asked, &[way.target()]).await?;
+    way.check_held(dav, &asked).await?;
     let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
     let to = asked.caller.permit(ToWrite::new(&dav.app, way.to))?;
-    let (dav, bounds, place) = (dav.clone(), bounds(dav), to.clone());
+    let (dav, bounds, place, source) = (dav.clone(), bounds(dav), to.clone(), asked.path);
     to_completion(async move {
-        let copied =
-            dav.store.blocking(move |content| content.copy(&from, &place, is_deep, bounds)).await;
-        let draft = copied.map_err(|error| too_many(error, bounds.n_max))?;
+        let app = dav.app.clone();
+        let copied = dav.store.blocking(move |content| {
+            // Files added since the first check might belong to others.
+            let may = |path: &FilePath| may(&app, &asked.caller, Right::FilesRead, path);
+            content.copy(Source { from: &from, may: &may }, &place, is_deep, bounds)
+        });
+        let draft = copied.await.map_err(|error| too_many(error, bounds.n_max))?;
         let _turns = dav.store.turns().await;
+        let target = FilePath::clone(&to);
         let is_new = hold.commit(move |_| draft.replace(&to)).await?;
+        hold.note("copy", &source, |act| act.detail("to", target.as_str()));
         hold.give_back().await?;
         Ok(done(is_new))
     })
@@ -131,11 +148,15 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     }
     let targets = [whole(&asked.path, way.is_folder), way.target()];
     let mut hold = Hold::take(dav, &asked, &targets).await?;
+    still(dav, &asked, &from.to_read(), Some(way.is_folder)).await?;
+    way.check_held(dav, &asked).await?;
     let to = asked.caller.permit(ToWrite::new(&dav.app, way.to.clone()))?;
     let (dav, gone, bounds) = (dav.clone(), asked.path, bounds(dav));
     to_completion(async move {
         let _turns = dav.store.turns().await;
+        let target = FilePath::clone(&to);
         let is_new = hold.commit(move |content| content.rename(&from, &to, bounds)).await?;
+        hold.note("move", &gone, |act| act.detail("to", target.as_str()));
         hold.forget(&gone).await?;
         hold.give_back().await?;
         Ok(done(is_new))
@@ -194,6 +215,7 @@ fn too_many(error: content::Error, n_max: usize) -> Refusal {
             );
             Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why)
         }
+        content::Error::Denied => Refusal::forbidden(hidden(Right::FilesRead)),
         error => error.into(),
     }
 }
@@ -202,6 +224,36 @@ fn hidden(right: Right) -> String {
     format!(
         "there is something in the folder that you have no right to ({right}); nothing was changed"
     )
+}
+
+/// Checks a path once it is locked: that it still is a file, a folder or missing as before, that the conditions of the
+/// request still hold, and the rights to its content. From here on, no other request can change it.
+async fn still(
+    dav: &Dav,
+    asked: &Asked,
+    path: &Permitted<ToRead>,
+    was_folder: Option<bool>,
+) -> Result<(), Refusal> {
+    let found = dav.find(path).await?;
+    let is_asked = asked.path == ***path;
+    if found.is_none() && is_asked {
+        return Err(Refusal::missing());
+    }
+    if found.as_ref().map(|found| matches!(found, Found::Folder)) != was_folder {
+        return Err(content::Error::Changed.into());
+    }
+    if let Some(found) = found.filter(|_| is_asked) {
+        check(asked, &found)?;
+    }
+    if was_folder == Some(true) {
+        check_members(dav, &asked.caller, Right::FilesWrite, path).await?;
+    }
+    Ok(())
+}
+
+fn may(app: &App, caller: &Caller, right: Right, path: &FilePath) -> bool {
+    let locks = super::active::governing(app, path, Reach::Itself);
+    locks.iter().all(|lock| caller.check(right, lock).is_ok())
 }
 
 /// May this caller do this to everything in a folder? Rules can be about single files, so each is looked at.
@@ -230,10 +282,10 @@ async fn check_members(
             }
             for entry in &page.entries {
                 let Some(path) = folder.child(&entry.name) else { continue };
-                let lock = super::active::governing(&dav.app, &path, Reach::Itself);
-                let denied = lock.iter().try_for_each(|lock| caller.check(right, lock));
                 // Of what they may not see, its name is not told either.
-                denied.map_err(|_| Refusal::forbidden(hidden(right)))?;
+                if !may(&dav.app, caller, right, &path) {
+                    return Err(Refusal::forbidden(hidden(right)));
+                }
                 if entry.facts.is_none() {
                     folders.push(path);
                 }

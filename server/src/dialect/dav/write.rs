@@ -8,7 +8,7 @@ use super::error::Refusal;
 use super::hold::{Hold, Target};
 use super::{Answer, Asked, Dav, to_completion};
 use crate::auth::Permitted;
-use crate::content::{self, Found, Reach, ToWrite, Upload};
+use crate::content::{self, FilePath, Found, Reach, ToWrite, Upload};
 use crate::dialect::files::condition::{self, Precondition};
 use crate::dialect::files::upload;
 
@@ -51,7 +51,8 @@ async fn publish(
     (headers, was_new): (HeaderMap, bool),
     upload: Upload,
 ) -> Answer {
-    let Upload { draft, .. } = upload;
+    let Upload { draft, size, .. } = upload;
+    let place = FilePath::clone(&path);
     let _turn = dav.store.turn(&path).await;
     let is_new = check(&dav, &path, &headers).await?;
     if is_new && !was_new {
@@ -59,6 +60,7 @@ async fn publish(
         return Err(Refusal::conflict(why));
     }
     let (facts, is_new) = hold.commit(move |_| draft.publish(&path)).await?;
+    hold.note("put", &place, |act| act.detail("bytes", size));
     hold.give_back().await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
     let headers = [
@@ -88,13 +90,13 @@ async fn check(dav: &Dav, path: &Permitted<ToWrite>, headers: &HeaderMap) -> Res
 }
 
 pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
+    // Writing into a folder needs the same right as creating it.
+    let folder = asked.path.clone().into_folder();
+    let path = asked.caller.permit(ToWrite::new(&dav.app, folder))?;
     if !dav.read(body).await?.is_empty() {
         let why = "MKCOL with a body is not supported";
         return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    // Whoever may put something into a folder may make it.
-    let folder = asked.path.clone().into_folder();
-    let path = asked.caller.permit(ToWrite::new(&dav.app, folder))?;
     if dav.find(&path.to_read()).await?.is_some() {
         let why = "there is a file or folder of this name already";
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, why));
@@ -103,7 +105,11 @@ pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: true };
     let mut hold = Hold::take(dav, &asked, &[target]).await?;
     let made = to_completion(async move {
+        let place = FilePath::clone(&path);
         let made = hold.commit(move |content| content.make_folder(&path)).await?;
+        if made {
+            hold.note("make-folder", &place, |act| act);
+        }
         hold.give_back().await?;
         Ok(made)
     });

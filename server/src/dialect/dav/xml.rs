@@ -6,6 +6,7 @@
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::error::Refusal;
+use super::scan;
 
 /// The namespace of WebDAV.
 pub(super) const DAV: &str = "DAV:";
@@ -17,8 +18,10 @@ const XML: &str = "http://www.w3.org/XML/1998/namespace";
 pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Document<'_>, Refusal> {
     let text = std::str::from_utf8(text);
     let text = text.map_err(|_| Refusal::invalid("the body is not XML in UTF-8"))?;
+    let text = text.trim_start_matches('\u{feff}');
+    scan::check(text, depth_max).map_err(Refusal::invalid)?;
     let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text.trim_start_matches('\u{feff}'), options);
+    let document = Document::parse_with_options(text, options);
     let document = document.map_err(|why| match why {
         roxmltree::Error::DtdDetected => {
             Refusal::invalid("the body has a document type, which is refused")
@@ -31,16 +34,6 @@ pub(super) fn parse(text: &[u8], depth_max: usize) -> Result<Document<'_>, Refus
     };
     if document.descendants().any(is_unbound) {
         return Err(Refusal::invalid("the body is not XML: a prefix is bound to no namespace"));
-    }
-    // Parents come before what is in them.
-    let mut depths = Vec::new();
-    for node in document.descendants() {
-        let parent = node.parent_element().map_or(0, |parent| depths[parent.id().get_usize()]);
-        depths.push(parent + usize::from(node.is_element()));
-        if depths.last().is_some_and(|depth| *depth > depth_max) {
-            let why = format!("the body is nested deeper than {depth_max} (metadata-depth-max)");
-            return Err(Refusal::invalid(why));
-        }
     }
     Ok(document)
 }
@@ -60,18 +53,22 @@ pub(super) fn text(node: Node<'_, '_>) -> String {
     node.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
 }
 
-/// An element as text that means the same wherever it is put.
-pub(super) fn render(node: Node<'_, '_>) -> String {
+/// Returns an element as text that means the same in any document; `None` if it takes more than this many bytes. The
+/// text repeats a namespace with each element and attribute in it, so it can be far longer than the input.
+pub(super) fn render(node: Node<'_, '_>, bytes_max: usize) -> Option<String> {
     let mut out = String::new();
     // The language it is in may be said further out.
     let said = node.ancestors().find_map(|outer| outer.attribute((XML, "lang")));
     let language = said.filter(|_| node.attribute((XML, "lang")).is_none());
-    write(node, language, &mut out);
-    out
+    write(node, language, &mut out, bytes_max);
+    (out.len() <= bytes_max).then_some(out)
 }
 
-/// It is never deeper than what was read.
-fn write(node: Node<'_, '_>, language: Option<&str>, out: &mut String) {
+/// The text is never nested deeper than the input. Past the limit, nothing is added.
+fn write(node: Node<'_, '_>, language: Option<&str>, out: &mut String, bytes_max: usize) {
+    if out.len() > bytes_max {
+        return;
+    }
     if let Some(text) = node.text().filter(|_| node.is_text()) {
         out.push_str(&escape(text));
     }
@@ -97,7 +94,7 @@ fn write(node: Node<'_, '_>, language: Option<&str>, out: &mut String) {
         return;
     }
     out.push('>');
-    node.children().for_each(|child| write(child, None, out));
+    node.children().for_each(|child| write(child, None, out, bytes_max));
     out.push_str(&format!("</{close}>"));
 }
 
@@ -152,10 +149,10 @@ mod tests {
             ),
         ] {
             let document = parse(sent.as_bytes(), 64).expect("XML");
-            let once = render(document.root_element());
+            let once = render(document.root_element(), 1000).expect("short");
             assert_eq!(once, kept);
             let again = parse(once.as_bytes(), 64).expect("XML");
-            assert_eq!(render(again.root_element()), kept, "rendered again");
+            assert_eq!(render(again.root_element(), 1000).as_deref(), Some(kept), "rendered again");
         }
     }
 

@@ -162,8 +162,14 @@ impl From<engine::Error> for Refusal {
             engine::Error::JournalFull => {
                 "the journal has reached journal-bytes-max; the request had no effect"
             }
+            engine::Error::DiskFull => {
+                "the server's disk is almost full (disk-free-min); the request had no effect"
+            }
             engine::Error::StoreFull => {
                 "etcd has hardly any room left (etcd-quota); the request had no effect"
+            }
+            engine::Error::StoreAlarmed => {
+                "etcd has the alarm NOSPACE until it is disarmed on every member; the request had no effect"
             }
             engine::Error::StoreSilent => "etcd does not answer; the request had no effect",
             engine::Error::AuditFailed => {
@@ -186,12 +192,17 @@ impl From<content::Error> for Refusal {
             content::Error::IsFolder
             | content::Error::NotFolder
             | content::Error::NotEmpty
+            | content::Error::Changed
             | content::Error::Special => Self::conflict(&message),
+            content::Error::Denied => Self::new(StatusCode::FORBIDDEN, "Forbidden", message),
             content::Error::TooDeep { .. } => Self::invalid(message),
             content::Error::Full
             | content::Error::TooMany
             | content::Error::OverQuota { .. }
             | content::Error::DiskLow { .. } => Self::no_room(message),
+            content::Error::NoFiles => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
+            }
             content::Error::Broken(error) => {
                 tracing::error!(%error, "a file could not be used");
                 let message = "the file could not be read or written";

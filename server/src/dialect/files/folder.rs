@@ -78,10 +78,13 @@ pub(super) async fn make(files: &Files, session: &Session, folder: FilePath) -> 
     session.look(files).await?;
     let asked = session.caller.permit(ToWrite::new(&files.app, folder.clone()))?;
     let mut hold = Hold::take(files, session, &asked, Reach::Itself, Change::Member).await?;
-    let making = files.clone();
+    let (making, path) = (files.clone(), folder.clone());
     let made = to_completion(async move {
         let made = write::locked(&making, &mut hold, move |content| content.make_folder(&asked));
         let made = made.await;
+        if made.as_ref().is_ok_and(|made| *made) {
+            hold.note("make-folder", &path, |act| act);
+        }
         hold.leave().await?;
         made
     });

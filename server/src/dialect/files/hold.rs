@@ -1,12 +1,13 @@
 //! The lock on a file while it is being written.
 
-use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Secret, Timestamp};
+use leasehold_core::{Extend, LeaseView, LockKey, LockView, Owner, Rejection, Secret, Timestamp};
 
 use super::Files;
 use super::error::Refusal;
 use super::session::Session;
 use super::wire::Locked;
 use crate::app::App;
+use crate::audit::{Act, Kind};
 use crate::auth::{Caller, Permitted};
 use crate::content::{Extent, FilePath, Reach, Scope, ToWrite};
 use crate::dialect::grip::{Grip, InTheWay, Obstacle, Terms};
@@ -46,19 +47,17 @@ impl Hold {
         change: Change,
     ) -> Result<Self, Refusal> {
         let app = &files.app;
-        let is_member = change == Change::Member;
-        let extent = Extent::to_change(app, path, reach, is_member);
+        let extent = Extent::to_change(app, path, reach, change == Change::Member);
         let hold = |lock, is_ours, beside| {
             let (files, caller) = (files.clone(), session.caller.clone());
             Self { files, caller, key: path.lock(app), lock, is_ours, beside, deadline: None }
         };
         let (lock, undelivered) = match take(files, session, path, &extent).await {
-            Err(Obstacle::Held(way)) if is_own(&way, session) => {
+            Err(obstacle) if is_for_holder(&obstacle, session) => {
                 let Some(lock) = renewed(files, session, path).await? else {
-                    return Err(refused(app, Obstacle::Held(way)));
+                    return Err(refused(app, obstacle));
                 };
-                let hold = hold(lock, false, None);
-                return if is_member { hold.with_parent(session, path).await } else { Ok(hold) };
+                return hold(lock, false, None).with_rest(session, path, extent).await;
             }
             taken => taken.map_err(|obstacle| refused(app, obstacle))?,
         };
@@ -67,16 +66,19 @@ impl Hold {
         Ok(hold(lock, true, None))
     }
 
-    async fn with_parent(
+    /// The same, with the parts that the session's lock does not cover.
+    async fn with_rest(
         mut self,
         session: &Session,
         path: &Permitted<ToWrite>,
+        extent: Extent,
     ) -> Result<Self, Refusal> {
-        let extent = Extent::none(&self.files.app).with_parent(path);
-        if extent.parts().is_empty() {
+        let own = Extent::new(&self.files.app, path, Scope::Exclusive, Reach::Itself);
+        let rest = extent.without(|part| own.parts().iter().any(|own| own.key == part.key));
+        if rest.parts().is_empty() {
             return Ok(self);
         }
-        let taken = take(&self.files, session, path, &extent).await;
+        let taken = take(&self.files, session, path, &rest).await;
         let (beside, undelivered) = taken.map_err(|obstacle| refused(&self.files.app, obstacle))?;
         undelivered.into_iter().for_each(Undelivered::delivered);
         self.beside = Some(beside);
@@ -102,6 +104,13 @@ impl Hold {
     pub(super) fn watch(&self) -> impl Fn() -> bool + Send + 'static {
         let (engine, deadline) = (self.files.app.engine.clone(), self.deadline);
         move || deadline.is_none_or(|deadline| engine.now() < deadline)
+    }
+
+    /// Writes a change to the audit files.
+    pub(super) fn note(&self, act: &'static str, path: &FilePath, more: impl FnOnce(Act) -> Act) {
+        let app = &self.files.app;
+        let lock = governing(app, path);
+        app.note_of(Kind::Content, &self.caller, act, |act| more(act.on(&lock)));
     }
 
     /// The lock was lost; to whom, if to anybody.
@@ -157,10 +166,10 @@ pub(super) async fn acquire(
     let extent = Extent::new(&files.app, path, Scope::Exclusive, Reach::Itself);
     match take(files, session, path, &extent).await {
         Ok((_, undelivered)) => Ok(undelivered),
-        Err(Obstacle::Held(way)) if is_own(&way, session) => {
+        Err(obstacle) if is_for_holder(&obstacle, session) => {
             match renewed(files, session, path).await? {
                 Some(_) => Ok(None),
-                None => Err(refused(&files.app, Obstacle::Held(way))),
+                None => Err(refused(&files.app, obstacle)),
             }
         }
         Err(obstacle) => Err(refused(&files.app, obstacle)),
@@ -192,6 +201,16 @@ async fn take(
 /// What whoever changes a path has a right to.
 fn governing(app: &App, path: &FilePath) -> LockKey {
     LockKey::new(app.dialect.files.namespace.clone(), path.as_str())
+}
+
+/// Can the session proceed if it already holds the lock? In maintenance no lock is granted, but held locks remain
+/// valid.
+fn is_for_holder(obstacle: &Obstacle, session: &Session) -> bool {
+    match obstacle {
+        Obstacle::Held(way) => is_own(way, session),
+        Obstacle::Rejected(why) => *why == Rejection::Maintenance,
+        _ => false,
+    }
 }
 
 /// Is it this session that is in its own way?

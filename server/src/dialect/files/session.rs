@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use super::Files;
 use super::error::Refusal;
 use super::wire::{self, SessionShown, Sessions};
+use crate::audit::Kind;
 use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
@@ -23,6 +24,8 @@ use crate::engine::ReadSession;
 use crate::http::forwarded;
 
 const COOKIE: &str = "hengdang_session";
+/// The cookie's name over TLS: browsers accept it from this host only, so no other host of the domain can set it.
+const HOST_COOKIE: &str = "__Host-hengdang_session";
 /// The bytes of an id that others may see, and those that prove it.
 const SHOWN_BYTES: usize = 10;
 const SECRET_BYTES: usize = 32;
@@ -48,11 +51,11 @@ pub(super) struct Session {
 impl Session {
     /// What a request says. If nobody is asked who they are an `Authorization` header is meant, and a cookie may be a
     /// leftover; otherwise two sessions are one too many, and cookies count only where nobody can take them.
-    pub(super) fn of(parts: &Parts, caller: &Caller) -> Result<Option<Self>, Refusal> {
+    fn of(parts: &Parts, files: &Files, caller: &Caller) -> Result<Option<Self>, Refusal> {
         let headers = &parts.headers;
         let cookie = || match caller.is_asked() && !Arrival::of(parts).is_private {
             true => Ok(None),
-            false => only_cookie(headers),
+            false => only_cookie(headers, is_tls(files, parts)),
         };
         let id = match headers.get(header::AUTHORIZATION) {
             // An API key says who asks; it is not a session.
@@ -116,7 +119,7 @@ impl Session {
         files: &Files,
         caller: &Caller,
     ) -> Result<Option<Self>, Refusal> {
-        let session = match Self::of(parts, caller) {
+        let session = match Self::of(parts, files, caller) {
             Ok(None) => return Ok(None),
             Ok(Some(session)) => session.known(files).await,
             Err(refusal) => Err(refusal),
@@ -151,19 +154,25 @@ fn bearer(value: &HeaderValue) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| id.trim())
 }
 
-/// The session's cookie. HTTP/2 may send cookies one by one; two of this name are nobody's.
-fn only_cookie(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
-    let mut found = headers.get_all(header::COOKIE).iter().flat_map(cookies);
+/// Returns the session's cookie. HTTP/2 can send cookies one by one; two with the same name are refused. The cookie
+/// that only this host can set takes precedence; from browsers over TLS, it is the only one accepted.
+fn only_cookie(headers: &HeaderMap, is_tls: bool) -> Result<Option<&str>, Refusal> {
+    if let Some(id) = cookie_of(headers, HOST_COOKIE)? {
+        return Ok(Some(id));
+    }
+    let is_browsers = is_tls && headers.contains_key("sec-fetch-site");
+    if is_browsers { Ok(None) } else { cookie_of(headers, COOKIE) }
+}
+
+fn cookie_of<'a>(headers: &'a HeaderMap, wanted: &str) -> Result<Option<&'a str>, Refusal> {
+    let values = headers.get_all(header::COOKIE).iter();
+    let pairs = values.flat_map(|value| value.to_str().unwrap_or_default().split(';'));
+    let pairs = pairs.filter_map(|pair| pair.split_once('='));
+    let mut found = pairs.filter(|(name, _)| name.trim() == wanted).map(|(_, id)| id.trim());
     match (found.next(), found.next()) {
         (Some(_), Some(_)) => Err(Refusal::bad_session()),
         (id, _) => Ok(id),
     }
-}
-
-fn cookies(value: &HeaderValue) -> impl Iterator<Item = &str> {
-    let pairs = value.to_str().unwrap_or_default().split(';');
-    let pairs = pairs.filter_map(|pair| pair.split_once('='));
-    pairs.filter(|(name, _)| name.trim() == COOKIE).map(|(_, id)| id.trim())
 }
 
 pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
@@ -181,7 +190,11 @@ pub(super) async fn open(State(files): State<Files>, parts: Parts) -> Answer {
         peer,
         credential: credential(&files, &caller),
     };
-    let deadline = files.app.engine.ask(caller.permit(open)?).await??.deadline;
+    let opened = files.app.engine.ask(caller.permit(open)?).await??;
+    let (number, deadline) = (opened.number.0, opened.deadline);
+    files.app.note_of(Kind::Session, &caller, "open-session", |act| {
+        act.detail("session", number).detail("owner_id", session.shown.as_str())
+    });
     let cookie = set_cookie(&files, &parts, &id, deadline.since(now).as_millis() / 1000);
     let body = shown(&files, &caller, id, deadline);
     let mut answer = wire::answer(StatusCode::CREATED, body);
@@ -212,6 +225,9 @@ pub(super) async fn close(State(files): State<Files>, parts: Parts, session: Ses
     let dialect = Dialect::Files.number();
     let close = CloseSession { session: session.digest, principal: None, dialect };
     files.app.engine.ask(session.caller.own(close)).await??;
+    files.app.note_of(Kind::Session, &session.caller, "close-session", |act| {
+        act.detail("owner_id", session.shown.as_str())
+    });
     let cookie = set_cookie(&files, &parts, "", 0);
     let headers = [
         (header::SET_COOKIE, cookie),
@@ -260,12 +276,20 @@ fn new_id() -> String {
     })
 }
 
+/// Did the client reach this server, or the proxy in front of it, over TLS?
+fn is_tls(files: &Files, parts: &Parts) -> bool {
+    let Arrival { peer, link, .. } = Arrival::of(parts);
+    let trusted = &files.app.http.trusted_proxies;
+    forwarded::reached_by(&parts.headers, &parts.uri, *peer, link.is_tls, trusted) == "https"
+}
+
 /// What came encrypted goes back only encrypted.
 fn set_cookie(files: &Files, parts: &Parts, id: &str, seconds: u64) -> HeaderValue {
-    let Arrival { peer, link, .. } = Arrival::of(parts);
-    let base = forwarded::base(parts, *peer, link.is_tls, &files.app.http.trusted_proxies);
-    let secure = if base.starts_with("https://") { "; Secure" } else { "" };
+    let (name, secure) = match is_tls(files, parts) {
+        true => (HOST_COOKIE, "; Secure"),
+        false => (COOKIE, ""),
+    };
     let cookie =
-        format!("{COOKIE}={id}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+        format!("{name}={id}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     HeaderValue::try_from(cookie).unwrap_or_else(|_| HeaderValue::from_static(""))
 }

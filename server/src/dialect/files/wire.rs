@@ -69,7 +69,7 @@ impl Locked {
 /// Who has a lock, as others see it: of a session, only the part of its id that proves nothing.
 pub(super) fn shown(owner: &Owner, dialect: leasehold_core::Dialect) -> String {
     let dots = if dialect == Dialect::Files.number() { "..." } else { "" };
-    format!("{}{dots}", owner.instance)
+    format!("{}{dots}", owner::shown(dialect, owner))
 }
 
 /// A lock was taken.

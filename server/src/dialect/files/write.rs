@@ -68,7 +68,7 @@ async fn publish(
     (headers, change): (HeaderMap, Change),
     upload: Upload,
 ) -> Answer {
-    let Upload { draft, hash, size } = upload;
+    let Upload { draft, hash, size, .. } = upload;
     let target = path.clone();
     let published =
         under_lock(&files, &mut hold, &path, (&headers, change), move |_| draft.publish(&target));
@@ -80,6 +80,7 @@ async fn publish(
             return Err(refusal);
         }
     };
+    hold.note("put", &path, |act| act.detail("bytes", size));
     hold.give_back().await?;
     let body = Written {
         path: path.as_str(),
@@ -127,6 +128,9 @@ async fn remove(
     } else {
         under_lock(&files, &mut hold, &path, (&headers, Change::Member), remove).await
     };
+    if gone.is_ok() {
+        hold.note("delete", &path, |act| act);
+    }
     hold.leave().await?;
     gone.map(|()| removed())
 }

@@ -17,6 +17,7 @@ use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
 use crate::engine::{Granted, ReadLease, Take};
+use crate::metrics::Op;
 
 pub(super) type Answer = Result<Response, Refusal>;
 
@@ -58,7 +59,7 @@ pub(super) async fn renew(
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     let ttl = wire::ttl(&app, &request.ttl_seconds)?;
     claimed.must_be_holder(&request.owner_id)?;
-    let (proof, origin) = proof(&app, &caller, &id, &request.owner_id).await?;
+    let (proof, origin) = proof(&app, &caller, (Op::Renew, &id), &request.owner_id).await?;
     let renew = Renew {
         proof,
         dialect: Dialect::Leases.number(),
@@ -78,7 +79,7 @@ pub(super) async fn release(
 ) -> Answer {
     wire::check_owner(&app, &request.owner_id, &request.request_id)?;
     claimed.must_be_holder(&request.owner_id)?;
-    let (proof, origin) = proof(&app, &caller, &id, &request.owner_id).await?;
+    let (proof, origin) = proof(&app, &caller, (Op::Release, &id), &request.owner_id).await?;
     let release = Release {
         proof,
         dialect: Dialect::Leases.number(),
@@ -93,11 +94,16 @@ pub(super) async fn release(
 async fn proof(
     app: &App,
     caller: &Caller,
-    id: &str,
+    (op, id): (Op, &str),
     owner_id: &str,
 ) -> Result<(Proof, Origin), Refusal> {
-    let id = lease_id::parse(id).ok_or(Rejection::NoSuchLease)?;
-    let origin = origin(app, caller, id.number).await?.ok_or(Rejection::NoSuchLease)?;
+    // A malformed id never reaches the engine, so it is counted here.
+    let missing = || {
+        app.metrics.ops.failed(Some(op));
+        Rejection::NoSuchLease
+    };
+    let id = lease_id::parse(id).ok_or_else(missing)?;
+    let origin = origin(app, caller, id.number).await?.ok_or_else(missing)?;
     let owner = owner::of(caller, owner_id);
     Ok((Proof::Id { id, owner, token: None, lock: None }, origin))
 }

@@ -35,34 +35,44 @@ impl Way {
         }
     }
 
-    /// What a ticket is for.
-    pub(super) fn scope(self, repository: &Repository) -> String {
+    /// The scope of a ticket: one object of one repository, and one direction.
+    pub(super) fn scope(self, repository: &Repository, oid: &Oid) -> String {
         let operation = if self == Self::Up { "upload" } else { "download" };
-        format!("lfs {operation} {}", repository.name())
+        format!("lfs {operation} {} of {}", oid.as_str(), repository.name())
     }
 }
 
 /// How transfers of this batch are to be asked for.
-struct Address {
+struct Address<'a> {
+    lfs: &'a Lfs,
+    caller: &'a Caller,
     base: String,
-    header: BTreeMap<&'static str, String>,
-    expires_in: u64,
+    way: Way,
 }
 
-impl Address {
-    fn of(lfs: &Lfs, caller: &Caller, scope: &str, parts: &Parts) -> Result<Self, Refusal> {
-        let ttl = lfs.app.dialect.lfs.transfer_ttl;
-        let ticket = caller.ticket(scope, ttl, &lfs.app.engine);
-        let header = ticket.into_iter().map(|ticket| (ticket::HEADER, ticket)).collect();
+impl<'a> Address<'a> {
+    fn of(lfs: &'a Lfs, caller: &'a Caller, way: Way, parts: &Parts) -> Result<Self, Refusal> {
         let base = base(lfs, caller, parts).ok_or_else(|| {
             Refusal::invalid("the request does not say in Host by which name it reached the server")
         })?;
-        Ok(Self { base, header, expires_in: ttl.as_millis() / 1000 })
+        Ok(Self { lfs, caller, base, way })
     }
 
-    fn action(&self, repository: &Repository, oid: &Oid, more: &str) -> Action {
-        let href = format!("{}{}{more}", self.base, repository.address(oid));
-        Action { href, header: self.header.clone(), expires_in: self.expires_in }
+    fn actions(&self, repository: &Repository, oid: &Oid) -> Actions {
+        let ttl = self.lfs.app.dialect.lfs.transfer_ttl;
+        let scope = self.way.scope(repository, oid);
+        let ticket = self.caller.ticket(&scope, ttl, &self.lfs.app.engine);
+        let header: BTreeMap<_, _> =
+            ticket.into_iter().map(|ticket| (ticket::HEADER, ticket)).collect();
+        let action = |more: &str| {
+            let href = format!("{}{}{more}", self.base, repository.address(oid));
+            let expires_in = ttl.as_millis() / 1000;
+            Some(Action { href, header: header.clone(), expires_in })
+        };
+        match self.way {
+            Way::Up => Actions { upload: action(""), verify: action("/verify"), download: None },
+            Way::Down => Actions { download: action(""), ..Actions::default() },
+        }
     }
 }
 
@@ -93,7 +103,7 @@ pub(super) async fn batch(lfs: &Lfs, asked: Asked) -> Answer {
     if way == Way::Up {
         caller.permit(repository.to_write(&Oid::of_nothing()))?;
     }
-    let address = Address::of(lfs, &caller, &way.scope(&repository), &parts)?;
+    let address = Address::of(lfs, &caller, way, &parts)?;
     let mut wanted = Vec::new();
     for object in request.objects {
         let oid = Oid::parse(&object.oid);
@@ -105,16 +115,7 @@ pub(super) async fn batch(lfs: &Lfs, asked: Asked) -> Answer {
     let objects = planned.into_iter().map(|(object, plan)| match plan {
         Plan::Nothing => shown(object, None, None),
         Plan::Refused(refusal) => shown(object, None, Some(refusal)),
-        Plan::Move(oid) => {
-            let action = |more| Some(address.action(&repository, &oid, more));
-            let actions = match way {
-                Way::Up => {
-                    Actions { upload: action(""), verify: action("/verify"), download: None }
-                }
-                Way::Down => Actions { download: action(""), ..Actions::default() },
-            };
-            shown(object, Some(actions), None)
-        }
+        Plan::Move(oid) => shown(object, Some(address.actions(&repository, &oid)), None),
     });
     let batch = Batch { transfer: BASIC, objects: objects.collect(), hash_algo: HASH };
     Ok(wire::answer(StatusCode::OK, batch))

@@ -9,6 +9,7 @@ use super::error::Refusal;
 use super::repository::{Oid, Repository};
 use super::wire::{self, Object};
 use super::{Answer, Asked, Lfs};
+use crate::audit::Kind;
 use crate::auth::{Caller, ticket};
 use crate::content::{self, Found, Upload};
 use crate::dialect::files::read::{self, Unserved};
@@ -20,7 +21,7 @@ use crate::http::forwarded;
 pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
     let oid = parse(oid)?;
     let way = if asked.parts.method == Method::PUT { Way::Up } else { Way::Down };
-    let asked = known(lfs, asked, way)?;
+    let asked = known(lfs, asked, way, &oid)?;
     match way {
         Way::Up => upload(lfs, asked, oid).await,
         Way::Down => download(lfs, asked, oid).await,
@@ -34,9 +35,9 @@ fn parse(oid: &str) -> Result<Oid, Refusal> {
 }
 
 /// The same, as whoever the ticket was given to, if there is one.
-fn known(lfs: &Lfs, asked: Asked, way: Way) -> Result<Asked, Refusal> {
+fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal> {
     let Some(ticket) = asked.parts.headers.get(ticket::HEADER) else { return Ok(asked) };
-    let scope = way.scope(&asked.repository);
+    let scope = way.scope(&asked.repository, oid);
     let shown = ticket.to_str().unwrap_or_default();
     let caller = asked.caller.with_ticket(shown, &scope, &lfs.app.engine);
     let arrival = Arrival::of(&asked.parts);
@@ -105,14 +106,18 @@ async fn publish(
     let path = caller.still(&lfs.app.engine)?.permit(repository.to_write(&oid))?;
     // The same object may come twice at once, and counts once.
     let _turn = lfs.store.turn(&path).await;
-    lfs.store.blocking(move |_| upload.draft.publish(&path)).await?;
+    let Upload { draft, size, .. } = upload;
+    lfs.store.blocking(move |_| draft.publish(&path)).await?;
+    lfs.app.note_of(Kind::Content, &caller, "upload-object", |act| {
+        act.on(&repository.whole()).detail("oid", oid.as_str()).detail("bytes", size)
+    });
     Ok(done())
 }
 
 /// `POST objects/OID/verify`: is it there as it was sent?
 pub(super) async fn verify(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
     let oid = parse(oid)?;
-    let asked = known(lfs, asked, Way::Up)?;
+    let asked = known(lfs, asked, Way::Up, &oid)?;
     let path = asked.caller.permit(asked.repository.to_read(&oid))?;
     let object: Object = asked.json(lfs).await?;
     let found = lfs.store.blocking(move |content| content.find(&path)).await?;

@@ -34,7 +34,7 @@ pub(super) async fn backup(
             Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Code::Busy, why))
         }
         Ok(Err(Error::Failed(error))) => {
-            tracing::error!(%error, "no backup could be taken");
+            tracing::error!(%error, "backup failed");
             Err(failed(error.to_string()))
         }
         Err(_) => Err(failed("it broke off".into())),

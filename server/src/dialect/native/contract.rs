@@ -174,7 +174,8 @@ fn events() -> Operation {
     Operation::new("get", "/v1/events", "watch", "Watch what happens to locks")
         .about(
             "A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; \
-             `gap` says that something was missed.",
+             `gap` says that something was missed; `stale` that events can be late, because the server cannot reach \
+             the store it shares, and `current` that they no longer are. The data of all three is `reason`.",
         )
         .query::<WatchParams>()
         .header("Last-Event-ID", json!({"type": "string"}), "The id of the last event seen.")

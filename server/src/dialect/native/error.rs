@@ -119,7 +119,11 @@ impl From<Denied> for Refusal {
 
 impl From<TooMuch> for Refusal {
     fn from(too_much: TooMuch) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, too_much.to_string())
+        let (status, code) = match too_much.is_own {
+            true => (StatusCode::TOO_MANY_REQUESTS, Code::LimitReached),
+            false => (StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded),
+        };
+        Self::new(status, code, too_much.to_string())
     }
 }
 
@@ -130,7 +134,10 @@ impl From<engine::Error> for Refusal {
                 Code::Busy
             }
             engine::Error::Overloaded => Code::Overloaded,
-            engine::Error::JournalFull | engine::Error::StoreFull => Code::JournalFull,
+            engine::Error::JournalFull
+            | engine::Error::DiskFull
+            | engine::Error::StoreFull
+            | engine::Error::StoreAlarmed => Code::JournalFull,
             engine::Error::AuditFailed => Code::AuditFailed,
             engine::Error::Stopping => Code::ShuttingDown,
             engine::Error::Unknown => Code::Unknown,
@@ -150,6 +157,9 @@ impl From<content::Error> for Refusal {
             | content::Error::DiskLow { .. } => {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, Code::LimitReached, why)
             }
+            content::Error::NoFiles => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, why)
+            }
             content::Error::Missing => Self::new(StatusCode::NOT_FOUND, Code::NotFound, why),
             content::Error::Unknown => engine::Error::Unknown.into(),
             content::Error::IsFolder
@@ -157,6 +167,8 @@ impl From<content::Error> for Refusal {
             | content::Error::NotEmpty
             | content::Error::Special
             | content::Error::TooDeep { .. }
+            | content::Error::Denied
+            | content::Error::Changed
             | content::Error::Broken(_) => {
                 tracing::error!(%why, "content could not be used");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, Code::Internal, why)

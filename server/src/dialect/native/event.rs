@@ -17,10 +17,13 @@ use tokio_stream::Stream;
 
 use super::error::Refusal;
 use super::extract::{Namespace, Params};
+use super::stale::Staleness;
 use crate::app::App;
 use crate::auth::{Caller, Right};
+use crate::dialect::owner;
 use crate::engine::{self, Cursor, Interest, Next, Reader};
 use crate::http::answers::Sending;
+use crate::http::shares::Client;
 
 /// A stream that has nothing to tell says so this often, so that whoever is between keeps it open.
 const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);
@@ -43,6 +46,7 @@ pub(super) async fn watch(
     Namespace(namespace): Namespace,
     headers: HeaderMap,
     caller: Caller,
+    client: Client,
     Params(params): Params<WatchParams>,
 ) -> Result<Response, Refusal> {
     // Whatever is no text is no id either.
@@ -61,7 +65,7 @@ pub(super) async fn watch(
     };
     let watcher = caller.clone();
     let interest = caller.permit(interest)?;
-    let sending = app.answers.stream()?;
+    let sending = app.answers.stream(&client)?;
     if let Some(since) = since {
         app.engine.catch_up_to(since).await;
     }
@@ -81,6 +85,7 @@ pub(super) async fn watch(
         }),
         caller,
         silence: Box::pin(sleep(SIGN_OF_LIFE_EVERY)),
+        staleness: Staleness::of(&app.engine),
         _sending: sending,
     };
     let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
@@ -96,6 +101,7 @@ struct Frames {
     prefix: String,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     silence: Pin<Box<Sleep>>,
+    staleness: Staleness,
     _sending: Sending,
 }
 
@@ -108,10 +114,13 @@ impl Stream for Frames {
         }
         let frame = match self.poll_frame(context) {
             Poll::Ready(frame) => frame,
-            Poll::Pending => {
-                std::task::ready!(self.silence.as_mut().poll(context));
-                Bytes::from_static(SIGN_OF_LIFE)
-            }
+            Poll::Pending => match self.staleness.poll_next(context) {
+                Poll::Ready((name, reason)) => frame(name, None, &Gap { reason: reason.into() }),
+                Poll::Pending => {
+                    std::task::ready!(self.silence.as_mut().poll(context));
+                    Bytes::from_static(SIGN_OF_LIFE)
+                }
+            },
         };
         self.silence.as_mut().reset(Instant::now() + SIGN_OF_LIFE_EVERY);
         Poll::Ready(Some(Ok(frame)))
@@ -169,7 +178,7 @@ pub(crate) fn wire(event: &engine::Event, shows: impl Fn(&LockKey) -> bool) -> E
         kind: kind(fact.what).0,
         namespace: fact.lock.namespace.to_string(),
         lock_name: fact.lock.name.to_string(),
-        owner_id: fact.owner.instance.to_string(),
+        owner_id: owner::shown(fact.dialect, &fact.owner).into(),
         principal: super::wire::principal(&fact.owner),
         fencing_token: fact.token.get(),
         at_ms: event.at_ms,

@@ -28,6 +28,7 @@ use crate::dialect::{Dialect, lease_id, owner};
 use crate::door;
 use crate::engine::{self, WaitForAll, WaitedAll};
 use crate::http::json;
+use crate::metrics::Op;
 
 type Answer = Result<Response, Refusal>;
 type Answered = Result<Result<WaitedAll, Rejection>, engine::Error>;
@@ -167,6 +168,7 @@ pub(super) async fn renew(
         caller.check(Right::Acquire, &key)?;
     }
     if let Some(n) = proofs.iter().position(Option::is_none) {
+        app.metrics.ops.failed(Some(Op::Renew));
         return Ok(not_renewed(&request.leases[n]));
     }
     let renew = RenewAll {
@@ -233,6 +235,7 @@ pub(super) async fn release(
     let proofs: Vec<_> = proofs.into_iter().flatten().collect();
     let dialect = Dialect::Native.number();
     let mut results = if proofs.is_empty() {
+        app.metrics.ops.failed(Some(Op::Release));
         Vec::new().into_iter()
     } else {
         app.engine.ask(caller.own(ReleaseAll { proofs, dialect })).await??.into_iter()

@@ -16,6 +16,7 @@ use crate::auth::{Caller, View};
 use crate::dialect::{cursor, grip};
 use crate::engine::{Filter, ListLocks, LockPage, Standing};
 use crate::http::pieces::{BrokenOff, PIECE_BYTES, Pieces};
+use crate::http::shares::Client;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -50,6 +51,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Namespace(namespace): Namespace,
     caller: Caller,
+    client: Client,
     Params(params): Params<ListParams>,
 ) -> Result<Response, Refusal> {
     let limit = params.limit.unwrap_or(LIMIT_DEFAULT);
@@ -83,7 +85,7 @@ pub(super) async fn list(
         let next_cursor = list.cursor();
         return Ok(Json(LockList { locks, next_cursor }).into_response());
     }
-    let sending = list.app.answers.long()?;
+    let sending = list.app.answers.long(&client)?;
     Ok(Pieces::answer(sending, r#"{"locks":["#, |pieces| list.send(locks, pieces)))
 }
 

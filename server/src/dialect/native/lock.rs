@@ -26,6 +26,7 @@ use crate::dialect::{Dialect, grip, lease_id, owner};
 use crate::door;
 use crate::engine::{self, Granted, ReadLease, ReadLock, WaitFor, Waited};
 use crate::http::json;
+use crate::metrics::Op;
 use crate::operator;
 
 /// How much of a queue is shown.
@@ -131,7 +132,7 @@ pub(super) fn not_acquired(app: &App, key: LockKey, rejection: Rejection) -> Ans
             let remaining = grace_until.since(app.engine.now());
             let retry = app.retry.after(Some(remaining), 0).as_millis();
             let deadline = Some(grace_until);
-            let current = Current { owner, deadline, metadata: None };
+            let current = Current { owner, dialect: None, deadline, metadata: None };
             let why = "the lock is reserved for its last owner";
             Ok(refuse(app, key, Reason::Grace, why, Some(current), retry))
         }
@@ -162,6 +163,7 @@ pub(super) fn wait_over(
     let retry = app.retry.after(remaining, view.n_waiting).as_millis();
     let current = holder.map(|holder| Current {
         owner: holder.owner.clone(),
+        dialect: Some(holder.dialect),
         deadline: holder.deadline,
         metadata: holder.metadata.clone(),
     });
@@ -186,14 +188,21 @@ pub(super) fn wait_over(
 /// Who is in the way.
 struct Current {
     owner: Owner,
+    /// `None` for this protocol.
+    dialect: Option<leasehold_core::Dialect>,
     deadline: Option<Timestamp>,
     metadata: Option<Arc<[u8]>>,
 }
 
 impl Current {
     fn of(holding: Holding) -> Option<Self> {
-        let Holding { owner, deadline, metadata, .. } = holding;
-        Some(Self { owner: owner?, deadline, metadata })
+        let Holding { owner, lease, deadline, metadata, .. } = holding;
+        let dialect = lease.map(|(dialect, _)| dialect);
+        Some(Self { owner: owner?, dialect, deadline, metadata })
+    }
+
+    fn dialect(&self) -> leasehold_core::Dialect {
+        self.dialect.unwrap_or(Dialect::Native.number())
     }
 }
 
@@ -208,10 +217,10 @@ fn refuse(
     let body = NotAcquired {
         acquired: false,
         lock_name: key.name.into(),
-        current_owner_id: current.as_ref().map(|current| current.owner.instance.to_string()),
+        current_owner_id: current.as_ref().map(|c| owner::shown(c.dialect(), &c.owner).into()),
         current_principal: current.as_ref().and_then(|c| wire::principal(&c.owner)),
         current_expiry_ms: current.as_ref().and_then(|c| wire::expiry_ms(app, c.deadline)),
-        current_metadata: current.and_then(|current| wire::shown(current.metadata.as_deref())),
+        current_metadata: current.and_then(|c| wire::shown(c.dialect(), c.metadata.as_deref())),
         recommended_retry_ms,
         reason,
         error: why.into(),
@@ -233,7 +242,10 @@ pub(super) async fn renew(
     // Before the proof: whoever has no right is told so, whatever they send.
     caller.check(Right::Acquire, &key)?;
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
-    let Some(proof) = proof else { return Ok(not_renewed()) };
+    let Some(proof) = proof else {
+        app.metrics.ops.failed(Some(Op::Renew));
+        return Ok(not_renewed());
+    };
     let renew = Renew {
         proof,
         dialect: Dialect::Native.number(),
@@ -269,7 +281,10 @@ pub(super) async fn release(
     Body(request): Body<ReleaseRequest>,
 ) -> Answer {
     let proof = proof(&caller, key, &request.owner_id, &request.lease_id, request.fencing_token);
-    let Some(proof) = proof else { return Ok(not_released(Reason::NotOwner)) };
+    let Some(proof) = proof else {
+        app.metrics.ops.failed(Some(Op::Release));
+        return Ok(not_released(Reason::NotOwner));
+    };
     let number = lease_id::parse(&request.lease_id).map(|id| id.number);
     let release = Release {
         proof,
@@ -367,7 +382,7 @@ pub(super) async fn revoke(
     let revoked = operator::revoke::<Refusal>(&app, &caller, &key, target, &request.reason);
     let leases = revoked.await?;
     let revoked = leases.iter().map(|lease| RevokedLease {
-        owner_id: lease.owner.instance.to_string(),
+        owner_id: owner::shown(lease.dialect, &lease.owner).into(),
         principal: wire::principal(&lease.owner),
         fencing_token: lease.token.get(),
     });

@@ -14,6 +14,7 @@ mod list;
 mod lock;
 mod operator;
 mod session;
+mod stale;
 mod waiting;
 mod watch;
 mod wire;

@@ -76,7 +76,7 @@ fn shown(lease: &LeaseRecord) -> RevokedFrom {
     RevokedFrom {
         namespace: lease.lock.namespace.to_string(),
         lock_name: lease.lock.name.to_string(),
-        owner_id: lease.owner.instance.to_string(),
+        owner_id: dialect::shown(lease.dialect, &lease.owner).into(),
         principal: wire::principal(&lease.owner),
         fencing_token: lease.token.get(),
         waiting: lease.phase.is_queued(),

@@ -11,6 +11,7 @@ use super::error::Refusal;
 use super::extract::{Body, NoParams, Received, SessionId};
 use super::wire;
 use crate::app::App;
+use crate::audit::Kind;
 use crate::auth::Caller;
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
@@ -39,7 +40,11 @@ pub(super) async fn open(
         credential: None,
     };
     app.limits.check_session(&open)?;
-    let deadline = app.engine.ask(caller.permit(open)?).await??.deadline;
+    let opened = app.engine.ask(caller.permit(open)?).await??;
+    let (number, deadline) = (opened.number.0, opened.deadline);
+    app.note_of(Kind::Session, &caller, "open-session", |act| {
+        act.detail("session", number).claimed("owner_id", Some(&request.owner_id))
+    });
     let body = shown(session_id, request.owner_id, &app.engine.expiry(deadline, now));
     Ok((StatusCode::CREATED, Json(body)).into_response())
 }
@@ -92,6 +97,12 @@ pub(super) async fn close(
 ) -> Answer {
     let session = wire::session_digest(&id);
     let close = CloseSession { session, principal: None, dialect: Dialect::Native.number() };
+    let read = ReadSession { digest: session, dialect: close.dialect, principal: None };
+    let record = app.engine.ask(caller.own(read)).await?;
     app.engine.ask(caller.own(close)).await??;
+    app.note_of(Kind::Session, &caller, "close-session", |act| match record {
+        Some(record) => act.detail("session", record.number.0),
+        None => act,
+    });
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -19,16 +19,20 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::dialect::Dialect;
 use crate::engine::{WatchLease, Watched};
+use crate::http::answers::Sending;
+use crate::http::shares::Client;
 
 pub(super) async fn watch(
     State(app): State<App>,
     Lock(key): Lock,
     caller: Caller,
+    client: Client,
     Body(request): Body<WatchLeaseRequest>,
 ) -> Result<Response, Refusal> {
     let WatchLeaseRequest { owner_id, lease_id, fencing_token } = &request;
     let proof = lock::proof(&caller, key.clone(), owner_id, lease_id, *fencing_token);
     let proof = proof.ok_or_else(not_held)?;
+    let sending = app.answers.stream(&client)?;
     let watch = WatchLease { proof, dialect: Dialect::Native.number() };
     let Watched { lease, ended } = match app.engine.ask(caller.own(watch)).await? {
         Ok(watched) => watched,
@@ -54,7 +58,7 @@ pub(super) async fn watch(
             _ = caller.denied(&engine, |_| Ok(())) => {}
         }
     });
-    let events = Until { events: Box::pin(events), stopped };
+    let events = Until { events: Box::pin(events), stopped, _sending: sending };
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }
 
@@ -83,6 +87,7 @@ fn not_held() -> Refusal {
 struct Until<S> {
     events: std::pin::Pin<Box<S>>,
     stopped: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
+    _sending: Sending,
 }
 
 impl<S: Stream> Stream for Until<S> {

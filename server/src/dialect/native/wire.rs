@@ -71,7 +71,7 @@ pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timesta
         lock_name: key.name.to_string(),
         held: latest.is_some(),
         last_token: view.last_token.get(),
-        owner_id: latest.map(|lease| lease.owner.instance.to_string()),
+        owner_id: latest.map(|lease| owner::shown(lease.dialect, &lease.owner).into()),
         principal: latest.and_then(|lease| principal(&lease.owner)),
         fencing_token: latest.map(|lease| lease.token.get()),
         lease_expiry_ms: latest.and_then(|lease| expiry_ms(app, lease.deadline)),
@@ -83,7 +83,7 @@ pub(super) fn lock_state(app: &App, key: &LockKey, view: &LockView, now: Timesta
         }),
         n_waiting: view.n_waiting,
         metadata: latest.and_then(shown_metadata),
-        grace_owner_id: grace.map(|lapse| lapse.owner.instance.to_string()),
+        grace_owner_id: grace.map(|lapse| owner::shown(lapse.dialect, &lapse.owner).into()),
         grace_principal: grace.and_then(|lapse| principal(&lapse.owner)),
         grace_remaining_ms: grace.map(|lapse| lapse.grace_until.since(now).as_millis()),
     }
@@ -96,7 +96,7 @@ fn holder(app: &App, lease: &LeaseView, now: Timestamp) -> Holder {
         leasehold_core::Mode::Counted(limit) => ("counted", Some(limit)),
     };
     Holder {
-        owner_id: lease.owner.instance.to_string(),
+        owner_id: owner::shown(lease.dialect, &lease.owner).into(),
         principal: principal(&lease.owner),
         fencing_token: lease.token.get(),
         mode: mode.into(),
@@ -110,7 +110,7 @@ fn holder(app: &App, lease: &LeaseView, now: Timestamp) -> Holder {
 
 fn waiter(position: usize, lease: &LeaseView, now: Timestamp) -> Waiter {
     Waiter {
-        owner_id: lease.owner.instance.to_string(),
+        owner_id: owner::shown(lease.dialect, &lease.owner).into(),
         principal: principal(&lease.owner),
         position,
         waiting_ms: now.since(lease.created_at).as_millis(),
@@ -124,10 +124,10 @@ pub(super) fn principal(owner: &Owner) -> Option<String> {
 }
 
 fn shown_metadata(lease: &LeaseView) -> Option<Value> {
-    shown(lease.metadata.as_deref())
+    shown(lease.dialect, lease.metadata.as_deref())
 }
 
-/// Metadata as it was sent.
-pub(super) fn shown(metadata: Option<&[u8]>) -> Option<Value> {
-    metadata.and_then(|bytes| serde_json::from_slice(bytes).ok())
+/// Metadata as it was sent, but with proofs of locks shortened.
+pub(super) fn shown(dialect: leasehold_core::Dialect, metadata: Option<&[u8]>) -> Option<Value> {
+    metadata.and_then(|bytes| serde_json::from_slice(&owner::shown_metadata(dialect, bytes)).ok())
 }

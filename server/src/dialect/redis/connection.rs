@@ -1,5 +1,7 @@
 //! One connection: requests in, answers out, in their order. What arrived together is asked together.
 
+use tokio::time::Instant;
+
 use super::command::{self, Client, Command};
 use super::frame::{Reader, Request, Wrong};
 use super::lock::{Asked, Asking, Refusal};
@@ -9,7 +11,10 @@ use super::turn;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::engine::{Together, Undelivered};
-use crate::http::Conversation;
+use crate::http::{Conversation, Heard};
+
+/// The error for a client that has not authenticated in time.
+const TOO_LATE: &[u8] = b"-NOAUTH no valid AUTH in time (redis-auth-timeout)\r\n";
 
 /// What is about to be sent.
 #[derive(Default)]
@@ -21,16 +26,31 @@ struct Said {
 
 /// Answers until one of the two has enough.
 pub(super) async fn converse(app: App, mut conversation: Conversation) {
-    let mut reader = Reader::new(app.dialect.redis.command_bytes_max);
-    let pipeline_max = app.dialect.redis.pipeline_max;
+    let options = app.dialect.redis.clone();
+    let known_by = Instant::now() + options.auth_timeout;
     let mut party = Party::new(app, conversation.visitor().clone()).await;
+    let mut reader = Reader::new(options.command_bytes_max);
+    let mut is_known = false;
     loop {
-        let (requests, wrong) = read(&mut reader, pipeline_max);
+        is_known = is_known || party.is_known();
+        // Before authentication, the server reads only what a client needs for it.
+        let n_max = if is_known { options.pipeline_max } else { 1 };
+        reader.is_of_stranger = !is_known;
+        let (requests, wrong) = read(&mut reader, n_max);
         if requests.is_empty() && wrong.is_none() {
-            if !conversation.hear(&mut reader.buffer).await {
-                return;
+            let until = (!is_known).then_some(known_by);
+            match conversation.hear(&mut reader.buffer, until).await {
+                Heard::More => continue,
+                Heard::End => return,
+                Heard::Late => {
+                    let _ = conversation.say(TOO_LATE, Vec::new()).await;
+                    return;
+                }
             }
-            continue;
+        }
+        if !is_known && Instant::now() >= known_by {
+            let _ = conversation.say(TOO_LATE, Vec::new()).await;
+            return;
         }
         let mut said = Said::default();
         answer(&mut party, &requests, &mut said).await;

@@ -12,12 +12,18 @@ use bytes::{Bytes, BytesMut};
 /// The longest head of an array or a bulk string: a sign, a number, and the end of the line.
 const HEAD_BYTES_MAX: usize = 16;
 
+/// Maximum size and words of a request before authentication: enough for a token.
+const STRANGER_BYTES_MAX: usize = 16 * 1024;
+const STRANGER_WORDS_MAX: usize = 16;
+
 /// Takes requests out of what comes, however it is cut into pieces. Nothing is looked at twice.
 #[derive(Debug)]
 pub struct Reader {
     /// What came and is no request yet.
     pub buffer: BytesMut,
     bytes_max: usize,
+    /// The client has not authenticated.
+    pub is_of_stranger: bool,
     /// Up to here it is understood.
     at: usize,
     /// How many words the request has, once that is known.
@@ -55,7 +61,7 @@ impl Reader {
     /// One that takes no request of more than so many bytes.
     pub fn new(bytes_max: usize) -> Self {
         let (buffer, words) = (BytesMut::new(), Vec::new());
-        Self { buffer, bytes_max, at: 0, n_words: None, words, next: None }
+        Self { buffer, bytes_max, is_of_stranger: false, at: 0, n_words: None, words, next: None }
     }
 
     /// The next request that has come whole.
@@ -77,7 +83,12 @@ impl Reader {
                 self.n_words = usize::try_from(n).ok().filter(|n| *n > 0);
                 match self.n_words {
                     // Each word takes some bytes, if only its head.
-                    Some(n) if n > self.bytes_max => return Err(self.too_long()),
+                    Some(n) if n > self.bytes_max() => return Err(self.too_long()),
+                    Some(n) if self.is_of_stranger && n > STRANGER_WORDS_MAX => {
+                        return Err(Wrong(format!(
+                            "a command may have {STRANGER_WORDS_MAX} words before AUTH"
+                        )));
+                    }
                     Some(_) => {}
                     None => self.take(),
                 }
@@ -104,7 +115,7 @@ impl Reader {
         }
         let end = self.buffer[self.at..].iter().position(|byte| *byte == b'\n');
         let end = end.map_or(self.buffer.len(), |end| self.at + end);
-        if end > self.bytes_max {
+        if end > self.bytes_max() {
             return Err(self.too_long());
         }
         // Nothing is looked at twice.
@@ -137,7 +148,7 @@ impl Reader {
                 *self.next.insert(usize::try_from(n).map_err(negative)?)
             }
         };
-        if self.at.saturating_add(length) > self.bytes_max {
+        if self.at.saturating_add(length) > self.bytes_max() {
             return Err(self.too_long());
         }
         let end = self.at + length;
@@ -168,7 +179,7 @@ impl Reader {
         let digits = digits.filter(|digits| !digits.starts_with('+'));
         let number = digits.and_then(|digits| digits.parse().ok()).ok_or_else(no_number)?;
         self.at += end + 1;
-        if self.at > self.bytes_max {
+        if self.at > self.bytes_max() {
             return Err(self.too_long());
         }
         Ok(Some(number))
@@ -179,8 +190,19 @@ impl Reader {
         self.at = 0;
     }
 
+    fn bytes_max(&self) -> usize {
+        match self.is_of_stranger {
+            true => self.bytes_max.min(STRANGER_BYTES_MAX),
+            false => self.bytes_max,
+        }
+    }
+
     fn too_long(&self) -> Wrong {
-        Wrong(format!("a command may have {} bytes (redis-command-bytes-max)", self.bytes_max))
+        let n_max = self.bytes_max();
+        Wrong(match n_max < self.bytes_max {
+            true => format!("a command may have {n_max} bytes before AUTH"),
+            false => format!("a command may have {n_max} bytes (redis-command-bytes-max)"),
+        })
     }
 }
 

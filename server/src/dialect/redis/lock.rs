@@ -295,7 +295,7 @@ impl Asked {
                 each.iter().filter(|released| released.is_ok()).count() as i64
             }),
             Asked::Looked(call, look) => match call.await {
-                Ok(Ok(view)) => look.told(&view, party.app.engine.now()),
+                Ok(Ok(view)) => look.told(&view, party),
                 Ok(Err(rejection)) => rejection.into(),
                 Err(error) => error.into(),
             },
@@ -337,9 +337,10 @@ where
 }
 
 impl Look {
-    fn told(self, view: &LockView, now: Timestamp) -> Reply {
+    fn told(self, view: &LockView, party: &Party) -> Reply {
+        let now = party.app.engine.now();
         match self {
-            Look::Value => value(view),
+            Look::Value => value(view, party.caller()),
             Look::Remaining(unit_ms) => match remaining_ms(view, now) {
                 None => Reply::Integer(-2),
                 Some(None) => Reply::Integer(-1),
@@ -359,7 +360,7 @@ pub(super) fn is_ours(lease: &LeaseView) -> bool {
 }
 
 /// The value a key was set to. A lock that somebody has by another dialect has none that could be anybody's.
-fn value(view: &LockView) -> Reply {
+fn value(view: &LockView, caller: Result<Caller, Denied>) -> Reply {
     match view.holders.first() {
         None => Reply::Nil,
         Some(lease) if !is_ours(lease) => {
@@ -367,7 +368,12 @@ fn value(view: &LockView) -> Reply {
             Reply::Text(format!("held through {} by {who}", name_of(lease.dialect)))
         }
         Some(lease) if lease.mode == Mode::Exclusive => {
-            Reply::Text(lease.owner.instance.to_string())
+            // The value proves the lock: other principals see only its beginning.
+            let is_theirs = caller.is_ok_and(|c| !c.is_asked() || c.is(&lease.owner.principal));
+            Reply::Text(match is_theirs {
+                true => lease.owner.instance.to_string(),
+                false => owner::shown(lease.dialect, &lease.owner).into(),
+            })
         }
         Some(_) => Reply::Error(
             "WRONGTYPE Operation against a key holding the wrong kind of value: a semaphore".into(),

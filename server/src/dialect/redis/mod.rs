@@ -53,6 +53,8 @@ pub struct Options {
     pub command_bytes_max: usize,
     /// Most commands of one connection that are answered together; more wait until these are answered.
     pub pipeline_max: usize,
+    /// Time limit for a client to authenticate.
+    pub auth_timeout: Duration,
     /// How long a client may be silent; `None`: as long as it is there.
     pub idle_timeout: Option<Duration>,
 }
@@ -66,6 +68,7 @@ impl Default for Options {
             databases: 16,
             command_bytes_max: 64 * 1024,
             pipeline_max: 1024,
+            auth_timeout: Duration::from_secs(10),
             idle_timeout: None,
         }
     }

@@ -56,6 +56,11 @@ impl Party {
         Ok(self.followed(caller))
     }
 
+    /// Has the client authenticated, or is authentication not required?
+    pub(super) fn is_known(&self) -> bool {
+        self.caller.as_ref().is_ok_and(|caller| caller.check_known().is_ok())
+    }
+
     fn followed(&self, caller: Caller) -> Caller {
         let (is_audited, is_logged) = (self.app.audit.is_some(), are_changes_logged());
         if !is_audited && !is_logged {

@@ -105,7 +105,7 @@ fn of_limit(exceeded: Exceeded) -> Refusal {
     // Nothing a client says decides these: whoever runs the server has to.
     let misconfigured = |why: &str| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why);
     match (exceeded.limit, limit::met(exceeded)) {
-        (Limit::Ttl, _) => Refusal::invalid("invalid ttl format"),
+        (Limit::Ttl, Met::Request(why)) => Refusal::invalid(format!("ttl: {why}")),
         (Limit::Owner, Met::Request(why)) => Refusal::invalid(format!("client: {why}")),
         (Limit::Name, Met::Request(why)) => Refusal::invalid(format!("job: {why}")),
         (Limit::Grace, _) => misconfigured("the server's grace is longer than its grace-max"),

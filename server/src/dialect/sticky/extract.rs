@@ -1,14 +1,16 @@
 //! What handlers take out of a query before they begin.
 
 use axum::extract::FromRequestParts;
+use axum::http::Uri;
 use axum::http::request::Parts;
-use leasehold_core::{Limit, LockKey, Owner, Span};
+use leasehold_core::{LockKey, Owner, Span};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::duration;
 use super::error::Refusal;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dialect::{owner, query};
 use crate::door::Arrival;
 
@@ -91,6 +93,13 @@ impl FromRequestParts<App> for LookParams {
     }
 }
 
+/// Returns the lock and the owner of an acquire, if the request is well-formed.
+pub(super) fn asked(app: &App, caller: &Caller, uri: &Uri) -> Option<(LockKey, Owner)> {
+    let query: AcquireQuery = query::parse(uri).ok()?;
+    let is_named = !query.client.is_empty();
+    is_named.then(|| (lock(app, query.job), owner::of(caller, &query.client)))
+}
+
 fn parse<T: DeserializeOwned>(parts: &Parts) -> Result<T, Refusal> {
     query::parse(&parts.uri).map_err(Refusal::invalid)
 }
@@ -111,5 +120,5 @@ fn ttl(app: &App, text: &str) -> Result<Span, Refusal> {
     if text.is_empty() {
         return Ok(DEFAULT_TTL.min(app.limits.ttl_max));
     }
-    duration::parse_positive(text).ok_or_else(|| app.limits.exceeded(Limit::Ttl).into())
+    duration::parse_positive(text).ok_or_else(|| Refusal::invalid("invalid ttl format"))
 }

@@ -74,10 +74,13 @@ fn acquired(app: &App, now: Instant, job: &str, grant: &Grant) -> Response {
 fn not_acquired(app: &App, job: &str, rejection: Rejection) -> Answer {
     match rejection {
         Rejection::Held(holding) => {
+            let (by, lease) = (holding.owner.as_ref(), holding.lease);
+            let dialect = lease.map_or(Dialect::Sticky.number(), |(dialect, _)| dialect);
+            let holder = by.map_or("".into(), |by| owner::shown(dialect, by));
             let body = Held {
                 success: false,
                 job,
-                holder: holding.owner.as_ref().map_or("", |owner| &owner.instance),
+                holder: &holder,
                 principal: holding.owner.as_ref().and_then(owner::vouched),
                 message: "held by another client",
                 expires_at: holding.deadline.map(|deadline| wire::shown(app, deadline)),

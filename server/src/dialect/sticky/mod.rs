@@ -12,13 +12,15 @@ mod wire;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use leasehold_core::Span;
 
-use super::Listener;
+use super::{Dialect, Listener};
 use crate::app::App;
-use crate::auth::Denied;
+use crate::auth::{Caller, Denied};
+use crate::engine::ReadLock;
 
 /// The first words of its paths.
 pub(super) const WORDS: &[&str] = &["lock"];
@@ -43,6 +45,15 @@ pub(super) fn routes(_: &App) -> Router<App> {
     Router::new()
         .route("/lock", get(lock::look).post(lock::acquire).delete(lock::release))
         .route("/lock/page", get(page::show))
+}
+
+/// Would this `POST /lock` renew a lock that its caller holds? Changes nothing.
+pub(crate) async fn is_renewal(app: &App, caller: &Caller, uri: &Uri) -> bool {
+    let Some((key, owner)) = extract::asked(app, caller, uri) else { return false };
+    let read = caller.find_own(ReadLock { key, n_queue_max: 0 });
+    let Ok(Ok(view)) = app.engine.ask(read).await else { return false };
+    let number = Dialect::Sticky.number();
+    view.holders.iter().any(|lease| lease.owner == owner && lease.dialect == number)
 }
 
 /// Somebody may not do what they ask.

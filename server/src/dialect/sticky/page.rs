@@ -101,10 +101,10 @@ fn row(status: &Status<'_>, view: &LockView, now: Timestamp) -> Markup {
     let in_grace = view.lapse.as_ref().is_some_and(|lapse| now < lapse.grace_until);
     let (stand, job, holder, until) = match status {
         Status::Known { job, holder, is_expired: true, grace_until, .. } => {
-            (if in_grace { "grace" } else { "expired" }, job, *holder, grace_until.as_deref())
+            (if in_grace { "grace" } else { "expired" }, job, &**holder, grace_until.as_deref())
         }
         Status::Known { job, holder, expires_at, .. } => {
-            ("held", job, *holder, Some(expires_at.as_deref().unwrap_or("until released")))
+            ("held", job, &**holder, Some(expires_at.as_deref().unwrap_or("until released")))
         }
         Status::Free { job, .. } => ("free", job, "", None),
     };

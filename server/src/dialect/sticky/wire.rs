@@ -1,9 +1,11 @@
 //! The shapes on the wire.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use leasehold_core::{LapseRecord, LockView, Owner, Timestamp};
+use leasehold_core::{Dialect as Number, LapseRecord, LockView, Owner, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -74,7 +76,7 @@ pub(super) enum Status<'a> {
     /// Somebody has it, or had it last and nobody took it since. Both times are `null` if it never expires.
     Known {
         success: bool,
-        holder: &'a str,
+        holder: Cow<'a, str>,
         /// The principal of the holder; left out if nobody vouches for it.
         #[serde(skip_serializing_if = "Option::is_none")]
         principal: Option<&'a str>,
@@ -102,25 +104,27 @@ pub(super) fn status<'a>(
     view: &'a LockView,
     now: Timestamp,
 ) -> Status<'a> {
-    let known =
-        |holder: &'a Owner, expires_at: Option<Timestamp>, is_expired, grace_until| Status::Known {
-            success: true,
-            holder: &holder.instance,
-            principal: owner::vouched(holder),
-            expires_at: expires_at.map(|at| shown(app, at)),
-            is_expired,
-            grace_until,
-            job,
-            message: "lock held",
-        };
+    let known = |(dialect, holder): (Number, &'a Owner),
+                 expires_at: Option<Timestamp>,
+                 is_expired,
+                 grace_until| Status::Known {
+        success: true,
+        holder: owner::shown(dialect, holder),
+        principal: owner::vouched(holder),
+        expires_at: expires_at.map(|at| shown(app, at)),
+        is_expired,
+        grace_until,
+        job,
+        message: "lock held",
+    };
     if let Some(lease) = view.holders.first() {
         let grace_until = lease.deadline.map(|deadline| shown(app, deadline + lease.grace));
-        return known(&lease.owner, lease.deadline, false, grace_until);
+        return known((lease.dialect, &lease.owner), lease.deadline, false, grace_until);
     }
     match view.lapse.as_ref().filter(|lapse| is_shown(lapse, now)) {
         Some(lapse) => {
             let grace_until = Some(shown(app, lapse.grace_until));
-            known(&lapse.owner, Some(lapse.expired_at), true, grace_until)
+            known((lapse.dialect, &lapse.owner), Some(lapse.expired_at), true, grace_until)
         }
         None => {
             let message = "no lock held";

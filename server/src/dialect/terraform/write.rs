@@ -15,6 +15,7 @@ use super::lock::holder;
 use super::state::State;
 use super::version::{find, kept, missing, number};
 use super::{Answer, Asked, States};
+use crate::audit::Kind;
 use crate::auth::Caller;
 use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
@@ -54,7 +55,7 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
         return Err(Refusal::invalid("the body is empty, and no state is"));
     }
     let counted = Counted::of(&states.app, &parts);
-    published(states, caller, state, (hold, counted), upload).await
+    published(states, caller, state, (hold, counted), ("write-state", upload)).await
 }
 
 /// `POST /terraform/{state}/versions/{n}/restore?ID=`: an earlier version becomes the state again.
@@ -68,7 +69,7 @@ pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
     let timeout = states.app.http.body_timeout;
     let upload = content::receive(&states.store, body, None, u64::MAX, timeout).await?;
     let counted = Counted::of(&states.app, &parts);
-    published(states, caller, state, (hold, counted), upload).await
+    published(states, caller, state, (hold, counted), ("restore-state", upload)).await
 }
 
 fn id(parts: &Parts) -> Result<Option<String>, Refusal> {
@@ -98,7 +99,7 @@ async fn published(
     caller: Caller,
     state: State,
     (hold, counted): (Option<Hold>, Counted),
-    upload: Upload,
+    (act, upload): (&'static str, Upload),
 ) -> Answer {
     let states = states.clone();
     let publishing = tokio::spawn(async move {
@@ -106,7 +107,7 @@ async fn published(
             Some(hold) => hold,
             None => Hold::take(&states, &caller, counted, &state).await?,
         };
-        publish(&states, &caller, &state, &hold, upload).await
+        publish(&states, &caller, &state, &hold, (act, upload)).await
     });
     publishing.await.unwrap_or_else(|_| Err(engine::Error::Unknown.into()))
 }
@@ -116,7 +117,7 @@ async fn publish(
     caller: &Caller,
     state: &State,
     hold: &Hold,
-    upload: Upload,
+    (act, upload): (&'static str, Upload),
 ) -> Answer {
     // Whoever gets the lock next must not publish before this has: a rename cannot be told to hurry.
     let _turn = states.store.turn(&state.place()).await;
@@ -127,11 +128,14 @@ async fn publish(
     let engine = states.app.engine.clone();
     // The lock is good for a while, but this thread may sleep through it.
     let is_safe = move || deadline.is_none_or(|deadline| engine.now() < deadline);
-    let draft = upload.draft;
+    let Upload { draft, size, .. } = upload;
     let done = states.store.blocking(move |_| is_safe().then(|| draft.publish(&path)).transpose());
     if done.await?.is_none() {
         return Err(hold.lost().await);
     }
+    states.app.note_of(Kind::Content, caller, act, |act| {
+        act.on(&state.lock).detail("version", version).detail("bytes", size)
+    });
     forget(states, caller, state, before.iter().map(|before| before.version)).await;
     Ok(written(version))
 }

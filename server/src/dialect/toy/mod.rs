@@ -16,7 +16,7 @@ use bytes::BytesMut;
 use super::listener::Serving;
 use super::{Dialect, Listener};
 use crate::app::App;
-use crate::http::{Conversation, Listen};
+use crate::http::{Conversation, Heard, Listen};
 
 pub(super) const WORDS: &[&str] = &["toy"];
 
@@ -52,7 +52,7 @@ fn converse(app: App, mut conversation: Conversation) -> Serving {
         let mut name = BytesMut::new();
         while !name.ends_with(b"\n") {
             // Whoever goes away in the middle is of no interest.
-            if !conversation.hear(&mut name).await {
+            if conversation.hear(&mut name, None).await != Heard::More {
                 return;
             }
         }

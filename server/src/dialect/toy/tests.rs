@@ -26,6 +26,7 @@ fn settings(dialects: Vec<Dialect>) -> Settings {
         files: None,
         cluster: None,
         backup: None,
+        space: crate::store::sqlite::Space::unwatched(),
         history: crate::store::history::Bounds::default(),
         fold_interval: Duration::from_secs(60),
         engine: engine::Options::default(),

@@ -5,7 +5,9 @@
 //! happens in
 //! its topic costs the writer one wake-up per worker, however many readers that worker has.
 
+mod backlog;
 mod bell;
+mod missed;
 mod reader;
 mod recall;
 mod topic;
@@ -20,8 +22,10 @@ use bytes::Bytes;
 use leasehold_core::{Fact, LockKey, What};
 use tokio::sync::{mpsc, watch};
 
+use backlog::Backlog;
 pub(super) use bell::Bell;
 use bell::Bells;
+use missed::Missed;
 pub use reader::{Next, Reader};
 use topic::Topic;
 
@@ -114,6 +118,15 @@ impl Interest {
     }
 }
 
+/// Limits of the events kept for readers.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// Maximum events kept for returning readers.
+    pub(super) n_max: usize,
+    /// Maximum bytes of events that wait for readers.
+    pub(super) backlog_bytes_max: usize,
+}
+
 /// The latest events, and who is told of new ones.
 pub struct EventLog {
     /// Written only while what is latest is locked.
@@ -121,6 +134,7 @@ pub struct EventLog {
     n_max: usize,
     latest: Mutex<Latest>,
     bells: Bells,
+    backlog: Arc<Backlog>,
     /// Who is told of notes, whatever they are about.
     notes: OnceLock<mpsc::Sender<Arc<Event>>>,
     /// Everything up to this record is in history, if there is one that is written from here.
@@ -151,7 +165,8 @@ struct Topics {
 
 impl EventLog {
     /// A log that goes on after the record `seq`, with what is known of the records before it.
-    pub(super) fn new(generation: u64, seq: u64, known: Vec<Event>, n_max: usize) -> Self {
+    pub(super) fn new(generation: u64, seq: u64, known: Vec<Event>, kept: Kept) -> Self {
+        let Kept { n_max, backlog_bytes_max } = kept;
         let n_forgotten = known.len().saturating_sub(n_max);
         let forgotten = match n_forgotten.checked_sub(1).and_then(|last| known.get(last)) {
             Some(event) => event.id,
@@ -168,6 +183,7 @@ impl EventLog {
             n_max,
             latest: Mutex::new(latest),
             bells: Bells::default(),
+            backlog: Arc::new(Backlog::new(backlog_bytes_max)),
             notes: OnceLock::new(),
             in_history: AtomicU64::new(u64::MAX),
             followed: watch::Sender::new(seq),
@@ -202,6 +218,11 @@ impl EventLog {
         }
     }
 
+    /// Bytes of events that wait for readers.
+    pub(crate) fn n_backlog_bytes(&self) -> usize {
+        self.backlog.n_bytes()
+    }
+
     /// A bell for one more worker.
     pub(super) fn bell(&self) -> Bell {
         self.bells.add()
@@ -219,11 +240,9 @@ impl EventLog {
             None => (None, None),
             Some(cursor) => latest.resume(self.generation(), cursor),
         };
-        let is_missed = |event: &&Arc<Event>| {
-            after.is_some_and(|after| event.id > after) && interest.covers(&event.fact.lock)
-        };
-        let missed = latest.events.iter().filter(is_missed).cloned().collect();
-        let topic = latest.topic(&interest);
+        let generation = self.generation();
+        let missed = after.map(|after| Missed::new(generation, after, &latest, &interest));
+        let topic = latest.topic(&interest, &self.backlog);
         Reader::new(self.clone(), interest, topic, bell, gap, missed)
     }
 
@@ -373,17 +392,18 @@ impl Latest {
     }
 
     /// The topic of an interest, with one more reader.
-    fn topic(&mut self, interest: &Interest) -> Arc<Topic> {
+    fn topic(&mut self, interest: &Interest, backlog: &Arc<Backlog>) -> Arc<Topic> {
+        let new = || Arc::new(Topic::new(backlog.clone()));
         let topic = match interest {
             Interest::Namespace(namespace) => {
                 let topics = self.namespaces.entry(namespace.clone()).or_default();
-                topics.all.get_or_insert_default()
+                topics.all.get_or_insert_with(new)
             }
             Interest::Lock(key) => {
                 let topics = self.namespaces.entry(key.namespace.clone()).or_default();
-                topics.by_lock.entry(key.name.clone()).or_default()
+                topics.by_lock.entry(key.name.clone()).or_insert_with(new)
             }
-            Interest::All => self.all.get_or_insert_default(),
+            Interest::All => self.all.get_or_insert_with(new),
         };
         topic.join();
         topic.clone()

@@ -1,10 +1,10 @@
 //! One who watches.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::bell::NO_BELL;
+use super::missed::Missed;
 use super::topic::{Found, Topic};
 use super::{Bell, Event, EventLog, Interest};
 
@@ -17,7 +17,7 @@ pub struct Reader {
     bell: usize,
     position: u64,
     gap: Option<String>,
-    missed: VecDeque<Arc<Event>>,
+    missed: Option<Missed>,
 }
 
 /// What a reader is told.
@@ -36,7 +36,7 @@ impl Reader {
         topic: Arc<Topic>,
         bell: Option<&Bell>,
         gap: Option<&'static str>,
-        missed: VecDeque<Arc<Event>>,
+        missed: Option<Missed>,
     ) -> Self {
         let (number, position) = topic.enter();
         let bell = bell.map_or(NO_BELL, |bell| bell.number);
@@ -54,8 +54,11 @@ impl Reader {
         if let Some(gap) = self.gap.take() {
             return Poll::Ready(Next::Gap(gap));
         }
-        if let Some(event) = self.missed.pop_front() {
-            return Poll::Ready(Next::Event(event));
+        if let Some(missed) = &mut self.missed {
+            if let Some(next) = missed.next(&self.log, &self.interest) {
+                return Poll::Ready(next);
+            }
+            self.missed = None;
         }
         match self.topic.find(self.position, self.bell, self.number, context.waker()) {
             Found::Event(event) => {

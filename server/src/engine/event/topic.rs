@@ -5,21 +5,28 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use super::Event;
+use super::backlog::Backlog;
 use super::bell::Bells;
 use crate::sync::lock;
 
 /// How many events a reader may be behind before it misses some.
 const LAG_MAX: usize = 4096;
+/// How many events a reader can always be behind, however many bytes wait elsewhere.
+const LAG_MIN: usize = 8;
 
 /// One namespace or one lock that somebody follows.
-#[derive(Default)]
-pub(super) struct Topic(Mutex<State>);
+pub(super) struct Topic {
+    state: Mutex<State>,
+    backlog: Arc<Backlog>,
+}
 
 #[derive(Default)]
 struct State {
     /// Counts events from when the topic was first followed; this many are no longer there.
     n_dropped: u64,
     events: VecDeque<Arc<Event>>,
+    /// The bytes of these events.
+    n_bytes: usize,
     n_readers: usize,
     n_asleep: usize,
     next_reader: u64,
@@ -40,6 +47,11 @@ pub(super) enum Found {
 }
 
 impl Topic {
+    pub(super) fn new(backlog: Arc<Backlog>) -> Self {
+        backlog.topic_begins();
+        Self { state: Mutex::default(), backlog }
+    }
+
     /// One more reader.
     pub(super) fn join(&self) {
         self.state().n_readers += 1;
@@ -62,10 +74,14 @@ impl Topic {
     /// Adds an event, and has the workers of all who sleep wake them.
     pub(super) fn push(self: &Arc<Self>, event: &Arc<Event>, bells: &Bells) {
         let mut state = self.state();
-        if state.events.len() == LAG_MAX {
-            state.events.pop_front();
-            state.n_dropped += 1;
+        let n_more = Backlog::weight(event);
+        while state.events.len() == LAG_MAX
+            || state.events.len() >= LAG_MIN && self.backlog.is_too_much(state.n_bytes, n_more)
+        {
+            state.drop_oldest(&self.backlog);
         }
+        self.backlog.add(n_more);
+        state.n_bytes += n_more;
         state.events.push_back(event.clone());
         self.call_all(&mut state, bells);
     }
@@ -73,8 +89,8 @@ impl Topic {
     /// At least one event will never be told: every reader is to know that it missed something.
     pub(super) fn skip(self: &Arc<Self>, bells: &Bells) {
         let mut state = self.state();
-        state.n_dropped += state.events.len() as u64 + 1;
-        state.events.clear();
+        state.n_dropped += 1;
+        state.clear(&self.backlog);
         self.call_all(&mut state, bells);
     }
 
@@ -103,8 +119,7 @@ impl Topic {
         }
         if state.n_asleep == state.n_readers {
             // Everybody has read everything.
-            state.n_dropped += state.events.len() as u64;
-            state.events.clear();
+            state.clear(&self.backlog);
         }
         Found::Nothing
     }
@@ -126,6 +141,29 @@ impl Topic {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn drop_oldest(&mut self, backlog: &Backlog) {
+        let Some(event) = self.events.pop_front() else { return };
+        let n_bytes = Backlog::weight(&event);
+        backlog.remove(n_bytes);
+        self.n_bytes -= n_bytes;
+        self.n_dropped += 1;
+    }
+
+    fn clear(&mut self, backlog: &Backlog) {
+        backlog.remove(std::mem::take(&mut self.n_bytes));
+        self.n_dropped += self.events.len() as u64;
+        self.events.clear();
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        self.backlog.remove(self.state().n_bytes);
+        self.backlog.topic_ends();
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_core::mutant;
-use leasehold_etcd::{Kind, RangeRequest};
+use leasehold_etcd::Kind;
 
 use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::compaction::Compaction;
 use super::memory::Memory;
+use super::watch::Watch;
 use crate::pace;
-use crate::store::{Error, Health, Place};
+use crate::store::{Dismissal, Error, Health, Place};
 
 /// A writer that has done nothing for so long hangs, and must lose the seat. It writes or confirms every second.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -24,8 +25,8 @@ pub(super) struct State {
     alive_at: Duration,
     /// The last record that is known to be durable.
     place: Place,
-    /// An operator wants another node to lead.
-    is_dismissed: bool,
+    /// Why another node has to lead, if so.
+    dismissed: Option<Dismissal>,
 }
 
 /// The lease to keep.
@@ -41,11 +42,11 @@ impl Keeper {
         lease: Lease,
         place: Place,
         memory: Memory,
-        (compaction, drain, health): (Option<Compaction>, Vec<u8>, Arc<Health>),
+        (compaction, watch, health): (Option<Compaction>, Watch, Arc<Health>),
     ) -> Result<Self, Error> {
-        let state = State { alive_at: pace::now(), place, is_dismissed: false };
+        let state = State { alive_at: pace::now(), place, dismissed: None };
         let work = move |shared: &Shared<State>| {
-            keep(shared, &*cluster, &lease, memory, (compaction, &drain, &health));
+            keep(shared, &*cluster, &lease, memory, (compaction, watch, &health));
             health.pulse().left();
         };
         Aide::start("keeper", state, work).map(Self)
@@ -63,7 +64,12 @@ impl Keeper {
 
     /// Is another node to lead?
     pub(super) fn is_dismissed(&self) -> bool {
-        self.0.state().is_dismissed
+        self.0.state().dismissed.is_some()
+    }
+
+    /// Returns why another node has to lead, if so.
+    pub(super) fn dismissal(&self) -> Option<Dismissal> {
+        self.0.state().dismissed.clone()
     }
 
     /// Keeps it no longer, and gives it back.
@@ -77,7 +83,7 @@ fn keep(
     cluster: &dyn Cluster,
     lease: &Lease,
     mut memory: Memory,
-    (mut compaction, drain, health): (Option<Compaction>, &[u8], &Health),
+    (mut compaction, mut watch, health): (Option<Compaction>, Watch, &Health),
 ) {
     health.pulse().kept();
     let every = Duration::from_secs(lease.ttl.unsigned_abs().max(1)) / 3;
@@ -107,9 +113,8 @@ fn keep(
             }
         }
         // Only then: whatever this takes must not cost the seat.
-        let asked = RangeRequest { key: drain.into(), ..RangeRequest::default() };
-        if let Ok(found) = cluster.range(asked) {
-            shared.state().is_dismissed = !found.kvs.is_empty();
+        if let Ok(dismissed) = watch.look(cluster, health) {
+            shared.state().dismissed = dismissed;
         }
     }
     memory.note_own(shared.state().place);

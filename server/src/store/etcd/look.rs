@@ -48,7 +48,6 @@ impl Look {
             .then(Op::Get(keys.pause()))
             .then(Op::GetRange(keys.drains().0, keys.drains().1, 0))
             .request();
-        #[cfg(feature = "mutants")]
         let txn = if mutant!(LookStale) { super::store::stale(txn) } else { txn };
         let asked = clock.boottime();
         let answer = cluster.txn(txn).map_err(|error| error.to_string())?;

@@ -14,6 +14,7 @@ mod cluster;
 mod compaction;
 mod follower;
 mod guard;
+mod handover;
 mod image;
 mod init;
 mod keeper;
@@ -29,6 +30,7 @@ mod space;
 mod store;
 mod transfer;
 mod value;
+mod watch;
 
 pub use crate::cluster::status::{Leads, Member, Node, Status};
 pub use admin::Operator;

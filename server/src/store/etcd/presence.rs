@@ -10,12 +10,14 @@ use leasehold_etcd::{Kind, Op, Txn, When};
 use super::aide::{Aide, Shared};
 use super::cluster::Cluster;
 use super::keys::Keys;
-use super::value::{self, FORMAT, NodeValue, hex};
+use super::value::{self, FORMAT, NodeValue, UnreachedValue, hex};
 use crate::pace;
-use crate::store::{Error, Health, Peering};
+use crate::store::{Error, Health, Peering, Unreached};
 
 /// How long etcd keeps the key of a node that is gone, in seconds.
 const NODE_TTL: i64 = 5;
+/// How often the key is renewed, and updated if there is news.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// How long a node waits for the end of another of its name: that one may be gone already, and etcd not know it yet.
 const NAMESAKE_MAX: Duration = Duration::from_secs(7);
 const NAMESAKE_PAUSE: Duration = Duration::from_millis(200);
@@ -53,6 +55,7 @@ pub(super) struct Described<'a> {
     pub(super) address: &'a str,
     pub(super) peering: &'a Peering,
     pub(super) seq: u64,
+    pub(super) never_leads: bool,
     pub(super) health: Arc<Health>,
 }
 
@@ -63,7 +66,7 @@ impl Presence {
         keys: &Keys,
         described: Described<'_>,
     ) -> Result<Self, Error> {
-        let Described { node, instance, address, peering, seq, health } = described;
+        let Described { node, instance, address, peering, seq, never_leads, health } = described;
         let process: [u8; 16] = crate::random::bytes();
         let value = NodeValue {
             instance: instance.into(),
@@ -74,6 +77,8 @@ impl Presence {
             formats: vec![FORMAT],
             seq,
             behind_s: 0,
+            never_leads,
+            unreached: None,
         };
         let mut card = Card { key: keys.node(node), node: node.into(), value, put: None, lease: 0 };
         let began = pace::now();
@@ -189,13 +194,19 @@ impl Card {
     }
 
     /// Keeps the key, and says what is new.
-    fn keep(&mut self, cluster: &dyn Cluster, seq: u64, behind_s: u64) -> Result<(), Claim> {
+    fn keep(
+        &mut self,
+        cluster: &dyn Cluster,
+        (seq, behind_s): (u64, u64),
+        unreached: Option<Unreached>,
+    ) -> Result<(), Claim> {
         match cluster.lease_keep_alive(self.lease) {
             Ok(_) => {}
             Err(error) if error.kind == Kind::LeaseGone => return self.claim(cluster, false),
             Err(error) => return Err(Claim::Unknown(error.to_string())),
         }
         (self.value.seq, self.value.behind_s) = (seq, behind_s);
+        self.value.unreached = UnreachedValue::after(self.value.unreached.as_ref(), unreached);
         let bytes = value::encode(&self.value);
         let Some(known) = self.put.clone() else { return self.claim(cluster, false) };
         if known == bytes {
@@ -219,11 +230,11 @@ fn keep(
     progress: &Progress,
     health: &Health,
 ) {
-    let every = Duration::from_secs(NODE_TTL.unsigned_abs()) / 3;
-    while !shared.rest(every) {
+    while !shared.rest(KEEP_EVERY) {
         let behind = health.pulse().whole_age().filter(|age| *age >= BEHIND_AFTER);
         let behind_s = behind.map_or(0, |age| age.as_secs());
-        match card.keep(cluster, progress.0.load(Relaxed), behind_s) {
+        let unreached = health.pulse().unreached();
+        match card.keep(cluster, (progress.0.load(Relaxed), behind_s), unreached) {
             Ok(()) => {
                 if shared.state().lost.take().is_some() {
                     tracing::info!("the name of this server is its own again: it goes on");

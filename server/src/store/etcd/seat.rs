@@ -3,7 +3,7 @@
 mod options;
 mod takeover;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold_etcd::{Op, Txn, When};
@@ -13,6 +13,7 @@ use self::takeover::CaughtUp;
 use super::cluster::Cluster;
 use super::compaction::Compaction;
 use super::follower::Follower;
+use super::handover::BackOff;
 use super::init;
 use super::keeper::Keeper;
 use super::keys::Keys;
@@ -80,6 +81,8 @@ pub struct EtcdSeat {
     trouble: Option<(String, Duration)>,
     health: Arc<Health>,
     space: Option<SpaceWatch>,
+    /// How long it does not lead again after the others could not reach it.
+    back_off: Arc<Mutex<BackOff>>,
 }
 
 impl EtcdSeat {
@@ -115,6 +118,7 @@ impl EtcdSeat {
             trouble: None,
             health: Arc::default(),
             space: None,
+            back_off: Arc::default(),
         })
     }
 
@@ -178,10 +182,12 @@ impl EtcdSeat {
 
     /// Has the others see it, once it knows that this is its store.
     fn be_present(&mut self, seq: u64) -> Result<(), Error> {
-        let Options { node, address, peering, .. } = &self.options;
+        let Options { node, address, peering, never_lead, .. } = &self.options;
         if let (Some(peering), None) = (peering, &self.presence) {
             let (instance, health) = (self.instance.as_str(), self.health.clone());
-            let described = Described { node, instance, address, peering, seq, health };
+            let never_leads = *never_lead;
+            let described =
+                Described { node, instance, address, peering, seq, never_leads, health };
             let presence = Presence::begin(self.cluster.clone(), &self.keys, described)?;
             self.presence = Some(presence);
         }
@@ -372,13 +378,16 @@ impl Seat for EtcdSeat {
         };
         let (cluster, memory) = (self.cluster.clone(), self.memory.again());
         let health = self.health.clone();
-        let drain = self.keys.drain(&self.options.node);
-        let keeper = Keeper::start(cluster, lease, place, memory, (compaction, drain, health))?;
+        let watch = self.watch(&tenure);
+        let lasts = Duration::from_secs(lease.ttl.unsigned_abs());
+        let keeper = Keeper::start(cluster, lease, place, memory, (compaction, watch, health))?;
         // From here on the seat is given back if anything goes wrong.
         let mut told = Vec::new();
         let caught_up = self.caught_up(&mut follower, &mut told, &tenure)?;
         match caught_up.map(|head_at| self.found(head_at)).transpose() {
-            Ok(Some(found)) => self.seated(CaughtUp { follower, told, found }, tenure, keeper),
+            Ok(Some(found)) => {
+                self.seated(CaughtUp { follower, told, found }, tenure, (keeper, lasts))
+            }
             failed => {
                 // What was read need not be read again.
                 (self.follower, self.untold) = (Some(follower), told);

@@ -48,13 +48,19 @@ impl SpaceWatch {
     ) -> Result<Self, Error> {
         let work = move |shared: &Shared<()>| {
             let (mut said, mut silent) = (Room::default(), Silent::default());
+            let mut alarmed = Vec::new();
             loop {
-                let answers = cluster.status();
-                silent.look(&cluster.endpoints(), &answers);
+                let (answers, endpoints) = (cluster.status(), cluster.endpoints());
+                silent.look(&endpoints, &answers);
                 // If nobody answers it is as it was.
                 let room = worst(&answers, watching.quota).unwrap_or_else(|| health.room());
                 let room = Room { n_silent: silent.0.len() as u64, ..room };
                 say(&said, &room);
+                let found = alarmed_members(&endpoints, &answers).filter(|_| has_space(&room));
+                if let Some(members) = found.filter(|members| *members != alarmed) {
+                    say_alarmed(&members, watching.every);
+                    alarmed = members;
+                }
                 health.found(room);
                 said = room;
                 if shared.rest(watching.every) {
@@ -109,6 +115,42 @@ pub(super) fn alarms(answers: &[Answer]) -> Vec<Vec<String>> {
         alarms.filter(is_own).map(str::to_owned).collect()
     };
     answers.iter().zip(&ids).map(of).collect()
+}
+
+/// Returns the members with the alarm NOSPACE: their addresses, or etcd's ids of members that did not answer. `None` if
+/// no member answered.
+fn alarmed_members(endpoints: &[String], answers: &[Answer]) -> Option<Vec<String>> {
+    let has_answered = answers.iter().any(Result::is_ok);
+    let member = |(endpoint, (answer, alarm)): (&String, (&Answer, String))| {
+        let own = answer.as_ref().ok().and_then(|status| Some(status.header.as_ref()?.member_id));
+        match member_in(&alarm) {
+            named @ Some(id) if named != own => format!("memberID:{id}"),
+            _ => endpoint.clone(),
+        }
+    };
+    let each = answers.iter().zip(alarms(answers));
+    let each = endpoints.iter().zip(each).flat_map(|(endpoint, (answer, alarms))| {
+        alarms.into_iter().map(move |alarm| (endpoint, (answer, alarm)))
+    });
+    let members = each.filter(|(_, (_, alarm))| alarm.contains(NO_SPACE)).map(member).collect();
+    has_answered.then_some(members)
+}
+
+/// Would etcd accept writes without the alarm?
+fn has_space(room: &Room) -> bool {
+    room.quota > 0 && !is_used(room) && !is_grown(room)
+}
+
+/// Logs which members still have an alarm that an operator has to disarm.
+fn say_alarmed(members: &[String], every: Duration) {
+    if !members.is_empty() {
+        tracing::warn!(
+            members = members.join(", "),
+            "etcd has space again, but these members still have the alarm NOSPACE: nothing is granted until it is \
+             disarmed on each of them (etcdctl alarm disarm), and then within {} s",
+            every.as_secs().max(1)
+        );
+    }
 }
 
 /// The member whose alarm this is: `memberID:7 alarm:NOSPACE`.
@@ -240,6 +282,25 @@ mod tests {
             [full_1, full_2, full_9].map(|alarm| alarm.trim().to_owned());
         assert_eq!(alarms(&answers), [vec![full_9], vec![full_1], vec![full_2], vec![]]);
         assert_eq!(worst(&answers, 1000).map(|room| (room.n_alarms, room.is_out)), Some((3, true)));
+    }
+
+    #[test]
+    fn the_members_that_still_have_the_alarm_are_named() {
+        let says = |member_id: u64, errors: &[&str]| {
+            let header = Some(Header { member_id, ..Header::default() });
+            member(9, 9, 1000, errors).map(|status| StatusResponse { header, ..status })
+        };
+        let endpoints = ["http://a", "http://b", "http://c"].map(String::from);
+        let silent = || Err(leasehold_etcd::Error::new(Kind::Unknown, "c", "it is gone"));
+        let all =
+            ["memberID:2 alarm:NOSPACE ", "memberID:3 alarm:NOSPACE ", "memberID:1 alarm:CORRUPT"];
+        let answers = [says(1, &all), says(2, &all), silent()];
+        let named = alarmed_members(&endpoints, &answers).expect("two answer");
+        assert_eq!(named, ["memberID:3", "http://b"]);
+        let room = worst(&answers, 1000).expect("two answer");
+        assert!(room.is_out && room.is_short && has_space(&room), "only the alarm is in the way");
+        assert_eq!(alarmed_members(&endpoints, &[says(1, &[]), says(2, &[])]), Some(vec![]));
+        assert_eq!(alarmed_members(&endpoints, &[silent()]), None);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! The store of whoever leads: one guarded transaction for each record.
 
-#[cfg(feature = "mutants")]
 mod bug;
-#[cfg(feature = "mutants")]
 pub(super) use bug::stale;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_core::{Limits, Machine, mutant};
 use leasehold_etcd::{Kind, Op, TxnRequest};
@@ -19,7 +18,10 @@ use super::scribe::Scribe;
 use super::snapshot::Origin;
 use super::value::{self, HeadValue};
 use crate::clock::Moment;
-use crate::store::{Chain, Draft, Error, Hash, Health, JournalSize, Loaded, Permit, Place, Store};
+use crate::pace;
+use crate::store::{
+    Chain, Dismissal, Draft, Error, Hash, Health, JournalSize, Loaded, Permit, Place, Store,
+};
 
 /// etcd takes requests of 1.5 MiB, and everything else in one of ours is small.
 const RECORD_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +38,10 @@ pub(super) struct EtcdStore {
     pub(super) epoch: u64,
     pub(super) node: Box<str>,
     pub(super) keeper: Keeper,
+    /// How long etcd keeps the seat of a leader that has failed.
+    pub(super) lease: Duration,
+    /// When etcd last answered that the seat is ours.
+    pub(super) answered_at: Duration,
     pub(super) scribe: Scribe,
     /// Records up to this one are gone.
     pub(super) trimmed_through: u64,
@@ -107,6 +113,9 @@ impl EtcdStore {
                     self.health.is_unanswered(trouble.clone());
                 }
             }
+            if self.has_lapsed() {
+                break;
+            }
         }
         self.sent = Some(sent);
         Err(Error::Unsettled(trouble))
@@ -116,6 +125,7 @@ impl EtcdStore {
         match self.guard.judge(answer, Some(sent.place)) {
             Verdict::Held(head_at) | Verdict::DoneBefore(head_at) => {
                 self.guard.head_at = head_at;
+                self.answered_at = pace::now();
                 self.chain.wrote(self.epoch, &sent.bytes);
                 self.written = sent.moment;
                 self.n_bytes_written += sent.bytes.len() as u64;
@@ -129,6 +139,11 @@ impl EtcdStore {
             }
             verdict => Err(Self::fenced(verdict)),
         }
+    }
+
+    /// Another server might lead by now: the writer first answers its waiting clients, then tries again.
+    fn has_lapsed(&self) -> bool {
+        pace::now().saturating_sub(self.answered_at) >= self.lease
     }
 
     fn fenced(verdict: Verdict) -> Error {
@@ -169,9 +184,7 @@ impl Store for EtcdStore {
     }
 
     fn confirm(&mut self, _: Permit) -> Result<(), Error> {
-        #[cfg_attr(not(feature = "mutants"), expect(unused_mut))]
         let mut txn = self.guard.txn().request();
-        #[cfg(feature = "mutants")]
         if bug::spoil(&mut txn) {
             return Ok(());
         }
@@ -181,11 +194,15 @@ impl Store for EtcdStore {
                 Ok(answer) => answer,
                 Err(error) => {
                     self.health.is_unanswered(error.to_string());
+                    if self.has_lapsed() {
+                        break;
+                    }
                     continue;
                 }
             };
             return match self.guard.judge(&answer, None) {
                 Verdict::Held(_) => {
+                    self.answered_at = pace::now();
                     self.health.pulse().seen(0);
                     Ok(())
                 }
@@ -197,7 +214,6 @@ impl Store for EtcdStore {
 
     /// Sends the same again. A read could not tell: an earlier try may still be on its way.
     fn settle(&mut self) -> Result<(), Error> {
-        #[cfg(feature = "mutants")]
         if mutant!(SettleByReading) {
             return self.settle_by_reading();
         }
@@ -210,6 +226,10 @@ impl Store for EtcdStore {
 
     fn is_near(&self) -> bool {
         false
+    }
+
+    fn lease(&self) -> Option<Duration> {
+        Some(self.lease)
     }
 
     /// Gives the seat up, so that another node can have it at once.
@@ -250,6 +270,10 @@ impl Store for EtcdStore {
 
     fn is_dismissed(&self) -> bool {
         self.keeper.is_dismissed()
+    }
+
+    fn dismissal(&self) -> Dismissal {
+        self.keeper.dismissal().unwrap_or(Dismissal::ByOperator)
     }
 
     fn health(&self) -> Arc<Health> {

@@ -5,7 +5,7 @@ use leasehold_etcd::KeyValue;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Hash, Leader, Peering, Place};
+use crate::store::{Hash, Leader, Obstacle, Peering, Place, Unreached};
 
 /// The format of keys and values. A store of a newer one is refused.
 pub(super) const FORMAT: u32 = 1;
@@ -43,6 +43,8 @@ pub(super) enum Drained {
     OfLeading,
     /// It does not lead and takes no new connections.
     Wholly,
+    /// It does not lead, because other servers could not reach it when it led.
+    Unreached,
 }
 
 impl Drained {
@@ -51,6 +53,7 @@ impl Drained {
         match self {
             Self::OfLeading => "step-down",
             Self::Wholly => "drain",
+            Self::Unreached => "handed-over",
         }
     }
 }
@@ -143,7 +146,8 @@ impl PeerValue {
 /// Who leads, as the key says.
 pub(super) fn leader_in(found: &KeyValue) -> Option<Leader> {
     let LeaderValue { node, address, peer, .. } = decode(&found.key, &found.value).ok()?;
-    Some(Leader { node: node.into(), address: address.into(), peering: peer.peering() })
+    let (seat, peering) = (found.create_revision, peer.peering());
+    Some(Leader { node: node.into(), address: address.into(), peering, seat })
 }
 
 /// One of the servers, as it describes itself under its own key.
@@ -166,6 +170,42 @@ pub(super) struct NodeValue {
     /// For how many seconds it has not read everything there was.
     #[serde(default)]
     pub(super) behind_s: u64,
+    /// It never leads.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub(super) never_leads: bool,
+    /// The leader that it cannot reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) unreached: Option<UnreachedValue>,
+}
+
+fn is_no(is_so: &bool) -> bool {
+    !is_so
+}
+
+/// A leader that a server cannot reach.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct UnreachedValue {
+    /// The name of its node.
+    pub(super) leader: String,
+    /// The revision in which it took the seat.
+    pub(super) seat: i64,
+    /// Why.
+    pub(super) why: Obstacle,
+    /// For how long, when the key was written.
+    pub(super) for_ms: u64,
+    /// The number of this run of failed tries in its process.
+    pub(super) run: u64,
+}
+
+impl UnreachedValue {
+    /// Returns the report after the last one. It changes only when something happens, so the key is rarely written.
+    pub(super) fn after(before: Option<&Self>, now: Option<Unreached>) -> Option<Self> {
+        let Unreached { leader, seat, why, span, run } = now?;
+        let same = before.filter(|before| before.run == run && before.why == why);
+        let for_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let new = || Self { leader: leader.into(), seat, why, for_ms, run };
+        Some(same.cloned().unwrap_or_else(new))
+    }
 }
 
 /// How far the journal goes.

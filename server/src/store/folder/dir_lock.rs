@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -40,9 +40,10 @@ impl LockFile {
         let lock = Locked::alone(options.open(&path).map_err(why)?).map_err(why)?;
         let mut lock = lock.ok_or_else(|| in_use(folder))?;
         let file = lock.file();
-        file.set_len(0).map_err(why)?;
-        file.rewind().map_err(why)?;
-        write!(file, "{}", std::process::id()).map_err(why)?;
+        // Overwrites the content: on a full disk there might be no free block for a truncated file.
+        let pid = std::process::id().to_string();
+        file.write_all_at(pid.as_bytes(), 0).map_err(why)?;
+        file.set_len(pid.len() as u64).map_err(why)?;
         Ok(Self { folder: folder.into(), _lock: lock })
     }
 

@@ -6,6 +6,7 @@ mod dir_lock;
 mod identity;
 mod locked;
 mod node;
+mod reserve;
 mod rights;
 mod unfinished;
 
@@ -20,6 +21,7 @@ pub(super) use identity::Identity;
 pub(crate) use node::MEMORY;
 pub use node::NodeFolder;
 pub(crate) use node::check_own;
+pub(super) use reserve::{Reserve, preallocate};
 pub(super) use rights::{check_private, make_private};
 pub(super) use unfinished::{Making, Unfinished, admit, check, is_leftover};
 
@@ -44,17 +46,26 @@ pub(super) fn sync(folder: &Path) -> Result<(), Error> {
 
 /// What went wrong with this file, and what to do where we know it.
 pub(super) fn trouble(path: &Path, error: &io::Error) -> Error {
-    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    Error::Refused(match full.contains(&error.kind()) {
+    Error::Refused(match is_no_space(error) {
         true => no_room(path, error),
         false => format!("{}: {error}", path.display()),
     })
 }
 
+/// Did an operation fail because the disk is full?
+pub(super) fn is_no_space(error: &io::Error) -> bool {
+    [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
+}
+
+/// Returns the free bytes on the file system of this folder.
+pub(super) fn free(folder: &Path) -> io::Result<u64> {
+    let found = statvfs(folder)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Whether the file system of this file has hardly any room left.
 pub(super) fn is_full(path: &Path) -> bool {
-    let folder = path.parent().unwrap_or(path);
-    statvfs(folder).is_ok_and(|found| found.f_bavail * found.f_frsize < ROOM_MIN)
+    free(path.parent().unwrap_or(path)).is_ok_and(|free| free < ROOM_MIN)
 }
 
 /// The words for a disk that is full.

@@ -13,7 +13,7 @@ use crate::store::Error;
 /// Told to those who may ask, and no part of the store.
 const HISTORY: &str = "history.db";
 const FOLDER: u32 = 0o700;
-const FILE: u32 = 0o600;
+pub(super) const FILE: u32 = 0o600;
 /// What a group and all others may do.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
@@ -116,6 +116,7 @@ fn is_ours(name: &str) -> bool {
         || is_marker(name)
         || name.starts_with(HISTORY)
         || name == super::dir_lock::LOCK
+        || name == super::reserve::RESERVE
 }
 
 fn mode(path: &Path) -> io::Result<u32> {

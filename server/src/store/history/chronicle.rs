@@ -57,6 +57,11 @@ impl Chronicle {
         self.through = through;
         Ok(())
     }
+
+    /// Deletes events that are too old at this time of the wall clock.
+    pub(crate) fn forget(&mut self, now_ms: i64) -> rusqlite::Result<()> {
+        self.writer.forget(now_ms)
+    }
 }
 
 fn through(db: &Connection) -> rusqlite::Result<u64> {
@@ -65,32 +70,35 @@ fn through(db: &Connection) -> rusqlite::Result<u64> {
     Ok(found.unwrap_or(0) as u64)
 }
 
+/// For tests: something that happened in this record.
 #[cfg(test)]
-mod tests {
+pub(super) fn event(seq: u64) -> Event {
     use leasehold_core::{
         Dialect, Fact, LeaseNumber, LockKey, Owner, Span, Timestamp, Token, What,
     };
 
-    use super::*;
     use crate::engine::EventId;
-    use crate::store::history::{Asked, History};
 
-    fn event(seq: u64) -> Event {
-        let fact = Fact {
-            what: What::Granted,
-            lock: LockKey::new("default", "db"),
-            owner: Owner::new("p", "a"),
-            dialect: Dialect(0),
-            lease: LeaseNumber(seq),
-            token: Token::ZERO.raised(seq),
-            at: Timestamp::ZERO,
-            waited: Span::ZERO,
-            held: Span::ZERO,
-            reason: None,
-            asker: None,
-        };
-        Event::new(EventId { seq, index: 0 }, fact, 5)
-    }
+    let fact = Fact {
+        what: What::Granted,
+        lock: LockKey::new("default", "db"),
+        owner: Owner::new("p", "a"),
+        dialect: Dialect(0),
+        lease: LeaseNumber(seq),
+        token: Token::ZERO.raised(seq),
+        at: Timestamp::ZERO,
+        waited: Span::ZERO,
+        held: Span::ZERO,
+        reason: None,
+        asker: None,
+    };
+    Event::new(EventId { seq, index: 0 }, fact, 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::history::{Asked, History};
 
     #[test]
     fn what_was_not_seen_is_a_gap() {

@@ -53,6 +53,10 @@ pub(crate) struct Writer {
     bounds: Bounds,
     n_bytes: u64,
     last_seq: u64,
+    /// Nothing is written; events become a gap.
+    is_paused: bool,
+    /// The records of the gap that ends with the last one, until something is written after it.
+    missed: Option<(u64, u64)>,
 }
 
 /// Where a folder's history is.
@@ -104,7 +108,8 @@ impl Writer {
         let sql = "SELECT coalesce(sum(length(filter) + length(events)), 0), coalesce(max(last_seq), 0) FROM blocks";
         let (n_bytes, last_seq): (i64, i64) =
             db.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(Self { db, bounds, n_bytes: n_bytes as u64, last_seq: last_seq as u64 })
+        let (n_bytes, last_seq) = (n_bytes as u64, last_seq as u64);
+        Ok(Self { db, bounds, n_bytes, last_seq, is_paused: false, missed: None })
     }
 
     /// A block for what happens next. Events that are there already are left out of it.
@@ -112,11 +117,17 @@ impl Writer {
         Block::after(self.last_seq)
     }
 
+    /// Pauses or resumes writing.
+    pub(crate) fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+    }
+
     /// Adds what happened in the records up to `through`.
     pub(crate) fn add(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
         if let Some([(first_seq, first_ms), (last_seq, last_ms)]) = block.span {
             let block::Packed { bytes, filter } = block.pack();
             let tx = self.db.unchecked_transaction()?;
+            self.missed.map_or(Ok(()), |gap| put_gap(&tx, gap))?;
             let sql = "INSERT INTO blocks (last_seq, first_seq, first_ms, last_ms, filter, events)
                        VALUES (?1,?2,?3,?4,?5,?6)";
             let (first_seq, last_seq) = (first_seq as i64, last_seq as i64);
@@ -126,13 +137,50 @@ impl Writer {
             let n_bytes = forget(&tx, self.bounds, n_bytes, last_ms)?;
             tx.commit()?;
             self.n_bytes = n_bytes;
+            self.missed = None;
         }
         self.last_seq = self.last_seq.max(through);
         Ok(())
     }
+
+    /// The same, but a block that cannot be written becomes a gap, so that history does not look complete.
+    pub(crate) fn add_or_miss(&mut self, block: Block, through: u64) -> rusqlite::Result<()> {
+        let span = block.span;
+        let added = if self.is_paused { Ok(()) } else { self.add(block, through) };
+        if self.is_paused || added.is_err() {
+            if let Some([(first, _), (last, _)]) = span {
+                self.miss(first, last);
+            }
+            self.last_seq = self.last_seq.max(through);
+        }
+        added
+    }
+
+    /// Records a gap for these records. If the gap cannot be written now, it is written with the next block.
+    fn miss(&mut self, first: u64, last: u64) {
+        let gap = (self.missed.map_or(first, |(first, _)| first), last);
+        self.missed = Some(gap);
+        if let Err(error) = put_gap(&self.db, gap) {
+            tracing::debug!(%error, "a gap of history could not be written");
+        }
+    }
+
+    /// Deletes blocks that are too old at this time of the wall clock, even if nothing has happened since.
+    pub(crate) fn forget(&mut self, now_ms: i64) -> rusqlite::Result<()> {
+        let tx = self.db.unchecked_transaction()?;
+        let n_bytes = forget(&tx, self.bounds, self.n_bytes, now_ms)?;
+        tx.commit()?;
+        self.n_bytes = n_bytes;
+        Ok(())
+    }
 }
 
-/// Forgets the oldest blocks until the rest is within bounds. How many bytes are left then.
+fn put_gap(db: &Connection, (first, last): (u64, u64)) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO gaps (first_seq, last_seq) VALUES (?1, ?2)";
+    db.prepare_cached(sql)?.execute(params![first as i64, last as i64]).map(drop)
+}
+
+/// Deletes the oldest blocks until the rest is within bounds, at most 64 in one call. Returns the bytes left.
 fn forget(db: &Connection, bounds: Bounds, mut n_bytes: u64, now_ms: i64) -> rusqlite::Result<u64> {
     let age_ms = i64::try_from(bounds.age_max.as_millis()).unwrap_or(i64::MAX);
     let sql = "SELECT last_seq, last_ms, length(filter) + length(events) FROM blocks
@@ -178,9 +226,11 @@ impl History {
         query::find(&db, asked, before, n_max)
     }
 
-    /// The latest events of all, oldest first.
+    /// Returns the latest events after the last gap, oldest first.
     pub fn latest(&self, n_max: usize) -> Result<Vec<Event>, String> {
-        let mut events = self.find(&Asked::default(), None, n_max)?.events;
+        let Page { mut events, gaps, .. } = self.find(&Asked::default(), None, n_max)?;
+        let missed = gaps.iter().map(|(_, last)| *last).max();
+        events.retain(|event| missed.is_none_or(|missed| event.id.seq > missed));
         events.reverse();
         Ok(events)
     }
@@ -274,6 +324,32 @@ mod tests {
         let sql = "SELECT count(*) FROM meta WHERE value IN ('b', 'before')";
         let n: i64 = aside.query_row(sql, [], |row| row.get(0)).expect("it is whole");
         assert_eq!(n, 2);
+    }
+
+    #[test]
+    fn what_is_not_written_while_paused_is_a_gap_and_nothing_before_it_counts_as_the_latest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let history = History::of(folder.path());
+        let seqs = || -> Vec<_> {
+            history.latest(100).expect("read").iter().map(|event| event.id.seq).collect()
+        };
+        let mut writer = open(&path(folder.path()), "ours").expect("made");
+        let mut add = |seq: u64, is_paused: bool| {
+            let mut block = writer.begin();
+            block.add(&chronicle::event(seq));
+            writer.pause(is_paused);
+            writer.add_or_miss(block, seq).expect("added, or missed");
+        };
+        add(1, false);
+        assert_eq!(seqs(), [1]);
+        add(2, true);
+        add(4, true);
+        assert_eq!(seqs(), [0; 0]);
+        add(5, false);
+        add(6, false);
+        assert_eq!(seqs(), [5, 6]);
+        let page = history.find(&Asked::default(), None, 100).expect("read");
+        assert_eq!((page.events.len(), page.gaps), (3, vec![(2, 4)]));
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub struct Page {
 }
 
 impl Asked {
+    /// The same, but nothing that is older than this.
+    pub(crate) fn not_before(self, oldest_ms: i64) -> Self {
+        let since_ms = Some(self.since_ms.map_or(oldest_ms, |since| since.max(oldest_ms)));
+        Self { since_ms, ..self }
+    }
+
     /// Is this event asked for?
     pub fn wants(&self, event: &Event) -> bool {
         let fact = &event.fact;

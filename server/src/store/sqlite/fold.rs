@@ -5,7 +5,6 @@
 //! imported into a small machine, the changes absorbed, and the result written back. A lease that came and
 //! went within a chunk never touches the disk.
 
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
@@ -13,19 +12,23 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use leasehold_core::{
-    Change, Incoherent, LeaseNumber, Limits, LockKey, Machine, Row, SessionNumber,
-};
+use leasehold_core::{Change, Incoherent, Limits, Machine, Row};
 use rusqlite::{Connection, OpenFlags};
 
 use super::digest::Digest;
+use super::disk::{Disk, keep_log, may_be_full};
+use super::touched::Touched;
 use super::{Options, files_of, journal, journal_path, load, refused, rows, tables_path};
+use crate::clock::Clock;
+use crate::complaint::Complaint;
 use crate::store::folder::Identity;
 use crate::store::{Chain, Error, Health, Place, Record, history};
 use crate::sync::{lock, whole};
 
 /// Large enough that most leases come and go within one chunk, small enough that no transaction is long.
 const CHANGES_PER_CHUNK: usize = 2000;
+/// While the disk reserve is in use, the journal is folded at least this often, so that it stays short.
+const HURRY: Duration = Duration::from_millis(250);
 /// A breath between two chunks, for whoever commits meanwhile.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -93,19 +96,24 @@ pub(super) struct FoldThread {
 impl FoldThread {
     pub(super) fn start(
         options: &Options,
+        clock: Option<Arc<dyn Clock>>,
         folded: Folded,
-        progress: Arc<Progress>,
-        health: Arc<Health>,
+        shared: Shared,
     ) -> Result<Self, Error> {
         let mut files = files_of(&journal_path(&options.data))?;
         files.extend(files_of(&tables_path(&options.data))?);
+        let Shared { progress, health, disk } = shared;
         let work = Work {
             journal: journal_path(&options.data),
+            tables: tables_path(&options.data),
             files,
             folded,
             interval: options.fold_interval,
+            clock,
             progress: progress.clone(),
             health,
+            disk,
+            complaint: Complaint::default(),
         };
         let thread = std::thread::Builder::new().name("fold".into()).spawn(|| work.run());
         Ok(Self { thread: Some(thread.map_err(refused)?), progress })
@@ -130,14 +138,27 @@ impl Drop for FoldThread {
     }
 }
 
+/// What the thread shares with the store.
+pub(super) struct Shared {
+    pub(super) progress: Arc<Progress>,
+    pub(super) health: Arc<Health>,
+    pub(super) disk: Arc<Disk>,
+}
+
 struct Work {
     journal: PathBuf,
+    tables: PathBuf,
     /// Of both databases.
     files: Vec<Identity>,
     folded: Folded,
     interval: Duration,
+    /// The clock by which old history is deleted while nothing happens.
+    clock: Option<Arc<dyn Clock>>,
     progress: Arc<Progress>,
     health: Arc<Health>,
+    disk: Arc<Disk>,
+    /// Of folds that fail.
+    complaint: Complaint,
 }
 
 /// What the journal is folded into.
@@ -153,17 +174,34 @@ impl Work {
         // Folding can wait; whoever commits cannot.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 10);
         loop {
-            let ending = self.progress.wait(self.interval);
+            let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
+            let interval = if is_tapped { self.interval.min(HURRY) } else { self.interval };
+            let ending = self.progress.wait(interval);
             if ending == Some(Ending::Now) {
                 return Ok(());
             }
             let result = self.fold_all(ending.is_some());
             self.health.fold_ended(result.as_ref().copied());
             match result {
-                result if ending.is_some() => return result,
-                Err(error) => tracing::error!(%error, "fold failed; the journal is kept"),
-                Ok(()) => {}
+                result if ending.is_some() => {
+                    if self.disk.has_reserve() && self.disk.is_scarce() {
+                        keep_log(&self.folded.tables).map_err(refused)?;
+                    }
+                    return result;
+                }
+                Err(error) => self.complaint.make(|n_before| {
+                    tracing::error!(%error, n_before, "fold failed; the journal is kept");
+                }),
+                Ok(()) => self.forget_history(),
             }
+        }
+    }
+
+    /// A failure to delete history does not stop the fold, like a failure to write it.
+    fn forget_history(&mut self) {
+        let Some(clock) = &self.clock else { return };
+        if let Err(error) = self.folded.history.forget(clock.wall_ms()) {
+            tracing::error!(%error, "cannot delete old history");
         }
     }
 
@@ -176,7 +214,7 @@ impl Work {
             let Some((place, _)) = chunk.last() else { break };
             let n_bytes = journal::n_bytes(&journal, self.folded.place.seq, place.seq)?;
             self.check_files()?;
-            fold(&mut self.folded.tables, Some(&mut self.folded.history), &chunk)?;
+            self.fold(&chunk)?;
             self.check_files()?;
             self.folded.place = *place;
             self.progress.folded_through.store(place.seq, Release);
@@ -186,6 +224,22 @@ impl Work {
             }
         }
         Ok(())
+    }
+
+    /// Folds a chunk, from the reserve if the disk is full.
+    fn fold(&mut self, chunk: &Chunk) -> Result<(), Error> {
+        loop {
+            // History must not use up the reserve.
+            let is_tapped = self.health.disk().is_some_and(|disk| disk.is_tapped());
+            self.folded.history.pause(is_tapped);
+            match fold(&mut self.folded.tables, Some(&mut self.folded.history), chunk) {
+                Ok(()) => return Ok(()),
+                Err(Failure::Other(error)) => return Err(error),
+                Err(Failure::Sqlite(error))
+                    if may_be_full(&error) && self.disk.release_for_fold() => {}
+                Err(Failure::Sqlite(error)) => return Err(super::trouble(&self.tables, error)),
+            }
+        }
     }
 
     /// What was read is ours, and what was folded will be found again: only then may the journal be trimmed.
@@ -209,25 +263,44 @@ fn read_chunk(journal: &Connection, after: Place, target: u64) -> Result<Chunk, 
     Ok(chunk)
 }
 
+/// Why a chunk was not folded.
+pub(super) enum Failure {
+    /// A read or a write of the tables failed.
+    Sqlite(rusqlite::Error),
+    Other(Error),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
 /// Makes the tables what they are after these records, and has their history written before.
 pub(super) fn fold(
     tables: &mut Connection,
     history: Option<&mut history::Writer>,
     chunk: &[(Place, Record)],
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let Some((folded, last)) = chunk.last() else { return Ok(()) };
     let changes = || chunk.iter().flat_map(|(_, record)| &record.changes);
     if changes().any(|change| matches!(change, Change::Restored { .. })) {
         return fold_whole(tables, history, chunk);
     }
     let (meta, digest) = (load::meta(tables)?, Digest::get(tables)?);
-    let tx = tables.transaction().map_err(refused)?;
-    let before = Touched::read(&tx, changes()).map_err(refused)?;
+    let tx = tables.transaction()?;
+    let before = Touched::read(&tx, changes())?;
     let mut block = history.as_ref().map(|history| history.begin());
     let machine = absorb(meta, before.rows.clone(), chunk, block.as_mut()).map_err(refused)?;
     add_history(history, block, *folded);
-    write_back(&tx, digest, before, &machine.export(), *folded, last).map_err(refused)?;
-    tx.commit().map_err(refused)
+    write_back(&tx, digest, before, &machine.export(), *folded, last)?;
+    Ok(tx.commit()?)
 }
 
 /// For a change that concerns everything.
@@ -235,18 +308,17 @@ fn fold_whole(
     tables: &mut Connection,
     history: Option<&mut history::Writer>,
     chunk: &[(Place, Record)],
-) -> Result<(), Error> {
+) -> Result<(), Failure> {
     let Some((folded, last)) = chunk.last() else { return Ok(()) };
     let mut all = Vec::new();
     rows::for_each(tables, |row| {
         all.push(row);
         Ok::<_, rusqlite::Error>(())
-    })
-    .map_err(refused)?;
+    })?;
     let mut block = history.as_ref().map(|history| history.begin());
     let machine = absorb(load::meta(tables)?, all, chunk, block.as_mut()).map_err(refused)?;
     add_history(history, block, *folded);
-    load::rewrite(tables, &machine, *folded, Some(last.moment), |_| Ok(())).map_err(refused)
+    Ok(load::rewrite(tables, &machine, *folded, Some(last.moment), |_| Ok(()))?)
 }
 
 fn absorb(
@@ -276,7 +348,7 @@ fn add_history(
     folded: Place,
 ) {
     let Some((history, block)) = history.zip(block) else { return };
-    if let Err(error) = history.add(block, folded.seq) {
+    if let Err(error) = history.add_or_miss(block, folded.seq) {
         tracing::error!(%error, through = folded.seq, "history could not be written");
     }
 }
@@ -313,99 +385,4 @@ fn write_back(
     gone.leases.iter().try_for_each(|number| rows::delete_lease(tx, *number))?;
     digest.put(tx)?;
     load::put_meta(tx, &after[0], folded, Some(last.moment))
-}
-
-/// The rows a chunk is about, as they are in the tables before it.
-#[derive(Default)]
-struct Touched {
-    rows: Vec<Row>,
-    namespaces: BTreeSet<Arc<str>>,
-    locks: BTreeSet<LockKey>,
-    sessions: BTreeSet<SessionNumber>,
-    leases: BTreeSet<LeaseNumber>,
-}
-
-impl Touched {
-    fn read<'a>(
-        tx: &Connection,
-        changes: impl Iterator<Item = &'a Change>,
-    ) -> rusqlite::Result<Self> {
-        let mut wanted = Wanted::default();
-        changes.for_each(|change| wanted.add(change));
-        let mut touched = Self::default();
-        let mut leases = Vec::new();
-        for number in wanted.leases.difference(&wanted.new_leases) {
-            if let Some(record) = rows::get_lease(tx, *number)? {
-                wanted.locks.insert(record.lock.clone());
-                wanted.sessions.extend(record.session);
-                touched.leases.insert(*number);
-                leases.push(Row::Lease(record));
-            }
-        }
-        wanted.namespaces.extend(wanted.locks.iter().map(|key| key.namespace.clone()));
-        for name in wanted.namespaces {
-            if let Some(row) = rows::get_namespace(tx, &name)? {
-                touched.namespaces.insert(name);
-                touched.rows.push(row);
-            }
-        }
-        for key in &wanted.locks {
-            if let Some(record) = rows::get_token(tx, key)? {
-                touched.locks.insert(key.clone());
-                touched.rows.push(Row::Lock(record));
-            }
-        }
-        for number in &wanted.sessions {
-            if let Some(record) = rows::get_session(tx, *number)? {
-                touched.sessions.insert(*number);
-                touched.rows.push(Row::Session(record));
-            }
-        }
-        touched.rows.extend(leases);
-        Ok(touched)
-    }
-}
-
-/// What changes are about.
-#[derive(Default)]
-struct Wanted {
-    namespaces: BTreeSet<Arc<str>>,
-    locks: BTreeSet<LockKey>,
-    sessions: BTreeSet<SessionNumber>,
-    leases: BTreeSet<LeaseNumber>,
-    new_leases: BTreeSet<LeaseNumber>,
-}
-
-impl Wanted {
-    fn add(&mut self, change: &Change) {
-        match change {
-            Change::LeaseAdded(record) => {
-                self.new_leases.insert(record.number);
-                self.locks.insert(record.lock.clone());
-                self.sessions.extend(record.session);
-            }
-            Change::Granted { lease, .. }
-            | Change::Renewed { lease, .. }
-            | Change::Amended { lease, .. }
-            | Change::Parked { lease, .. }
-            | Change::Attached { lease, .. }
-            | Change::Ended { lease, .. }
-            | Change::RequestForgotten { lease, .. }
-            | Change::LeaseForgotten { lease }
-            | Change::Noted { lease, .. } => drop(self.leases.insert(*lease)),
-            Change::GraceForgone { lock } | Change::LockForgotten { lock } => {
-                self.locks.insert(lock.clone());
-            }
-            Change::SessionKept { session, .. }
-            | Change::SessionEnded { session, .. }
-            | Change::SessionForgotten { session } => drop(self.sessions.insert(*session)),
-            Change::NamespaceForgotten { namespace } => {
-                self.namespaces.insert(namespace.clone());
-            }
-            Change::SessionOpened(_)
-            | Change::Restored { .. }
-            | Change::Maintenance { .. }
-            | Change::Asked { .. } => {}
-        }
-    }
 }

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::digest::Digest;
+use super::disk::Disk;
 use super::mark::{self, Found, Mark, Marked, Unused};
 use super::{JOURNAL, TABLES, journal, pages, refused, rows, schema, transfer, trouble_in};
 use crate::clock::Moment;
@@ -37,13 +38,13 @@ pub(super) struct State {
 pub(super) fn load(
     journal: &Connection,
     tables: &mut Connection,
-    data: &Path,
+    (data, disk): (&Path, &Disk),
     limits: Limits,
     hash_seed: u128,
 ) -> Result<(State, Mark), Error> {
     let mut state = read(journal, tables, mark::find(data)?, limits, hash_seed)?;
     for db in [journal, &*tables] {
-        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(trouble_in(db))?;
+        disk.checkpoint(db).map_err(trouble_in(db))?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
             .map_err(trouble_in(db))?;
     }
@@ -56,7 +57,7 @@ pub(super) fn load(
     if schema::get::<i64>(journal, HAS_MARK)?.is_none() {
         let why = trouble_in(journal);
         schema::set(journal, HAS_MARK, 1).map_err(&why)?;
-        journal.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(&why)?;
+        disk.checkpoint(journal).map_err(&why)?;
     }
     if is_backup(tables)? {
         restored(journal, tables, &mut state)?;

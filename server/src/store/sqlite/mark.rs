@@ -183,16 +183,20 @@ impl Mark {
     }
 
     /// This record is durable and may be answered for.
-    pub(super) fn write(&mut self, place: Place) -> Result<(), Error> {
+    pub(super) fn write(&mut self, place: Place) -> io::Result<()> {
         self.slot.say(place);
         let offset = place.seq % SLOTS * BLOCK_BYTES;
-        let written = self.shared.file.write_all_at(&self.slot.0, offset);
-        if written.is_err() || self.shared.has_failed.load(Acquire) {
-            let why = written.err().map_or("it could not be synced".into(), |e| e.to_string());
-            return Err(Error::Unknown(format!("{}: {why}", self.shared.path.display())));
+        self.shared.file.write_all_at(&self.slot.0, offset)?;
+        if self.shared.has_failed.load(Acquire) {
+            return Err(io::Error::other("it could not be synced"));
         }
         self.shared.is_unsynced.store(true, Release);
         Ok(())
+    }
+
+    /// Returns the error for a record that cannot be acknowledged.
+    pub(super) fn unwritten(&self, error: &io::Error) -> Error {
+        Error::Unknown(format!("{}: {error}", self.shared.path.display()))
     }
 }
 

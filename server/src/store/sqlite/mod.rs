@@ -8,6 +8,7 @@ mod backup;
 mod cell;
 mod check;
 mod digest;
+mod disk;
 mod fold;
 mod journal;
 mod load;
@@ -17,6 +18,7 @@ mod recover;
 mod rows;
 mod schema;
 mod source;
+mod touched;
 mod transfer;
 
 use std::path::{Path, PathBuf};
@@ -28,12 +30,16 @@ use rusqlite::{Connection, ErrorCode, params};
 
 pub use backup::{Copied, backup, restore};
 pub use check::{Report, examine, verify};
+pub use disk::Space;
 pub use recover::{Recovered, recover};
 pub use transfer::{Arrival, Departure, read_backup, reopen};
+
+use crate::clock::Clock;
 
 use super::folder::{self, DirLock, Identity, LockFile, Making, Unfinished};
 use super::history::{self, History};
 use super::{Chain, Draft, Error, Health, JournalSize, Loaded, Permit, Place, Store};
+use disk::{Disk, DiskWatch};
 use fold::{FoldThread, Folded};
 use mark::{MARK, Mark};
 
@@ -53,6 +59,8 @@ pub struct Options {
     pub fold_interval: Duration,
     /// How much of what happened is kept.
     pub history: history::Bounds,
+    /// How much disk space is set aside, and how much must be free.
+    pub space: Space,
 }
 
 /// The embedded store.
@@ -68,9 +76,14 @@ pub struct SqliteStore {
     fold: Option<FoldThread>,
     progress: Arc<fold::Progress>,
     health: Arc<Health>,
+    disk: Arc<Disk>,
+    /// `None` before the load.
+    disk_watch: Option<DiskWatch>,
+    /// The clock by which old history is deleted while nothing happens; `None` to delete only when events are written.
+    clock: Option<Arc<dyn Clock>>,
     /// The journal's files, which must stay what their paths lead to.
     files: Vec<Identity>,
-    /// Not before the load.
+    /// `None` before the load.
     mark: Option<Mark>,
     /// Nobody else may use the folder as long as this lives. The last to go: see there.
     _dir_lock: DirLock,
@@ -90,6 +103,9 @@ impl SqliteStore {
         let data = &options.data;
         folder::make_private(data)?;
         let lock_file = LockFile::take(data)?;
+        let health = Arc::<Health>::default();
+        let disk = Arc::new(Disk::open(data, options.space, health.clone())?);
+        disk.prepare();
         folder::admit(data)?;
         if !is_there(data)? {
             folder::check_own(data)?;
@@ -107,11 +123,19 @@ impl SqliteStore {
             n_bytes_written: 0,
             fold: None,
             progress: Arc::default(),
-            health: Arc::default(),
+            health,
+            disk,
+            disk_watch: None,
+            clock: None,
             files: Vec::new(),
             mark: None,
             _dir_lock: dir_lock,
         })
+    }
+
+    /// Deletes old history by this clock, even while nothing happens.
+    pub(crate) fn forgetting_by(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// These files are still what their paths lead to, and the fold has met nothing else.
@@ -125,6 +149,45 @@ impl SqliteStore {
         self.journal.prepare_cached(sql)?.execute(params![seq as i64, bytes])?;
         self.trim()?;
         self.journal.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    /// Repeats a failed insert of a record, with more space if the disk might be full. A record that is not completely
+    /// written is not durable, and the next attempt overwrites it.
+    fn insert_again(
+        &mut self,
+        seq: u64,
+        bytes: &[u8],
+        trimmed_through: u64,
+        mut error: rusqlite::Error,
+    ) -> Result<(), Error> {
+        while disk::may_be_full(&error) {
+            if !self.disk.release() {
+                return Err(if disk::is_full(&error) {
+                    self.disk.exhausted(&error)
+                } else {
+                    unknown(error)
+                });
+            }
+            disk::roll_back(&self.journal).map_err(unknown)?;
+            self.trimmed_through = trimmed_through;
+            let begun = self.journal.execute_batch("BEGIN IMMEDIATE");
+            match begun.and_then(|()| self.insert(seq, bytes)) {
+                Ok(()) => return Ok(()),
+                Err(next) => error = next,
+            }
+        }
+        Err(unknown(error))
+    }
+
+    /// The same for the mark: some file systems need a new block even to overwrite one.
+    fn write_mark(&mut self) -> Result<(), Error> {
+        let Some(mark) = &mut self.mark else { return Ok(()) };
+        while let Err(error) = mark.write(self.chain.place()) {
+            if !folder::is_no_space(&error) || !self.disk.release() {
+                return Err(mark.unwritten(&error));
+            }
+        }
         Ok(())
     }
 
@@ -160,8 +223,9 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn load(&mut self, limits: Limits, hash_seed: u128) -> Result<Loaded, Error> {
         let mut tables = schema::open_tables(&self.options.data, &self.journal)?;
-        let data = &self.options.data;
-        let (state, mark) = load::load(&self.journal, &mut tables, data, limits, hash_seed)?;
+        let (data, disk) = (self.options.data.as_path(), &*self.disk);
+        let (state, mark) =
+            load::load(&self.journal, &mut tables, (data, disk), limits, hash_seed)?;
         self.mark = Some(mark);
         self.epoch = state.loaded.epoch;
         self.trimmed_through = state.trimmed_through;
@@ -171,9 +235,18 @@ impl Store for SqliteStore {
         self.health.start(journal::n_bytes(&self.journal, place.seq, seq)?);
         let mut loaded = state.loaded;
         let history = self.open_history(&mut loaded, place)?;
-        let (progress, health) = (self.progress.clone(), self.health.clone());
         let folded = Folded { tables, history, place };
-        self.fold = Some(FoldThread::start(&self.options, folded, progress, health)?);
+        let shared = fold::Shared {
+            progress: self.progress.clone(),
+            health: self.health.clone(),
+            disk: self.disk.clone(),
+        };
+        let fold = FoldThread::start(&self.options, self.clock.clone(), folded, shared)?;
+        self.fold = Some(fold);
+        self.disk_watch = Some(DiskWatch::start(self.disk.clone())?);
+        if self.disk.has_reserve() {
+            NAMES.iter().for_each(|name| self.disk.claim(&self.options.data.join(name)));
+        }
         self.chain = state.chain;
         Ok(loaded)
     }
@@ -188,9 +261,12 @@ impl Store for SqliteStore {
 
     fn append(&mut self, permit: Permit, draft: Draft<'_>) -> Result<(), Error> {
         let bytes = self.chain.encode(permit.epoch(), NODE, draft);
-        self.insert(self.chain.place().seq + 1, &bytes).map_err(unknown)?;
+        let (seq, trimmed_through) = (self.chain.place().seq + 1, self.trimmed_through);
+        if let Err(error) = self.insert(seq, &bytes) {
+            self.insert_again(seq, &bytes, trimmed_through, error)?;
+        }
         self.chain.wrote(permit.epoch(), &bytes);
-        self.mark.as_mut().map_or(Ok(()), |mark| mark.write(self.chain.place()))?;
+        self.write_mark()?;
         self.n_bytes_written += bytes.len() as u64;
         self.health.appended(bytes.len());
         self.progress.appended(self.chain.place().seq);
@@ -222,7 +298,12 @@ impl Store for SqliteStore {
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        self.fold.take().map_or(Ok(()), FoldThread::finish)
+        let folded = self.fold.take().map_or(Ok(()), FoldThread::finish);
+        drop(self.disk_watch.take());
+        if self.disk.has_reserve() && self.disk.is_scarce() {
+            disk::keep_log(&self.journal).map_err(refused)?;
+        }
+        folded
     }
 
     fn journal(&self) -> JournalSize {

@@ -1,9 +1,12 @@
 //! Taking the seat: first the key, then everything that was written before it was ours.
 
+use std::time::Duration;
+
 use leasehold_core::mutant;
 use leasehold_etcd::RangeRequest;
 
 use super::{EtcdSeat, Options, SEAT_TTL};
+use crate::pace;
 use crate::store::etcd::campaign::campaign;
 use crate::store::etcd::follower::Follower;
 use crate::store::etcd::guard::{Guard, Tenure};
@@ -13,6 +16,7 @@ use crate::store::etcd::reading::cut_off;
 use crate::store::etcd::scribe::{Desk, Scribe};
 use crate::store::etcd::store::EtcdStore;
 use crate::store::etcd::value::{LeaderValue, PeerValue};
+use crate::store::etcd::watch::Watch;
 use crate::store::{Error, Leader, Loaded, Taken, Told};
 
 /// Everything that was written before the seat was ours.
@@ -114,11 +118,18 @@ impl EtcdSeat {
         Ok(Found { head_at, generation, first })
     }
 
+    /// What a leader reads from etcd in addition to its seat.
+    pub(super) fn watch(&self, tenure: &Tenure) -> Watch {
+        let Options { node, peering, .. } = &self.options;
+        let back_off = peering.is_some().then(|| self.back_off.clone());
+        Watch::new(self.keys.clone(), node, tenure, back_off)
+    }
+
     pub(super) fn seated(
         &mut self,
         CaughtUp { follower, told, found }: CaughtUp,
         tenure: Tenure,
-        keeper: Keeper,
+        (keeper, lease): (Keeper, Duration),
     ) -> Result<Option<Taken>, Error> {
         let Found { head_at, generation, first } = found;
         let last = follower.moment(&self.options.node, self.clock.boottime());
@@ -146,7 +157,8 @@ impl EtcdSeat {
             told: told.into_iter().flat_map(Told::events).collect(),
         };
         let Options { node, address, peering, .. } = self.options.clone();
-        self.leader = Some(Leader { node: node.clone(), address, peering });
+        let seat = tenure.created_at;
+        self.leader = Some(Leader { node: node.clone(), address, peering, seat });
         let store = EtcdStore {
             cluster: self.cluster.clone(),
             guard: Guard { keys: self.keys.clone(), tenure, head_at },
@@ -154,6 +166,8 @@ impl EtcdSeat {
             epoch,
             node,
             keeper,
+            lease,
+            answered_at: pace::now(),
             scribe,
             trimmed_through,
             n_bytes_written: 0,

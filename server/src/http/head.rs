@@ -1,0 +1,326 @@
+//! Refuses HTTP/1 heads that another program could read differently: `Content-Length` together with
+//! `Transfer-Encoding`, a line that ends without a carriage return, and a target with `#`.
+//!
+//! The parser silently accepts such heads: it drops one of the two headers, and everything after `#`. So this module
+//! follows the bytes on their way to the parser, from head to body to the next head. Instead of a head that is refused,
+//! the parser gets bytes that no head contains. It answers 400 and closes the connection. At bytes that the parser
+//! refuses itself, this module stops following, because the parser closes the connection.
+
+use std::io::BufRead;
+
+/// Bytes that no head contains, after which the parser does not wait for more.
+const POISON: &[u8] = b"\0\r\n\r\n";
+/// The first bytes of HTTP/2.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+/// Maximum bytes of an incomplete line that are kept. The parser accepts no longer head.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// The position of a connection in its requests.
+#[derive(Debug)]
+pub(super) struct Heads {
+    state: State,
+    /// The incomplete line of a head.
+    line: Vec<u8>,
+    is_first_request: bool,
+}
+
+/// What the next byte is part of.
+#[derive(Debug)]
+enum State {
+    /// A head, with what is known of it so far.
+    Head(Head),
+    /// A body, with this many bytes left.
+    Body(u64),
+    /// The size of a chunk, as far as it is read; `None` before its first digit.
+    Size(Option<u64>),
+    /// The rest of the line after the size of a chunk.
+    Extension(u64),
+    /// The line feed of that line.
+    SizeEnd(u64),
+    /// A chunk, with this many bytes left.
+    Chunk(u64),
+    /// The end of a chunk; `true` after its first byte.
+    ChunkEnd(bool),
+    /// A line after the last chunk, with the position in it.
+    Trailer(Trailer),
+    /// Not followed any more: it is not HTTP/1, or the parser fails.
+    Lost,
+    /// The parser got this many bytes of [`POISON`].
+    Poisoned(usize),
+}
+
+/// A position in the lines after the last chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trailer {
+    /// At the beginning of a line.
+    Begin,
+    /// In a line that is not empty.
+    Inside,
+    /// In a line that is not empty, after its carriage return.
+    InsideEnd,
+    /// In the empty line, after its carriage return.
+    End,
+}
+
+/// The facts about a head read so far.
+#[derive(Default, Debug)]
+struct Head {
+    /// The request line was read.
+    has_target: bool,
+    n_bytes: Option<u64>,
+    is_chunked: bool,
+}
+
+impl Heads {
+    pub(super) fn new() -> Self {
+        let state = State::Head(Head::default());
+        Self { state, line: Vec::new(), is_first_request: true }
+    }
+
+    /// Follows received bytes. Returns how many of them the parser gets. If these are not all, the parser gets the
+    /// [poison](Self::poison) next.
+    pub(super) fn follow(&mut self, bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let is_good = match &self.state {
+                State::Head(_) => self.read_line(&mut rest),
+                State::Body(_) | State::Chunk(_) => self.skip(&mut rest),
+                State::Lost => return bytes.len(),
+                State::Poisoned(_) => return 0,
+                _ => {
+                    self.state = self.step(rest[0]);
+                    rest = &rest[1..];
+                    true
+                }
+            };
+            if !is_good {
+                self.state = State::Poisoned(0);
+                return bytes.len() - rest.len() - 1;
+            }
+        }
+        bytes.len()
+    }
+
+    /// Returns what the parser gets instead of received bytes, at most `n_max` bytes; `None` if the head is not
+    /// refused.
+    pub(super) fn poison(&mut self, n_max: usize) -> Option<&'static [u8]> {
+        let State::Poisoned(n_given) = &mut self.state else { return None };
+        let rest = &POISON[*n_given..];
+        let piece = &rest[..rest.len().min(n_max)];
+        *n_given += piece.len();
+        Some(piece)
+    }
+
+    /// Reads to the end of a line of a head; `false` if the head is refused at the last byte read.
+    fn read_line(&mut self, rest: &mut &[u8]) -> bool {
+        let all = *rest;
+        // Reading from memory cannot fail.
+        let n = rest.skip_until(b'\n').unwrap_or(0);
+        let piece = &all[..n];
+        if piece.last() != Some(&b'\n') {
+            if self.line.len() + n > LINE_BYTES_MAX {
+                self.state = State::Lost;
+            } else {
+                self.line.extend_from_slice(piece);
+            }
+            return true;
+        }
+        let whole = (!self.line.is_empty()).then(|| {
+            let mut whole = std::mem::take(&mut self.line);
+            whole.extend_from_slice(piece);
+            whole
+        });
+        let line = whole.as_deref().unwrap_or(piece);
+        let State::Head(head) = &mut self.state else { return true };
+        if !head.has_target && self.is_first_request && line == PREFACE {
+            self.state = State::Lost;
+            return true;
+        }
+        let Some(line) = line.strip_suffix(b"\r\n") else { return false };
+        match head.read(line) {
+            Read::Refused => return false,
+            Read::Failed => self.state = State::Lost,
+            Read::More => {}
+            Read::Over => {
+                self.is_first_request = false;
+                self.state = match (head.is_chunked, head.n_bytes) {
+                    (true, _) => State::Size(None),
+                    (false, None | Some(0)) => State::Head(Head::default()),
+                    (false, Some(n)) => State::Body(n),
+                };
+            }
+        }
+        true
+    }
+
+    /// Skips bytes of a body or chunk.
+    fn skip(&mut self, rest: &mut &[u8]) -> bool {
+        let (State::Body(n_left) | State::Chunk(n_left)) = &mut self.state else { return true };
+        let n = usize::try_from(*n_left).unwrap_or(usize::MAX).min(rest.len());
+        *rest = &rest[n..];
+        *n_left -= n as u64;
+        if *n_left == 0 {
+            let is_chunk = matches!(self.state, State::Chunk(_));
+            self.state =
+                if is_chunk { State::ChunkEnd(false) } else { State::Head(Head::default()) };
+        }
+        true
+    }
+
+    /// Reads one byte between chunks. Bytes at which the parser fails are not followed further.
+    fn step(&self, byte: u8) -> State {
+        match (&self.state, byte) {
+            (State::Size(n), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let digit = char::from(byte).to_digit(16).map(u64::from);
+                let size = n.unwrap_or(0).checked_mul(16).zip(digit);
+                let size = size.and_then(|(size, digit)| size.checked_add(digit));
+                size.map_or(State::Lost, |size| State::Size(Some(size)))
+            }
+            (State::Size(Some(n)) | State::Extension(n), b'\r') => State::SizeEnd(*n),
+            (State::Size(Some(n)), b'\t' | b' ' | b';') => State::Extension(*n),
+            (State::Extension(_), b'\n') => State::Lost,
+            (State::Extension(n), _) => State::Extension(*n),
+            (State::SizeEnd(0), b'\n') => State::Trailer(Trailer::Begin),
+            (State::SizeEnd(n), b'\n') => State::Chunk(*n),
+            (State::ChunkEnd(false), b'\r') => State::ChunkEnd(true),
+            (State::ChunkEnd(true), b'\n') => State::Size(None),
+            (State::Trailer(Trailer::Begin), b'\r') => State::Trailer(Trailer::End),
+            (State::Trailer(Trailer::Begin), _) => State::Trailer(Trailer::Inside),
+            (State::Trailer(Trailer::Inside), b'\r') => State::Trailer(Trailer::InsideEnd),
+            (State::Trailer(Trailer::Inside), _) => State::Trailer(Trailer::Inside),
+            (State::Trailer(Trailer::InsideEnd), b'\n') => State::Trailer(Trailer::Begin),
+            (State::Trailer(Trailer::End), b'\n') => State::Head(Head::default()),
+            _ => State::Lost,
+        }
+    }
+}
+
+/// The result of reading a line of a head.
+enum Read {
+    More,
+    Over,
+    /// Two programs could read the head differently.
+    Refused,
+    /// The parser fails at this line.
+    Failed,
+}
+
+impl Head {
+    /// Reads a line, given without its line end.
+    fn read(&mut self, line: &[u8]) -> Read {
+        if !self.has_target {
+            // Empty lines before a request are skipped.
+            self.has_target = !line.is_empty();
+            return if line.contains(&b'#') { Read::Refused } else { Read::More };
+        }
+        // Most header names begin with another letter.
+        match line.first() {
+            None => return Read::Over,
+            Some(b'c' | b'C' | b't' | b'T') => {}
+            Some(_) => return Read::More,
+        }
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        let (name, value) = line.split_at(colon);
+        if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.is_chunked = true;
+            return if self.n_bytes.is_some() { Read::Refused } else { Read::More };
+        }
+        if !name.eq_ignore_ascii_case(b"content-length") {
+            return Read::More;
+        }
+        if self.is_chunked {
+            return Read::Refused;
+        }
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let n = str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
+        // Two lengths that differ, or one that is not a number.
+        if n.is_none() || self.n_bytes.is_some_and(|before| Some(before) != n) {
+            return Read::Failed;
+        }
+        self.n_bytes = n;
+        Read::More
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the parser gets of some bytes that come in pieces of this size; `None` for everything.
+    fn kept(text: &str, n_piece: usize) -> Option<String> {
+        let (mut heads, mut kept) = (Heads::new(), String::new());
+        for piece in text.as_bytes().chunks(n_piece) {
+            let n = heads.follow(piece);
+            kept += str::from_utf8(&piece[..n]).expect("text");
+        }
+        let mut is_poisoned = false;
+        while let Some(piece) = heads.poison(3).filter(|piece| !piece.is_empty()) {
+            is_poisoned = true;
+            kept += str::from_utf8(piece).expect("text");
+        }
+        (is_poisoned || kept != text).then_some(kept)
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_never_reaches_the_parser() {
+        for (text, before) in [
+            ("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", "GET /a#b HTTP/1.1\r"),
+            ("GET /a HTTP/1.1\nHost: a\r\n\r\n", "GET /a HTTP/1.1"),
+            ("GET /a HTTP/1.1\r\nHost: a\n\n", "GET /a HTTP/1.1\r\nHost: a"),
+            ("GET /a HTTP/1.1\r\nHost: a\r\n\n", "GET /a HTTP/1.1\r\nHost: a\r\n"),
+            ("\nGET /a HTTP/1.1\r\n\r\n", ""),
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\ntransfer-encoding: chunked\r\n\r\n",
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\ntransfer-encoding: chunked\r",
+            ),
+            (
+                "POST / HTTP/1.1\r\nTRANSFER-ENCODING: chunked\r\ncontent-LENGTH: 3\r\n\r\n",
+                "POST / HTTP/1.1\r\nTRANSFER-ENCODING: chunked\r\ncontent-LENGTH: 3\r",
+            ),
+            // In the second of two requests, after a body of either kind.
+            (
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n#\n\nGET /# HTTP/1.1\r\n\r\n",
+                "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n#\n\nGET /# HTTP/1.1\r",
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;x=#\r\n\n\n\r\n0\r\nT: u\r\n\r\nGET / X\n",
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;x=#\r\n\n\n\r\n0\r\nT: u\r\n\r\nGET / X",
+            ),
+        ] {
+            for n_piece in [1, 2, 3, 7, 1000] {
+                let expected = format!("{before}\0\r\n\r\n");
+                assert_eq!(
+                    kept(text, n_piece).as_deref(),
+                    Some(&*expected),
+                    "{text:?} by {n_piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn everything_else_is_left_as_it_is() {
+        let chunk = "1a\r\n".to_owned() + &"#\n".repeat(13) + "\r\n0\r\n\r\n";
+        for text in [
+            "GET /a HTTP/1.1\r\nHost: a\r\nX: #\r\n\r\nGET /b HTTP/1.1\r\n\r\n".to_owned(),
+            "\r\n\r\nGET /a HTTP/1.1\r\n\r\n".into(),
+            "PUT / HTTP/1.1\r\nContent-Length: 5\r\n\r\n#\n\r\n#GET /b HTTP/1.1\r\n\r\n".into(),
+            "PUT / HTTP/1.1\r\nContent-Length:0\r\n\r\nGET /b HTTP/1.1\r\n\r\n".into(),
+            "PUT / HTTP/1.1\r\nContent-Length: 1\r\ncontent-length: 1\r\n\r\n\nGET /b HTTP/1.1\r\n\r\n".into(),
+            format!("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}GET /b HTTP/1.1\r\n\r\n"),
+            format!("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\n#\n\n\n\n\r\n{chunk}"),
+            // HTTP/2 has its own framing.
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\n#\n".into(),
+            // The parser fails by itself, and nothing after it counts.
+            "PUT / HTTP/1.1\r\nContent-Length: x\r\n\r\n\n#\n".into(),
+            "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx\n#\n".into(),
+            "PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n11111111111111111\r\n\n#\n".into(),
+            "GET /a HTTP/1.1\r\nHost".into(),
+        ] {
+            for n_piece in [1, 2, 3, 7, 1000] {
+                assert_eq!(kept(&text, n_piece), None, "{text:?} by {n_piece}");
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Counts the received bytes of a connection that are not a complete request yet, and since when.
+//!
+//! HTTP/1 keeps the head of a request in one buffer until it is complete. The buffer grows with the head and is freed
+//! with the connection. So its size counts for as long as the connection lives, and is part of a budget that all
+//! connections share (`heads-total-bytes-max`). The first [`FREE_BYTES`] are not counted: every connection has those.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use hyper::http::request::Parts;
+use tokio::sync::Notify;
+
+use super::activity::Activity;
+use super::places::Places;
+
+/// The buffer that every connection has.
+pub(super) const FREE_BYTES: usize = 16 * 1024;
+
+/// Of one connection. Written by the thread that serves it, but for the charge.
+#[derive(Default)]
+pub(super) struct Intake {
+    n_unread: AtomicUsize,
+    /// When the request that is incomplete began, in milliseconds after the epoch, and one; 0: there is none.
+    since_ms: AtomicU64,
+    /// The exact end of the current request is known.
+    is_exact: AtomicBool,
+    /// Several requests share the connection (HTTP/2), which has bounds of its own.
+    is_shared: AtomicBool,
+    /// What the buffer takes from the budget.
+    n_charged: AtomicUsize,
+    /// Rings when an incomplete request began.
+    begun: Notify,
+}
+
+impl Intake {
+    /// Returns how many bytes belonged to no request before these came.
+    fn heard(&self, n_bytes: usize) -> usize {
+        let n_before = self.n_unread.load(Relaxed);
+        self.n_unread.store(n_before + n_bytes, Relaxed);
+        n_before
+    }
+
+    /// Assigns these bytes to a request.
+    pub(super) fn taken(&self, n_bytes: usize) {
+        let n_unread = self.n_unread.load(Relaxed);
+        self.n_unread.store(n_unread.saturating_sub(n_bytes), Relaxed);
+    }
+
+    /// The head of a request is complete. `is_exact`: its body has a length.
+    pub(super) fn took_head(&self, head: &Parts, is_exact: bool) {
+        self.taken(head_bytes(head));
+        self.since_ms.store(0, Relaxed);
+        self.is_exact.store(is_exact, Relaxed);
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Relaxed)
+    }
+
+    /// What came before its first request was the start of HTTP/2, and no request.
+    pub(super) fn share(&self) {
+        self.is_shared.store(true, Relaxed);
+        self.since_ms.store(0, Relaxed);
+    }
+
+    /// A request ended. Bytes after it are the beginning of the next request.
+    pub(super) fn ended(&self, now_ms: u64) {
+        if self.n_unread.load(Relaxed) == 0 || self.is_shared() {
+            return;
+        }
+        if self.is_exact.load(Relaxed) {
+            self.begin(now_ms);
+        } else {
+            // They may belong to the framing of its chunks.
+            self.n_unread.store(0, Relaxed);
+        }
+    }
+
+    /// An incomplete request has begun.
+    pub(super) fn is_new(&self) -> bool {
+        let is_there = self.n_unread.load(Relaxed) > 0 && self.since_ms.load(Relaxed) == 0;
+        is_there && !self.is_shared()
+    }
+
+    pub(super) fn begin(&self, now_ms: u64) {
+        if self.since_ms.load(Relaxed) == 0 {
+            self.since_ms.store(now_ms + 1, Relaxed);
+            self.begun.notify_one();
+        }
+    }
+
+    /// This many bytes belong to an incomplete request.
+    pub(super) fn left(&self, n_bytes: usize) {
+        self.n_unread.store(n_bytes, Relaxed);
+    }
+
+    /// The complete requests are answered: the next request begins now.
+    pub(super) fn clear(&self) {
+        self.since_ms.store(0, Relaxed);
+    }
+
+    /// When the incomplete request began, if there is one.
+    pub(super) fn since_ms(&self) -> Option<u64> {
+        self.since_ms.load(Relaxed).checked_sub(1)
+    }
+
+    pub(super) async fn until_begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Counts a buffer that has grown, and returns by how much.
+    pub(super) fn charge(&self, n_bytes: usize) -> usize {
+        n_bytes.saturating_sub(self.n_charged.fetch_max(n_bytes, Relaxed))
+    }
+
+    pub(super) fn n_charged(&self) -> usize {
+        self.n_charged.load(Relaxed)
+    }
+
+    /// The buffer is freed. Returns what it took from the budget.
+    pub(super) fn discharge(&self) -> usize {
+        self.n_charged.swap(0, Relaxed)
+    }
+}
+
+/// The size of a head as clients usually write it; never more than it has, but for white space.
+fn head_bytes(head: &Parts) -> usize {
+    let uri = &head.uri;
+    let authority = match (uri.scheme_str(), uri.authority()) {
+        (Some(scheme), Some(authority)) => scheme.len() + "://".len() + authority.as_str().len(),
+        (None, Some(authority)) => authority.as_str().len(),
+        (_, None) => 0,
+    };
+    let target = authority + uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let headers = head.headers.iter();
+    let headers: usize =
+        headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
+    head.method.as_str().len() + target + "  HTTP/1.1\r\n\r\n".len() + headers
+}
+
+/// Counts the bytes read from a connection.
+pub(super) struct Counted {
+    activity: Arc<Activity>,
+    places: Arc<Places>,
+    /// The size of the buffer that is counted already.
+    n_known: usize,
+}
+
+impl Counted {
+    pub(super) fn new(activity: Arc<Activity>, places: Arc<Places>) -> Self {
+        Self { activity, places, n_known: FREE_BYTES }
+    }
+
+    /// Counts received bytes; the buffer had this much free space before.
+    pub(super) fn heard(&mut self, n_bytes: usize, n_room: usize) {
+        let n_buffer = self.activity.intake.heard(n_bytes) + n_room;
+        if n_buffer > self.n_known {
+            self.grow(n_buffer);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, n_buffer: usize) {
+        if self.activity.intake.is_shared() {
+            self.n_known = usize::MAX;
+        } else if !self.activity.is_busy() {
+            self.n_known = n_buffer;
+            self.places.charge(&self.activity, n_buffer - FREE_BYTES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    #[test]
+    fn a_head_has_as_many_bytes_as_clients_usually_send() {
+        let request = Request::post("/v1/locks/a%20b/renew?x=1")
+            .header("host", "a.example:80")
+            .header("content-length", "12");
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let text = "POST /v1/locks/a%20b/renew?x=1 HTTP/1.1\r\nhost: a.example:80\r\ncontent-length: 12\r\n\r\n";
+        assert_eq!(head_bytes(&head), text.len());
+        let intake = Intake::default();
+        intake.heard(text.len() + 12);
+        intake.took_head(&head, true);
+        intake.taken(12);
+        intake.ended(7);
+        assert_eq!((intake.since_ms(), intake.is_new()), (None, false));
+        // The beginning of the next one came with it.
+        intake.heard(text.len() + 3);
+        intake.took_head(&head, true);
+        intake.ended(7);
+        assert_eq!(intake.since_ms(), Some(7));
+    }
+
+    #[test]
+    fn the_start_of_http2_is_no_incomplete_request() {
+        let intake = Intake::default();
+        intake.heard(24);
+        assert!(intake.is_new());
+        intake.begin(5);
+        intake.share();
+        assert_eq!((intake.since_ms(), intake.is_new()), (None, false));
+    }
+
+    #[test]
+    fn a_buffer_is_counted_by_its_largest_size() {
+        let intake = Intake::default();
+        assert_eq!((intake.charge(10), intake.charge(5), intake.charge(12)), (10, 0, 2));
+        assert_eq!((intake.discharge(), intake.discharge()), (12, 0));
+    }
+}

@@ -1,0 +1,216 @@
+//! Limits how many of something there can be, in all and per client. A client is a principal, or all anonymous clients
+//! of one address.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use leasehold_core::Quota;
+
+use super::places::network;
+use super::{Options, forwarded};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::door::Arrival;
+use crate::sync::lock;
+
+/// Whose share something counts in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Taker {
+    Principal(Arc<str>),
+    Network(IpAddr),
+}
+
+/// A client, as it is counted in shares.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// `None` for anonymous clients of an exempt address.
+    taker: Option<Taker>,
+    /// The quota of event streams, if the client has one.
+    pub(super) streams: Option<Quota>,
+}
+
+impl Client {
+    pub(crate) fn of(caller: &Caller, options: &Options, address: impl FnOnce() -> IpAddr) -> Self {
+        let streams = caller.streams_quota();
+        let who = caller.principal();
+        if !who.is_anonymous() {
+            return Self { taker: Some(Taker::Principal(who.name().clone())), streams };
+        }
+        Self { streams, ..Self::at(address(), options) }
+    }
+
+    /// The client at this address, before its principal is known.
+    pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
+        let is_exempt = options.is_exempt(address);
+        let taker = (!is_exempt).then(|| Taker::Network(network(address)));
+        Self { taker, streams: None }
+    }
+
+    /// A client without a share.
+    #[cfg(test)]
+    pub(crate) fn any() -> Self {
+        Self { taker: None, streams: None }
+    }
+
+    pub(crate) fn of_request(app: &App, parts: &Parts) -> Self {
+        let Arrival { caller, peer, .. } = Arrival::of(parts);
+        let address = || forwarded::client(&parts.headers, *peer, &app.http.trusted_proxies);
+        Self::of(caller, &app.http, address)
+    }
+}
+
+impl FromRequestParts<App> for Client {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self::of_request(app, parts))
+    }
+}
+
+/// A counted resource with its limits.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    n_max: usize,
+    share_max: usize,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default, Debug)]
+struct Counts {
+    n: usize,
+    by_taker: HashMap<Taker, usize>,
+}
+
+/// One unit, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    shares: Arc<Shares>,
+    taker: Option<Taker>,
+}
+
+/// Why a unit was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Full {
+    /// The limit of all clients is used up.
+    All,
+    /// This client's share is used up.
+    Share,
+    /// This client's quota is used up.
+    Quota(Quota),
+}
+
+impl Shares {
+    pub(crate) fn new(n_max: usize, share_max: usize) -> Arc<Self> {
+        Arc::new(Self { n_max, share_max, counts: Mutex::default() })
+    }
+
+    /// Takes one unit for this client.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        client: &Client,
+        quota: Option<Quota>,
+    ) -> Result<Taken, Full> {
+        let mut counts = lock(&self.counts);
+        if let Some(taker) = &client.taker {
+            let n = counts.by_taker.get(taker).copied().unwrap_or_default();
+            match quota {
+                Some(quota) if n >= quota.max as usize => return Err(Full::Quota(quota)),
+                None if n >= self.share_max => return Err(Full::Share),
+                _ => {}
+            }
+        }
+        if counts.n >= self.n_max {
+            return Err(Full::All);
+        }
+        counts.n += 1;
+        if let Some(taker) = &client.taker {
+            *counts.by_taker.entry(taker.clone()).or_default() += 1;
+        }
+        Ok(Taken { shares: self.clone(), taker: client.taker.clone() })
+    }
+
+    /// The number of units in use.
+    pub(crate) fn n(&self) -> usize {
+        lock(&self.counts).n
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.shares.counts);
+        counts.n -= 1;
+        let Some(taker) = &self.taker else { return };
+        if let Some(n) = counts.by_taker.get_mut(taker) {
+            *n -= 1;
+            if *n == 0 {
+                counts.by_taker.remove(taker);
+            }
+        }
+    }
+}
+
+/// An HTTP/2 request, which counts in its client's share as soon as the client is known.
+#[derive(Clone, Debug)]
+pub struct Stream(Arc<Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    shares: Arc<Shares>,
+    taken: OnceLock<Option<Taken>>,
+}
+
+impl Stream {
+    pub(super) fn new(shares: Arc<Shares>) -> Self {
+        Self(Arc::new(Entry { shares, taken: OnceLock::new() }))
+    }
+
+    /// Counts the request for this client, unless it already counts for one; `false` if the client's share is used up.
+    pub(crate) fn enter(&self, client: &Client) -> bool {
+        let Entry { shares, taken } = &*self.0;
+        taken.get_or_init(|| shares.take(client, None).ok()).is_some()
+    }
+
+    /// Was the request beyond its client's share?
+    pub(crate) fn is_beyond_share(&self) -> bool {
+        self.0.taken.get().is_some_and(Option::is_none)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(name: &str) -> Client {
+        Client { taker: Some(Taker::Principal(name.into())), streams: None }
+    }
+
+    #[test]
+    fn one_client_has_its_share_and_no_more() {
+        let shares = Shares::new(5, 2);
+        let quota = Some(Quota { max: 1, line: 7 });
+        let _one = shares.take(&client("a"), None).expect("the first");
+        let two = shares.take(&client("a"), None).expect("the second");
+        assert_eq!(shares.take(&client("a"), None).err(), Some(Full::Share));
+        let _three = shares.take(&client("b"), quota).expect("another's");
+        assert_eq!(shares.take(&client("b"), quota).err(), quota.map(Full::Quota));
+        drop(two);
+        let _two = shares.take(&client("a"), None).expect("there is one less");
+        let _others = [(); 2].map(|()| shares.take(&Client::any(), None).expect("it has no share"));
+        assert_eq!(shares.take(&client("c"), None).err(), Some(Full::All));
+        assert_eq!(shares.n(), 5);
+    }
+
+    #[test]
+    fn what_is_gone_leaves_nothing() {
+        let shares = Shares::new(5, 2);
+        let stream = Stream::new(shares.clone());
+        assert!(stream.enter(&client("a")) && stream.enter(&client("b")));
+        drop(stream);
+        assert_eq!(shares.n(), 0);
+        assert!(lock(&shares.counts).by_taker.is_empty());
+    }
+}

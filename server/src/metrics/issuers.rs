@@ -1,0 +1,68 @@
+//! Metrics of token issuers. Without issuers there are none.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+use super::Book;
+use crate::auth::KeysState;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct IssuerLabel {
+    issuer: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct FetchLabel {
+    issuer: String,
+    result: &'static str,
+}
+
+/// All metrics of issuers.
+pub(crate) struct IssuerMetrics {
+    n_keys: Family<IssuerLabel, Gauge>,
+    keys_age: Family<IssuerLabel, Gauge>,
+    fetches: Family<FetchLabel, Counter>,
+}
+
+impl IssuerMetrics {
+    pub(super) fn registered(book: &mut Book) -> Self {
+        let metrics = Self {
+            n_keys: Family::default(),
+            keys_age: Family::default(),
+            fetches: Family::default(),
+        };
+        let n_keys = metrics.n_keys.clone();
+        book.add("leasehold_issuer_keys", "Valid keys of a token issuer", n_keys);
+        let age = metrics.keys_age.clone();
+        let help = "Since the keys of a token issuer were last fetched";
+        book.add("leasehold_issuer_keys_age_seconds", help, age);
+        let help = "Fetches of the keys of a token issuer, by result";
+        book.add("leasehold_issuer_fetches", help, metrics.fetches.clone());
+        metrics
+    }
+
+    /// Updates the gauges from the keys of all issuers, and drops issuers that are no longer in the auth file.
+    pub(crate) fn observe(&self, issuers: Vec<(String, KeysState)>) {
+        self.n_keys.clear();
+        self.keys_age.clear();
+        for (issuer, state) in issuers {
+            let KeysState { n_keys, age, fetches } = state;
+            let label = IssuerLabel { issuer: issuer.clone() };
+            self.n_keys.get_or_create(&label).set(n_keys as i64);
+            if let Some(age) = age {
+                self.keys_age.get_or_create(&label).set(age.as_secs() as i64);
+            }
+            for (result, n) in [
+                ("success", fetches.n_good),
+                ("empty", fetches.n_empty),
+                ("fail", fetches.n_failed),
+            ] {
+                let label = FetchLabel { issuer: issuer.clone(), result };
+                let known = self.fetches.get_or_create(&label);
+                known.inc_by(n.saturating_sub(known.get()));
+            }
+        }
+    }
+}

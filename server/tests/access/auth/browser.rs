@@ -1,0 +1,156 @@
+//! What a page of another site can make a browser ask.
+
+use leasehold_testkit::{Local, json, settings};
+
+use crate::auth::Scene;
+
+#[tokio::test]
+async fn a_name_that_is_not_ours_is_not_answered() {
+    let scene = Scene::new().await;
+    let reader = scene.proof("reader").remove(0).1;
+    for (host, expected) in [("localhost", 200), ("127.0.0.1:1", 200), ("evil.example", 421)] {
+        let headers = [("host", host), ("authorization", reader.as_str())];
+        assert_eq!(scene.status(&headers, "GET /v1/locks/x", "").await, expected, "{host}");
+    }
+    // Also before anybody is asked who they are, and with health left out of it.
+    let (status, _) = scene.head(&[("host", "evil.example")], "GET /v1/locks/x", "").await;
+    assert_eq!(status, 421);
+    assert_eq!(scene.status(&[("host", "evil.example")], "GET /healthz", "").await, 200);
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_changes_nothing_on_a_server_that_asks_nobody() {
+    let local = Local::start(settings(None)).await;
+    local.client.acquire("x", "o", 60_000, json!({})).await;
+    let revoke = json!({"reason": "r"}).to_string();
+    for foreign in [
+        [("origin", "https://evil.example")],
+        [("origin", "null")],
+        [("origin", "http://localhost:3000")],
+        [("sec-fetch-site", "cross-site")],
+        [("sec-fetch-site", "same-site")],
+    ] {
+        let sent = local.client.send_with(
+            hyper::Method::POST,
+            "/v1/locks/x/revoke",
+            &foreign,
+            revoke.clone(),
+        );
+        let refused = sent.await.expect("an answer");
+        let told = (refused.status, refused.text_of("code"));
+        assert_eq!(told, (403, "ORIGIN_NOT_ALLOWED".into()), "{foreign:?}");
+    }
+    assert_eq!(local.client.get("/v1/locks/x").await.body["held"], true);
+    let own = format!("http://{}", local.address);
+    let headers = [
+        ("origin", own.as_str()),
+        ("sec-fetch-site", "same-origin"),
+        ("content-type", "application/json"),
+    ];
+    let sent = local.client.send_with(hyper::Method::POST, "/v1/locks/x/revoke", &headers, revoke);
+    assert_eq!(sent.await.expect("an answer").status, 200);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn pages_that_were_named_may_ask_and_others_may_not() {
+    let mut settings = settings(None);
+    settings.http.cors_origins = ["https://app.example".to_owned()].into();
+    let local = Local::start(settings).await;
+    let named = ("origin", "https://app.example");
+    let other = ("origin", "https://app.example.evil");
+    let asks = ("access-control-request-method", "POST");
+    let send = async |method: &str, headers: &[(&str, &str)]| {
+        let method = method.parse().expect("a method");
+        local.client.send_with(method, "/v1/locks/x", headers, "").await.expect("an answer")
+    };
+    let preflight = send("OPTIONS", &[named, asks]).await;
+    assert_eq!(preflight.status, 204);
+    assert_eq!(preflight.headers["access-control-allow-origin"], named.1);
+    assert!(preflight.headers.get("access-control-allow-credentials").is_none());
+    let looked = send("GET", &[named, ("sec-fetch-site", "cross-site")]).await;
+    assert_eq!(
+        (looked.status, &looked.headers["vary"]),
+        (200, &"origin".parse().expect("a value"))
+    );
+    assert_eq!(looked.headers["access-control-allow-origin"], named.1);
+    for refused in [send("OPTIONS", &[other, asks]).await, send("GET", &[other]).await] {
+        assert_eq!(refused.status, 403);
+        assert!(refused.headers.get("access-control-allow-origin").is_none());
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_browser_says_what_it_sends() {
+    let local = Local::start(settings(None)).await;
+    let own = format!("http://{}", local.address);
+    let body = json!({"owner_id": "o", "ttl_ms": 1000}).to_string();
+    for (headers, expected) in [
+        (&[][..], 200),
+        (&[("origin", own.as_str())][..], 415),
+        (&[("sec-fetch-site", "same-origin")][..], 415),
+        (&[("sec-fetch-mode", "cors")][..], 415),
+        (&[("sec-fetch-dest", "empty")][..], 415),
+        (&[("origin", own.as_str()), ("origin", own.as_str())][..], 400),
+        (&[("sec-fetch-site", "none"), ("sec-fetch-site", "none")][..], 400),
+        (&[("origin", own.as_str()), ("content-type", "text/plain")][..], 415),
+    ] {
+        let path = "/v1/locks/x/acquire";
+        let sent = local.client.send_with(hyper::Method::POST, path, headers, body.clone());
+        assert_eq!(sent.await.expect("an answer").status, expected, "{headers:?}");
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
+    let local = Local::start(settings(None)).await;
+    for path in [
+        "/healthz",
+        "/v1/locks/x",
+        "/lock",
+        "/v1/claims",
+        "/missing",
+        "/docs",
+        "/lock/page",
+        "/metrics",
+    ] {
+        let answer = local.client.get(path).await;
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        let policy = answer.headers["content-security-policy"].to_str().expect("text");
+        assert!(
+            policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(answer.headers.get("access-control-allow-origin").is_none(), "{path}");
+        // Pages of the server's own may be kept if they are asked for again.
+        let cached = &answer.headers["cache-control"];
+        assert_eq!(cached, if path == "/docs" { "no-cache" } else { "no-store" }, "{path}");
+    }
+    // The calls that are most of the traffic, too.
+    let acquired = local.client.acquire("l", "a", 60_000, json!({})).await;
+    let refused = local.client.acquire("l", "b", 60_000, json!({})).await;
+    let invalid = local.client.acquire("l", "", 60_000, json!({})).await;
+    for (answer, status) in [(acquired, 200), (refused, 409), (invalid, 400)] {
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+        assert_eq!(answer.headers["cache-control"], "no-store");
+        let policy = &answer.headers["content-security-policy"];
+        assert_eq!(policy, "default-src 'none'; frame-ancestors 'none'");
+    }
+    local.stop().await;
+}
+
+/// They are public, and no files.
+#[tokio::test]
+async fn no_file_can_be_where_health_is_asked_for() {
+    let scene = Scene::new().await;
+    for path in ["leaderz", "healthz", "health", "livez", "readyz"] {
+        let host = [("host", "evil.example"), ("origin", "http://evil.example")];
+        let written = scene.status(&host, &format!("PUT /{path}"), "x").await;
+        assert!(matches!(written, 404 | 405), "{path}: {written}");
+    }
+    scene.stop().await;
+}

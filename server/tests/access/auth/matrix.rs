@@ -1,0 +1,353 @@
+//! Principals x routes. The routes are those of the contract: one that has no line here fails the test.
+
+use leasehold_testkit::{Value, json};
+
+use crate::auth::Scene;
+
+/// What a route asks of whoever uses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    /// Nothing.
+    Nothing,
+    /// To be somebody.
+    Somebody,
+    /// A proof that comes with the request, and to be somebody.
+    Own,
+    /// Proof in a session of files.
+    Session,
+    Read,
+    Acquire,
+    Revoke,
+    FilesRead,
+    FilesWrite,
+    /// The same for what is never answered 401.
+    Download,
+    Upload,
+    /// To read every namespace.
+    ReadAll,
+    Admin,
+}
+
+use Need::*;
+
+type Line = (&'static str, Need, Value);
+
+/// Each route with what it needs and a body that makes sense.
+fn table() -> Vec<Line> {
+    [few(), of_locks(), of_claims_and_files(), of_terraform(), of_lfs(), of_dav()].concat()
+}
+
+fn acquire() -> Value {
+    json!({"owner_id": "o", "ttl_ms": 1000})
+}
+
+fn few() -> Vec<Line> {
+    vec![
+        ("get /healthz", Nothing, Value::Null),
+        ("get /livez", Nothing, Value::Null),
+        ("get /readyz", Nothing, Value::Null),
+        ("get /leaderz", Nothing, Value::Null),
+        ("get /health", Nothing, Value::Null),
+        ("get /docs", Somebody, Value::Null),
+        ("get /docs/docs.css", Somebody, Value::Null),
+        ("get /docs/docs.js", Somebody, Value::Null),
+        ("get /openapi.json", Somebody, Value::Null),
+        ("get /metrics", ReadAll, Value::Null),
+        ("post /v1/revoke", Revoke, json!({"owner": "o", "reason": "because"})),
+        ("post /v1/fence/check", Read, json!({"lock_name": "x", "fencing_token": 1})),
+        ("post /v1/sessions", Acquire, acquire()),
+        ("get /v1/sessions/{session}", Own, Value::Null),
+        ("delete /v1/sessions/{session}", Own, Value::Null),
+        ("post /v1/sessions/{session}/keepalive", Own, Value::Null),
+        ("post /v1/admin/backup", Admin, Value::Null),
+        ("get /v1/admin/auth", Admin, Value::Null),
+        ("get /v1/admin/maintenance", Admin, Value::Null),
+        ("put /v1/admin/maintenance", Admin, json!({"on": false})),
+        ("get /v1/admin/sessions", Admin, Value::Null),
+        ("delete /v1/admin/sessions/{number}", Admin, Value::Null),
+        ("post /leases/acquire", Acquire, Value::Null),
+        ("post /leases/{lease}/renew", Own, Value::Null),
+        ("post /leases/{lease}/release", Own, Value::Null),
+        ("get /locks/{lock}", Read, Value::Null),
+        ("post /locks/{lock}/force-release", Revoke, json!({"tenant_id": "t", "actor": "me"})),
+        ("get /lock", Read, Value::Null),
+        ("post /lock", Acquire, Value::Null),
+        ("delete /lock", Own, Value::Null),
+        ("get /lock/page", Read, Value::Null),
+        ("get /auth/session", Session, Value::Null),
+        ("delete /auth/session", Session, Value::Null),
+        ("post /auth/session", FilesRead, Value::Null),
+        ("get /auth/sessions", Session, Value::Null),
+        ("get /admin/locks", Revoke, Value::Null),
+        ("delete /admin/locks/{path}", Revoke, Value::Null),
+        ("get /", FilesRead, Value::Null),
+    ]
+}
+
+/// The native ones, which are there twice.
+fn of_locks() -> Vec<Line> {
+    let lease = || json!({"owner_id": "o", "lease_id": LEASE, "fencing_token": 1});
+    let held = || json!([{"lock_name": "x", "lease_id": LEASE, "fencing_token": 1}]);
+    let with = |mut body: Value, name: &str, value: Value| {
+        body[name] = value;
+        body
+    };
+    let cancel = || json!({"owner_id": "o", "request_id": "r"});
+    let revoke = || json!({"reason": "because"});
+    let mut table = Vec::new();
+    for place in ["/v1", "/v1/namespaces/{namespace}"] {
+        let line = |line: &str| -> &'static str {
+            let (method, rest) = line.split_once(' ').expect("a method");
+            String::leak(format!("{method} {place}{rest}"))
+        };
+        let extend = |body| with(body, "extend_by_ms", json!(1000));
+        let all = with(json!({"owner_id": "o"}), "leases", held());
+        let wanted = with(acquire(), "locks", json!([{"lock_name": "x"}]));
+        table.extend([
+            (line("post /acquire"), Acquire, wanted),
+            (line("post /renew"), Acquire, extend(all.clone())),
+            (line("post /release"), Own, all),
+            (line("post /cancel"), Own, cancel()),
+            (line("get /events"), Read, Value::Null),
+            (line("get /history"), Read, Value::Null),
+            (line("get /locks"), Read, Value::Null),
+            (line("get /locks/{lock}"), Read, Value::Null),
+            (line("get /locks/{lock}/history"), Read, Value::Null),
+            (line("post /locks/{lock}/acquire"), Acquire, acquire()),
+            (line("post /locks/{lock}/renew"), Acquire, extend(lease())),
+            (line("post /locks/{lock}/release"), Own, lease()),
+            (line("post /locks/{lock}/revoke"), Revoke, revoke()),
+            (line("post /locks/{lock}/cancel"), Own, cancel()),
+            (line("post /locks/{lock}/watch"), Own, lease()),
+        ]);
+    }
+    table
+}
+
+fn of_claims_and_files() -> Vec<Line> {
+    let mut table = Vec::new();
+    for slash in ["", "/"] {
+        let line = |line: &str| -> &'static str { String::leak(format!("{line}{slash}")) };
+        table.extend([
+            (line("get /v1/claims"), Read, Value::Null),
+            (line("post /v1/claims"), Acquire, json!({"resource": "x", "timeout": 1})),
+            (line("get /v1/claims/{id}"), Own, Value::Null),
+            (line("patch /v1/claims/{id}"), Own, json!({"status": "released"})),
+            (line("put /v1/claims/{id}"), Own, json!({"status": "released"})),
+        ]);
+    }
+    for path in ["/", "/{path}", "/files/{path}"] {
+        let line = |method: &str| -> &'static str { String::leak(format!("{method} {path}")) };
+        table.extend([
+            (line("put"), Session, Value::Null),
+            (line("delete"), Session, Value::Null),
+            (line("post"), Session, Value::Null),
+        ]);
+        if path != "/" {
+            table.push((line("get"), FilesRead, Value::Null));
+        }
+    }
+    table
+}
+
+fn of_terraform() -> Vec<Line> {
+    let info = || json!({"ID": "i", "Who": "me"});
+    vec![
+        ("get /terraform", FilesRead, Value::Null),
+        ("get /terraform/{state}", FilesRead, Value::Null),
+        ("post /terraform/{state}", FilesWrite, json!({"serial": 1})),
+        ("put /terraform/{state}", FilesWrite, json!({"serial": 1})),
+        ("post /terraform/{state}/lock", FilesWrite, info()),
+        ("put /terraform/{state}/lock", FilesWrite, info()),
+        ("delete /terraform/{state}/lock", Own, info()),
+        ("get /terraform/{state}/versions", FilesRead, Value::Null),
+        ("get /terraform/{state}/versions/{version}", FilesRead, Value::Null),
+        ("post /terraform/{state}/versions/{version}/restore", FilesWrite, Value::Null),
+    ]
+}
+
+fn of_lfs() -> Vec<Line> {
+    let download = json!({"operation": "download", "objects": []});
+    let nothing = json!({"oid": OID, "size": 0});
+    vec![
+        ("get /lfs/{repository}/locks", FilesRead, Value::Null),
+        ("post /lfs/{repository}/locks", FilesWrite, json!({"path": "x.bin"})),
+        ("post /lfs/{repository}/locks/verify", FilesRead, json!({})),
+        ("post /lfs/{repository}/locks/{id}/unlock", Own, json!({"force": false})),
+        ("post /lfs/{repository}/objects/batch", FilesRead, download),
+        ("put /lfs/{repository}/objects/{oid}", Upload, Value::Null),
+        ("get /lfs/{repository}/objects/{oid}", Download, Value::Null),
+        ("post /lfs/{repository}/objects/{oid}/verify", Download, nothing),
+    ]
+}
+
+/// Of an object that has nothing in it.
+const OID: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn of_dav() -> Vec<Line> {
+    vec![
+        ("get /dav/{path}", FilesRead, Value::Null),
+        ("put /dav/{path}", FilesWrite, json!("x")),
+        ("delete /dav/{path}", FilesWrite, Value::Null),
+    ]
+}
+
+const LEASE: &str = "1-00000000000000000000000000000000";
+
+/// What each principal may, beside itself.
+const PRINCIPALS: [(&str, &[Need]); 7] = [
+    ("nothing", &[]),
+    ("reader", &[Read]),
+    ("taker", &[Read, Acquire]),
+    ("revoker", &[Read, Revoke]),
+    ("file-reader", &[FilesRead]),
+    ("file-writer", &[FilesRead, FilesWrite]),
+    ("admin", &[Read, Acquire, Revoke, FilesRead, FilesWrite, ReadAll, Admin]),
+];
+
+/// The contract's routes as requests.
+fn address(method: &str, path: &str, who: &str) -> (String, Option<Value>) {
+    let path = path
+        .replace("{namespace}", "default")
+        .replace("{lock}", "x")
+        .replace("{session}", "0000")
+        .replace("{number}", "7")
+        .replace("{id}", "999")
+        .replace("{lease}", LEASE)
+        .replace("{path}", "missing.txt")
+        .replace("{state}", "x")
+        .replace("{repository}", "team/app")
+        .replace("{oid}", OID)
+        .replace("{version}", "1");
+    match path.as_str() {
+        "/lock" if method != "get" => ("/lock?client=c".into(), None),
+        "/locks/x" => ("/locks/x?tenant_id=t".into(), None),
+        "/leases/acquire" => {
+            let body = json!({
+                "tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": who, "ttl_seconds": 10,
+            });
+            (path, Some(body))
+        }
+        _ if path.starts_with("/leases/") => {
+            let body = json!({"request_id": "r", "owner_id": who});
+            let body = if path.ends_with("renew") {
+                json!({"request_id": "r", "owner_id": who, "ttl_seconds": 10})
+            } else {
+                body
+            };
+            (path, Some(body))
+        }
+        _ => (path, None),
+    }
+}
+
+async fn routes(scene: &Scene) -> Vec<String> {
+    let contract = scene.send("admin", "GET /openapi.json", Value::Null).await.body;
+    let paths = contract["paths"].as_object().expect("paths").clone();
+    let methods = ["get", "post", "put", "patch", "delete"];
+    let of = |(path, operations): (String, Value)| {
+        let known = methods.into_iter().filter(move |method| operations.get(method).is_some());
+        known.map(move |method| format!("{method} {path}")).collect::<Vec<_>>()
+    };
+    paths.into_iter().flat_map(of).collect()
+}
+
+/// Was the caller let in? Anything but these two is an answer of somebody who looked.
+fn expected(need: Need, who: &str, may: &[Need]) -> &'static [u16] {
+    const IN: &[u16] = &[];
+    match (need, who) {
+        (Nothing, _) => IN,
+        (Download | Upload, "") => &[403],
+        (_, "") => &[401],
+        (Somebody | Own, _) => IN,
+        // A key is no session.
+        (Session, _) => &[401],
+        (Download, _) if may.contains(&FilesRead) => IN,
+        (Upload, _) if may.contains(&FilesWrite) => IN,
+        _ if may.contains(&need) => IN,
+        _ => &[403],
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_route_asks_for_its_right() {
+    let scene = Scene::new().await;
+    let table = table();
+    let routes = routes(&scene).await;
+    let unknown: Vec<_> =
+        routes.iter().filter(|route| !table.iter().any(|(known, ..)| known == route)).collect();
+    assert!(unknown.is_empty(), "routes without a rule: {unknown:?}");
+    let gone: Vec<_> =
+        table.iter().filter(|(known, ..)| !routes.iter().any(|route| route == known)).collect();
+    assert!(gone.is_empty(), "rules without a route: {gone:?}");
+    let nobody = [("", &[] as &[Need])];
+    let mut wrong = Vec::new();
+    for (route, need, body) in &table {
+        let (method, path) = route.split_once(' ').expect("a method");
+        for (who, may) in nobody.iter().chain(&PRINCIPALS) {
+            let (path, own_body) = address(method, path, who);
+            let body = own_body.unwrap_or(body.clone());
+            let body = if body.is_null() { String::new() } else { body.to_string() };
+            let line = format!("{} {path}", method.to_uppercase());
+            let proof = scene.proof(who);
+            let headers: Vec<_> =
+                proof.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let status = scene.status(&headers, &line, &body).await;
+            let expected = expected(*need, who, may);
+            let is_right = if expected.is_empty() {
+                !matches!(status, 400 | 401 | 403 | 405 | 415 | 421 | 500)
+            } else {
+                expected.contains(&status)
+            };
+            // The last holder of a sticky lock is nobody, which that dialect says with 403.
+            let is_no_holder = *route == "delete /lock" && status == 403 && !who.is_empty();
+            if !is_right && !is_no_holder {
+                wrong.push(format!("{line} as {who:?}: {status}, expected {expected:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_has_the_shape_of_its_dialect() {
+    let scene = Scene::new().await;
+    let shape = |value: &Value| {
+        let members = value.as_object().expect("an object");
+        members.keys().cloned().collect::<Vec<_>>().join(",")
+    };
+    for (line, body, members, codes) in [
+        (
+            "POST /v1/locks/x/acquire",
+            json!({"owner_id": "o", "ttl_ms": 1}),
+            "code,error,may_have_taken_effect,retryable",
+            ["UNAUTHENTICATED", "FORBIDDEN"],
+        ),
+        (
+            "POST /leases/acquire",
+            json!({"tenant_id": "t", "lock_key": "x", "request_id": "r", "owner_id": "nothing", "ttl_seconds": 10}),
+            "code,message,server_time,status",
+            ["OWNER_TOKEN_REQUIRED", "FORBIDDEN"],
+        ),
+        ("POST /v1/claims", json!({"resource": "x", "timeout": 1}), "message", ["", ""]),
+        ("POST /lock?client=c", Value::Null, "error", ["", ""]),
+        ("GET /missing.txt", Value::Null, "error,message", ["", ""]),
+        ("POST /lfs/a/locks", json!({"path": "x"}), "message", ["", ""]),
+    ] {
+        for (who, status, code) in [("", 401, codes[0]), ("nothing", 403, codes[1])] {
+            let refused = scene.send(who, line, body.clone()).await;
+            assert_eq!(
+                (refused.status, shape(&refused.body).as_str()),
+                (status, members),
+                "{refused:?}"
+            );
+            assert_eq!(refused.text_of("code"), code, "{refused:?}");
+            let asks = refused.headers.get("www-authenticate").map(|value| value.to_str().unwrap());
+            assert_eq!(asks, (status == 401).then_some("Bearer realm=\"leasehold\""), "{line}");
+        }
+    }
+    let refused = scene.send("taker", "POST /v1/locks/x/revoke", json!({"reason": "r"})).await;
+    assert_eq!(refused.text_of("error"), "key:taker may not revoke default/x: no rule grants it");
+    scene.stop().await;
+}

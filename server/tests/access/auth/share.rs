@@ -1,0 +1,206 @@
+//! What one key may have of what all share.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use leasehold_core::Limits;
+use leasehold_testkit::{Response, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::auth::{RULES, Scene, acquire};
+
+const NAMES: [&str; 3] = ["greedy", "modest", "admin"];
+
+fn rules(more: &str) -> String {
+    let both = "[[rule]]\nname = \"both\"\nwho = [\"key:greedy\", \"key:modest\"]\nmay = [\"acquire\", \"read\"]\n\
+                namespaces = [\"default\"]\n";
+    format!("{RULES}{both}{more}")
+}
+
+/// A stream of HTTP/1 that has begun, or how it was refused.
+async fn begin(scene: &Scene, who: &str, line: &str, body: &str) -> Result<TcpStream, String> {
+    let key = scene.proof(who);
+    let key = key.first().map(|(name, value)| format!("{name}: {value}\r\n")).unwrap_or_default();
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nconnection: close\r\n{key}\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    let mut stream = TcpStream::connect(scene.local.address).await.expect("a connection");
+    stream.write_all(request.as_bytes()).await.expect("it is there");
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        stream.read_buf(&mut answer).await.expect("an answer");
+    }
+    if answer.starts_with(b"HTTP/1.1 200 ") {
+        return Ok(stream);
+    }
+    stream.read_to_end(&mut answer).await.expect("its body");
+    Err(String::from_utf8_lossy(&answer).into_owned())
+}
+
+async fn metric(scene: &Scene, line: &str) -> u64 {
+    let text = scene.send("admin", "GET /metrics", leasehold_testkit::Value::Null).await.text;
+    let found = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
+    found.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// A watch of one's own lease was no stream before.
+#[tokio::test]
+async fn streams_of_every_kind_count_together_and_one_key_has_a_share() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.http.event_streams_max = 4;
+        settings.http.principal_event_streams_max = 2;
+    })
+    .await;
+    let held = scene.send("greedy", "POST /v1/locks/a/acquire", acquire("o")).await;
+    let watch = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+    });
+    let watch = watch.to_string();
+    let kinds = [
+        ("GET /v1/events", ""),
+        ("POST /v1/locks/a/watch", watch.as_str()),
+        ("GET /console/live", ""),
+    ];
+    for (first, _) in kinds.iter().enumerate() {
+        let mut streams = Vec::new();
+        for (n, (line, body)) in kinds.iter().cycle().skip(first).take(3).enumerate() {
+            match begin(&scene, "greedy", line, body).await {
+                Ok(stream) => streams.push(stream),
+                Err(refused) => {
+                    assert_eq!(n, 2, "{line}: {refused}");
+                    assert!(
+                        refused.contains("2 allowed (principal-event-streams-max)"),
+                        "{refused}"
+                    );
+                }
+            }
+        }
+        assert_eq!(streams.len(), 2);
+        assert_eq!(metric(&scene, "leasehold_event_streams").await, 2);
+        let other = begin(&scene, "modest", "GET /v1/events", "").await;
+        streams.push(other.expect("another key has its own share"));
+        drop(streams);
+        let none_left = async |_: &leasehold_testkit::Client| {
+            metric(&scene, "leasehold_event_streams").await == 0
+        };
+        scene.local.until("all have ended", none_left).await;
+    }
+    let refusals = "leasehold_limit_refusals_total{limit=\"principal-event-streams-max\"}";
+    assert_eq!(metric(&scene, refusals).await, 3);
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_quota_covers_bytes_and_streams() {
+    let quota = "[[quota]]\nwho = [\"key:greedy\"]\nbytes = 1000\nstreams = 1\n";
+    let scene = Scene::with(&rules(quota), &NAMES, |_| {}).await;
+    let take = async |who: &str, lock: &str, metadata: usize| -> Response {
+        let body = json!({"owner_id": "o", "ttl_ms": 60_000, "metadata": "x".repeat(metadata)});
+        scene.send(who, &format!("POST /v1/locks/{lock}/acquire"), body).await
+    };
+    assert_eq!(take("greedy", "a", 500).await.status, 200);
+    let refused = take("greedy", "b", 500).await;
+    assert_eq!(refused.status, 429, "{refused:?}");
+    let told = "too many bytes of this principal: 1000 allowed (quota in auth-file, line 45)";
+    assert!(refused.text_of("error").starts_with(told), "{refused:?}");
+    assert_eq!(take("greedy", "b", 100).await.status, 200);
+    assert_eq!(take("modest", "c", 5000).await.status, 200);
+    let _first = begin(&scene, "greedy", "GET /v1/events", "").await.expect("one is allowed");
+    let refused = begin(&scene, "greedy", "GET /v1/events", "").await.expect_err("and no more");
+    let told = "too many event streams of this principal: 1 allowed (quota in auth-file, line 45)";
+    assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains(told), "{refused}");
+    let _one = begin(&scene, "modest", "GET /v1/events", "").await.expect("it has no quota");
+    let _two = begin(&scene, "modest", "GET /v1/events", "").await.expect("it has no quota");
+    scene.stop().await;
+}
+
+/// With metadata alone, one key used up what there was for all.
+#[tokio::test]
+async fn one_key_leaves_metadata_to_others() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.engine.limits = Limits {
+            metadata_total_bytes_max: 4000,
+            principal_metadata_bytes_max: 1000,
+            ..Limits::default()
+        };
+    })
+    .await;
+    let take = async |who: &str, n: usize| {
+        let owner = format!("{who}-{n}");
+        let body = json!({"owner_id": owner, "ttl_ms": 60_000, "metadata": "x".repeat(398)});
+        scene.send(who, &format!("POST /v1/locks/{owner}/acquire"), body).await
+    };
+    for n in 0..20 {
+        let answer = take("greedy", n).await;
+        assert_eq!(answer.status, if n < 2 { 200 } else { 429 }, "{answer:?}");
+        assert!(n < 2 || answer.text_of("error").contains("(principal-metadata-bytes-max)"));
+    }
+    assert_eq!(take("modest", 0).await.status, 200);
+    let refusals = "leasehold_limit_refusals_total{limit=\"principal-metadata-bytes-max\"}";
+    assert_eq!(metric(&scene, refusals).await, 18);
+    scene.stop().await;
+}
+
+/// A client of HTTP/2 that takes nothing of any answer's body.
+async fn connect(scene: &Scene) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(scene.local.address).await.expect("a connection");
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let builder = builder.initial_stream_window_size(0);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    sender
+}
+
+fn request(scene: &Scene, who: &str, line: &str, body: &str) -> hyper::Request<Full<Bytes>> {
+    let (method, path) = line.split_once(' ').expect("a method and a path");
+    let uri = format!("http://localhost:{}{path}", scene.local.address.port());
+    let mut request = hyper::Request::builder().method(method).uri(uri);
+    for (name, value) in scene.proof(who) {
+        request = request.header(name, value);
+    }
+    let request = request.header("content-type", "application/json");
+    request.body(Full::from(body.to_owned())).expect("a request")
+}
+
+#[tokio::test]
+async fn one_key_leaves_requests_of_http2_to_others() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.http.streams_max = 8;
+        settings.http.principal_streams_max = 4;
+    })
+    .await;
+    let held = scene.send("greedy", "POST /v1/locks/a/acquire", acquire("o")).await;
+    let mut client = connect(&scene).await;
+    let mut answers = Vec::new();
+    for n in 0..6 {
+        client.ready().await.expect("a stream");
+        let asked = client.send_request(request(&scene, "greedy", "GET /v1/locks", ""));
+        let answer = asked.await.expect("an answer");
+        assert_eq!(answer.status(), if n < 4 { 200 } else { 429 });
+        answers.push(answer);
+    }
+    assert_eq!(metric(&scene, "leasehold_streams").await, 6);
+    let refusals = "leasehold_limit_refusals_total{limit=\"principal-streams-max\"}";
+    assert_eq!(metric(&scene, refusals).await, 2);
+    // Another key is answered, and so is what keeps a lock from being lost.
+    let mut other = connect(&scene).await;
+    let asked = other.send_request(request(&scene, "modest", "GET /v1/locks", ""));
+    assert_eq!(asked.await.expect("an answer").status(), 200);
+    let renew = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+        "extend_by_ms": 60_000,
+    });
+    let renew = request(&scene, "greedy", "POST /v1/locks/a/renew", &renew.to_string());
+    assert_eq!(client.send_request(renew).await.expect("an answer").status(), 200);
+    drop(answers);
+    let is_free = async |_: &leasehold_testkit::Client| {
+        let asked = client.clone().send_request(request(&scene, "greedy", "GET /v1/locks", ""));
+        asked.await.expect("an answer").status() == 200
+    };
+    scene.local.until("there is room again", is_free).await;
+    scene.stop().await;
+}

@@ -1,0 +1,5 @@
+//! Authentication, authorization, the console, and secrets that stay secret.
+
+mod auth;
+mod canary;
+mod console;

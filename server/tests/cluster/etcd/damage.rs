@@ -1,0 +1,75 @@
+//! etcd loses some of a store while somebody leads who has all of it in memory.
+
+use std::time::Duration;
+
+use leasehold_server::clock::SystemClock;
+use leasehold_server::store;
+use leasehold_server::store::etcd::{Snapshots, check};
+use leasehold_testkit::folder;
+
+use crate::etcd::world::{Node, PREFIX, World, wait_until};
+
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+
+impl World {
+    fn value(&self, key: &str) -> String {
+        self.etcd.ctl(&["get", "--print-value-only", &format!("/test/{key}")])
+    }
+
+    fn is_sound(&self) -> bool {
+        check(&self.remote(), PREFIX, &SystemClock::new()).is_ok()
+    }
+}
+
+#[test]
+fn a_record_that_is_lost_stops_nobody_who_leads() {
+    let mut world = World::new();
+    let never = Snapshots::every(u64::MAX);
+    world.snapshots = never;
+    let first = world.node("n1");
+    first.leads();
+    for n in 0..5 {
+        assert!(first.take(&format!("lock-{n}"), "a").expect("an answer"));
+    }
+    world.etcd.ctl(&["del", "/test/j/0000000000000003"]);
+    let Err(store::Error::Refused(why)) = Node::start(&world, "n2", folder(), false) else {
+        panic!("it cannot be read");
+    };
+    assert!(why.contains("is damaged in etcd: journal record 3 is missing"), "{why}");
+    assert_eq!(world.value("rewound"), "", "nothing was put back");
+    assert!(first.take("more", "a").expect("it goes on"));
+    let folder = first.stop();
+
+    // Whoever remembers nothing but what is in etcd can do nothing about it.
+    let refused = Node::start(&world, "n1", folder, false);
+    assert!(matches!(refused, Err(store::Error::Refused(_))));
+}
+
+#[test]
+fn whoever_leads_counts_what_is_in_etcd_and_puts_back_what_is_lost() {
+    let mut world = World::new();
+    world.snapshots = Snapshots { check_every: CHECK_EVERY, ..Snapshots::every(u64::MAX) };
+    let first = world.node("n1");
+    first.leads();
+    for n in 0..5 {
+        assert!(first.take(&format!("lock-{n}"), "a").expect("an answer"));
+    }
+    world.etcd.ctl(&["del", "/test/j/0000000000000003"]);
+    wait_until("a snapshot is there", || world.is_sound());
+    let second = world.node("n2");
+    // Then the snapshot itself.
+    let name = |manifest: String| manifest.split("\"name\":").nth(1).map(str::to_owned);
+    let before = name(world.value("manifest"));
+    world.etcd.ctl(&["del", "--prefix", "/test/snap/"]);
+    wait_until("another is there", || name(world.value("manifest")) != before && world.is_sound());
+    assert!(first.take("more", "a").expect("it goes on"));
+    let third = world.node("n3");
+    first.stop();
+    wait_until("another leads", || [&second, &third].iter().any(|n| !n.handle.is_following()));
+    let leads = if second.handle.is_following() { &third } else { &second };
+    for lock in ["lock-0", "lock-4", "more"] {
+        assert_eq!(leads.holder(lock), Ok(Some("a".into())), "{lock}");
+    }
+    second.stop();
+    third.stop();
+}

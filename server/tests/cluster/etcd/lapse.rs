@@ -1,0 +1,129 @@
+//! What becomes of the clients that wait at a leader that etcd does not confirm.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use leasehold_core::{Acquire, Dialect, LockKey, Owner, Phase, Revoke, Secret, Span, Target};
+use leasehold_server::engine::{Error, ReadLock, WaitFor, Waited};
+
+use crate::etcd::world::{Node, World, wait_until};
+
+/// etcd keeps the seat of a leader that is gone for 2 seconds, and a wait ends within a second of that. The rest is for
+/// a busy machine.
+const TOLD_WITHIN: Duration = Duration::from_secs(12);
+
+/// Wait for a lock for a minute, by a request that can be repeated.
+fn wait(lock: &str, owner: &str) -> WaitFor {
+    let acquire = Acquire {
+        ttl: Some(Span::from_secs(60)),
+        request_id: Some(format!("{owner}-1").as_str().into()),
+        ..Acquire::new(
+            LockKey::new("default", lock),
+            Owner::new("anonymous", owner),
+            Dialect(0),
+            Secret([2; 16]),
+        )
+    };
+    WaitFor { acquire, wait: Span::from_secs(60) }
+}
+
+/// Whether it was granted.
+fn waits(node: &Node, lock: &str, owner: &str) -> Result<bool, Error> {
+    let waited = node.ask(wait(lock, owner))?.expect("no refusal");
+    Ok(match waited {
+        Waited::Granted(granted) => {
+            granted.deliver();
+            true
+        }
+        Waited::Over(_) => false,
+    })
+}
+
+/// Waits in a thread of its own, once the earlier waiters wait.
+fn waiting<'s>(
+    scope: &'s Scope<'s, '_>,
+    node: &'s Node,
+    (lock, owner): (&'static str, &'static str),
+    n: usize,
+) -> ScopedJoinHandle<'s, Result<bool, Error>> {
+    let asking = scope.spawn(move || waits(node, lock, owner));
+    wait_until("it waits", || node.look(lock).is_ok_and(|view| view.n_waiting == n));
+    asking
+}
+
+/// Which of those that wait have no connection.
+fn parked(node: &Node, lock: &str) -> Vec<bool> {
+    let read = ReadLock { key: LockKey::new("default", lock), n_queue_max: 10 };
+    let view = node.ask(read).expect("an answer").expect("a lock");
+    view.queue.iter().map(|waiter| waiter.phase == Phase::Parked).collect()
+}
+
+fn revoke(node: &Node, lock: &str) {
+    let target = Target::Lock(LockKey::new("default", lock));
+    node.ask(Revoke { target, reason: "t".into() }).expect("an answer").expect("revoked");
+}
+
+#[test]
+fn a_leader_that_etcd_does_not_confirm_ends_every_wait_and_the_clients_keep_their_order() {
+    let world = World::new();
+    let first = world.node("n1");
+    first.leads();
+    assert!(first.take("db", "holder").expect("an answer"));
+    std::thread::scope(|scope| {
+        let waiters = [("db", "a"), ("db", "b"), ("db", "gone")];
+        let all = [0, 1, 2].map(|n| waiting(scope, &first, waiters[n], n + 1));
+        let began = Instant::now();
+        first.link.is_mute.store(true, SeqCst);
+        for told in all {
+            let told = told.join().expect("no panic");
+            assert_eq!(told, Err(Error::Unknown), "it can be repeated");
+        }
+        let took = began.elapsed();
+        println!("told after {took:?}");
+        assert!(took < TOLD_WITHIN, "{took:?}");
+        assert!(!first.handle.is_following(), "it kept the seat, or else this proves nothing");
+        first.link.is_mute.store(false, SeqCst);
+        wait_until("etcd answers", || first.look("db").is_ok());
+        assert_eq!(parked(&first, "db"), [true, true, true]);
+        // The second comes back before the first, and still comes after it.
+        let b = scope.spawn(|| waits(&first, "db", "b"));
+        wait_until("it is back", || parked(&first, "db") == [true, false, true]);
+        let a = scope.spawn(|| waits(&first, "db", "a"));
+        wait_until("it is back", || parked(&first, "db") == [false, false, true]);
+        revoke(&first, "db");
+        assert_eq!(a.join().expect("no panic"), Ok(true));
+        assert!(!b.is_finished());
+        revoke(&first, "db");
+        assert_eq!(b.join().expect("no panic"), Ok(true));
+        // The third has not returned, and does not hold up the others.
+        let next = scope.spawn(|| waits(&first, "db", "next"));
+        wait_until("it waits", || parked(&first, "db") == [true, false]);
+        revoke(&first, "db");
+        assert_eq!(next.join().expect("no panic"), Ok(true));
+    });
+    first.stop();
+}
+
+#[test]
+fn a_place_is_kept_over_a_leader_change_for_longer_than_over_a_broken_connection() {
+    let world = World::new();
+    let (first, second) = (world.node("n1"), world.node("n2"));
+    wait_until("one leads", || [&first, &second].iter().any(|node| !node.handle.is_following()));
+    let (leads, follows) =
+        if first.handle.is_following() { (second, first) } else { (first, second) };
+    assert!(leads.take("db", "holder").expect("an answer"));
+    std::thread::scope(|scope| {
+        let told = waiting(scope, &leads, ("db", "a"), 1);
+        leads.link.is_cut.store(true, SeqCst);
+        assert_eq!(told.join().expect("no panic"), Err(Error::Unknown));
+    });
+    follows.leads();
+    let read = ReadLock { key: LockKey::new("default", "db"), n_queue_max: 10 };
+    let view = follows.ask(read).expect("an answer").expect("a lock");
+    let left = view.queue[0].deadline.expect("it ends").since(follows.handle.now());
+    assert!(left > Span::from_secs(30), "{left:?}");
+    leads.link.is_cut.store(false, SeqCst);
+    leads.stop();
+    follows.stop();
+}

@@ -1,0 +1,31 @@
+//! The tests must be able to fail: each deliberate bug makes one of them.
+
+use leasehold_core::mutant::{Mutant, OF_PEERS, switch};
+
+use crate::peer::{Outcome, hop, past};
+
+async fn play(mutant: Mutant) -> Outcome {
+    match mutant {
+        Mutant::HeldTimeIgnored => hop::held_for_a_while().await,
+        Mutant::LostIsRepeated => hop::lost_on_the_way().await,
+        Mutant::CursorAheadNotAwaited => past::ahead_of_a_follower().await,
+        other => panic!("{other:?} has no scene"),
+    }
+}
+
+#[test]
+fn every_deliberate_bug_is_found() {
+    if !leasehold_core::mutant::IS_BUILT {
+        return;
+    }
+    for mutant in OF_PEERS {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        // The threads of a server have the bug of whoever starts it.
+        switch(Some(mutant));
+        let outcome = runtime.block_on(play(mutant));
+        switch(None);
+        println!("{mutant:?}: {outcome:?}");
+        assert!(outcome.is_err(), "{mutant:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! The leader stops, and another goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::{Client, Response, json};
+
+use crate::peer::world::World;
+
+/// Nobody is refused for the leader's sake: neither by the one that stops, while it is there, nor by the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
+    let world = World::new().await;
+    let (leader, follower) = world.pair().await;
+    let kept = leader.client.acquire("kept", "a", 60_000, json!({})).await;
+    assert_eq!(kept.status, 200);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut asking = tokio::task::JoinSet::new();
+    for n in 0..4 {
+        let (client, is_over) = (follower.client.clone(), is_over.clone());
+        asking.spawn(async move {
+            let (mut answers, mut i) = (Vec::<Response>::new(), 0);
+            while !is_over.load(SeqCst) {
+                i += 1;
+                answers.push(client.acquire(&format!("l{n}-{i}"), "a", 60_000, json!({})).await);
+            }
+            answers
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let (client, began) = (leader.client.clone(), Instant::now());
+    let stopping = tokio::spawn(leader.server.stop());
+    follower.until("/leaderz", 200).await;
+    let took = began.elapsed();
+    println!("handed over within {took:?}");
+    // Whoever still comes to the one that stops is passed on, for a moment.
+    let passed = client.acquire("late", "a", 60_000, json!({})).await;
+    assert_eq!(passed.status, 200, "{passed:?}");
+    stopping.await.expect("no panic").expect("a good end");
+    assert!(began.elapsed() < Duration::from_secs(80), "{:?}", began.elapsed());
+    is_over.store(true, SeqCst);
+    let mut n_answers = 0;
+    while let Some(answers) = asking.join_next().await {
+        for answer in answers.expect("no panic") {
+            // What was under way when it happened may have been told to come back.
+            let is_told = answer.status == 503 && answer.text_of("code") == "SHUTTING_DOWN";
+            assert!(answer.status == 200 || is_told, "{answer:?}");
+            n_answers += 1;
+        }
+    }
+    assert!(n_answers > 20, "{n_answers}");
+    assert_eq!(follower.client.release(&kept, json!({})).await.status, 200);
+    assert_eq!(follower.client.get("/v1/locks/late").await.get("held"), &json!(true));
+}
+
+/// The one that leads is gone without a word, as far as the others can tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_while_nobody_leads_is_held_until_somebody_does() {
+    let world = World::new().await;
+    let (leader, follower) = world.pair().await;
+    // The seat is taken away. Whoever is quicker has it next.
+    world.etcd.ctl(&["del", "/test/leader"]);
+    for n in 0..20 {
+        let lock = format!("l{n}");
+        for node in [&leader, &follower] {
+            let taken = node.client.acquire(&lock, "a", 60_000, json!({"request_id": lock})).await;
+            // What was under way when it happened.
+            let is_told =
+                taken.status == 503 && ["BUSY", "UNKNOWN"].contains(&&*taken.text_of("code"));
+            assert!(taken.status == 200 || n < 3 && is_told, "{n}: {taken:?}");
+        }
+    }
+}
+
+/// Two clients wait through servers that follow. Neither of them hears of the change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waits_with_a_request_id_go_on_at_the_next_leader_in_their_order() {
+    let world = World::new().await;
+    let (leader, second) = world.pair().await;
+    let third = world.node("n3").await;
+    third.until("/readyz", 200).await;
+    let held = leader.client.acquire("db", "holder", 60_000, json!({})).await;
+    let waits = |client: &Client, owner: &'static str| {
+        let client = client.clone();
+        let wish = json!({"wait_ms": 60_000, "request_id": owner});
+        tokio::spawn(async move { client.acquire("db", owner, 60_000, wish).await })
+    };
+    let first_waits = waits(&second.client, "first");
+    leader.until_waiting("db", 1).await;
+    let next_waits = waits(&third.client, "next");
+    leader.until_waiting("db", 2).await;
+    leader.server.stop().await.expect("a good end");
+    let began = Instant::now();
+    loop {
+        let seen = second.client.get("/v1/locks/db").await;
+        let waiting = seen.get("queue").as_array().cloned().unwrap_or_default();
+        if waiting.iter().filter(|waiter| waiter["parked"] == json!(false)).count() == 2 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{seen:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(second.client.release(&held, json!({})).await.status, 200);
+    let first = first_waits.await.expect("no panic");
+    assert_eq!(first.status, 200, "{first:?}");
+    assert!(!next_waits.is_finished());
+    assert_eq!(third.client.release(&first, json!({})).await.status, 200);
+    let next = next_waits.await.expect("no panic");
+    assert_eq!(next.status, 200, "{next:?}");
+}

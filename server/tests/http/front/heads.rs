@@ -1,0 +1,109 @@
+//! Heads of requests: how large, how long, and how much all of them together.
+
+use std::time::Duration;
+
+use leasehold_testkit::{Local, json, settings};
+
+use crate::front::{PATIENCE, Raw, ask, post};
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// The beginning of a head that has so many bytes, and no end.
+fn begun(n_bytes: usize) -> String {
+    let begin = "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Filler: ";
+    format!("{begin}{}", "x".repeat(n_bytes - begin.len()))
+}
+
+async fn heads_bytes(local: &Local) -> usize {
+    let text = local.client.get("/metrics").await.text;
+    let line = text.lines().find_map(|line| line.strip_prefix("leasehold_heads_bytes "));
+    line.unwrap_or_else(|| panic!("no metric in {text}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_head_has_a_limit() {
+    let mut settings = settings(None);
+    settings.http.head_bytes_max = 16 * 1024;
+    let local = Local::start(settings).await;
+    let fits = format!("{}\r\n\r\n", begun(15 * 1024));
+    assert!(ask(local.address, fits).await.starts_with("HTTP/1.1 200 "));
+    let mut raw = Raw::connect(local.address).await;
+    raw.send(begun(40 * 1024)).await;
+    assert!(raw.rest().await.starts_with("HTTP/1.1 431 "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_large_heads_take_up_no_more_than_all_of_them_may() {
+    const MIB: usize = 1 << 20;
+    let mut settings = settings(None);
+    settings.http.heads_total_bytes_max = 4 * MIB;
+    settings.http.header_timeout = 10 * PATIENCE;
+    let local = Local::start(settings).await;
+    let (mut all, mut most) = (Vec::new(), 0);
+    for n in 0..2000 {
+        let mut raw = Raw::connect(local.address).await;
+        raw.send(begun(60 * 1024)).await;
+        all.push(raw);
+        if n % 100 == 0 {
+            most = most.max(heads_bytes(&local).await);
+        }
+    }
+    most = most.max(heads_bytes(&local).await);
+    // A worker may have counted a buffer, and not yet closed the connections that make room for it.
+    assert!(MIB < most && most <= 5 * MIB, "{most}");
+    // Others are answered, with a large head too.
+    assert!(ask(local.address, HEALTH).await.starts_with("HTTP/1.1 200 "));
+    let large = format!("{}\r\n\r\n", begun(50 * 1024));
+    assert!(ask(local.address, large).await.starts_with("HTTP/1.1 200 "));
+    // Those that took longest were closed.
+    assert_eq!(all.swap_remove(0).rest().await, "");
+    drop(all);
+    local.until("nothing is left", async |_| heads_bytes(&local).await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_buffer_counts_for_as_long_as_its_connection_lives() {
+    let mut settings = settings(None);
+    settings.http.heads_total_bytes_max = 256 * 1024;
+    let local = Local::start(settings).await;
+    let large = format!("{}\r\n\r\n", begun(60 * 1024));
+    let mut idle = Vec::new();
+    for _ in 0..50 {
+        let mut raw = Raw::connect(local.address).await;
+        raw.send(&large).await;
+        assert!(raw.answer().await.starts_with("HTTP/1.1 200 "));
+        idle.push(raw);
+        let n_bytes = heads_bytes(&local).await;
+        assert!(n_bytes <= 256 * 1024, "{n_bytes}");
+    }
+    assert!(heads_bytes(&local).await > 0);
+    assert_eq!(idle.swap_remove(0).rest().await, "", "the one that was idle for the longest");
+}
+
+#[tokio::test]
+async fn every_head_has_as_long_as_the_first_from_its_first_byte() {
+    let mut settings = settings(None);
+    settings.http.header_timeout = Duration::from_millis(200);
+    settings.http.idle_timeout = 100 * PATIENCE;
+    let local = Local::start(settings).await;
+    let acquire = post("/v1/locks/db/acquire", &json!({"owner_id": "a", "ttl_ms": 1000}));
+    // The next request begins later, with the one before, and behind a body.
+    for (first, then) in
+        [(HEALTH.to_owned(), "G"), (format!("{HEALTH}G"), ""), (format!("{acquire}G"), "")]
+    {
+        let mut raw = Raw::connect(local.address).await;
+        raw.send(&first).await;
+        assert!(raw.answer().await.starts_with("HTTP/1.1 "));
+        raw.send(then).await;
+        assert_eq!(raw.rest().await, "", "{first:?}");
+    }
+    // Connections that have sent nothing may stay.
+    let mut raw = Raw::connect(local.address).await;
+    for request in [HEALTH, &acquire, HEALTH] {
+        raw.send(request).await;
+        assert!(raw.answer().await.starts_with("HTTP/1.1 "));
+        tokio::time::sleep(Duration::from_millis(600)).await;
+    }
+    raw.send(HEALTH).await;
+    assert!(raw.answer().await.starts_with("HTTP/1.1 200 "));
+}

@@ -1,0 +1,173 @@
+//! An answer that comes before the request has been read reaches its client all the same.
+
+use leasehold_testkit::{Local, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::front::{Raw, post};
+
+/// Sent while nobody reads it.
+const BODY_BYTES: usize = 200 * 1024;
+
+/// Requests with a body that nobody needs to read, and what they are answered.
+async fn refused(local: &Local) -> Vec<(u16, String)> {
+    let session = async || {
+        let opened = local.client.post("/auth/session", json!({})).await.unwrap();
+        assert_eq!(opened.status, 201, "{}", opened.text);
+        opened.text_of("sessionId")
+    };
+    let (mine, other) = (session().await, session().await);
+    let bearer = |id: &str| format!("Authorization: Bearer {id}\r\n");
+    let lock = format!(
+        "POST /locked?lock=acquire HTTP/1.1\r\nHost: a\r\n{}Content-Length: 0\r\n\r\n",
+        bearer(&other)
+    );
+    let locked = crate::front::ask(local.address, lock).await;
+    assert!(locked.starts_with("HTTP/1.1 200 "), "{locked}");
+    vec![
+        (401, "PUT /file HTTP/1.1\r\n".into()),
+        (404, "POST /v1/nope HTTP/1.1\r\n".into()),
+        (405, "PUT /v1/locks HTTP/1.1\r\n".into()),
+        (412, format!("PUT /file HTTP/1.1\r\nIf-Match: \"x\"\r\n{}", bearer(&mine))),
+        (413, "POST /v1/locks/db/acquire HTTP/1.1\r\n".into()),
+        (413, "POST /leases/acquire HTTP/1.1\r\n".into()),
+        (423, format!("PUT /locked HTTP/1.1\r\n{}", bearer(&mine))),
+        (400, "POST /v1/locks/db/acquire HTTP/1.1\r\nHost: b\r\n".into()),
+    ]
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let local = Local::ephemeral().await;
+    for (status, head) in refused(&local).await {
+        for length in
+            [format!("Content-Length: {BODY_BYTES}\r\n"), "Transfer-Encoding: chunked\r\n".into()]
+        {
+            let is_chunked = length.starts_with('T');
+            for n in 0..20 {
+                let mut raw = Raw::connect(local.address).await;
+                raw.send(format!("{head}Host: a\r\n{length}\r\n")).await;
+                if is_chunked {
+                    raw.send(format!("{BODY_BYTES:x}\r\n")).await;
+                }
+                let piece = vec![b' '; BODY_BYTES / 8];
+                for _ in 0..8 {
+                    raw.send(&piece).await;
+                    tokio::task::yield_now().await;
+                }
+                let answer = raw.rest().await;
+                let expected = format!("HTTP/1.1 {status} ");
+                assert!(answer.starts_with(&expected), "{n}: {head}{length}got {answer:?}");
+            }
+        }
+    }
+}
+
+/// Far more than is discarded, and than any buffer takes.
+const LARGE_BYTES: usize = 4 << 20;
+
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_has_much_to_send() {
+    let local = Local::ephemeral().await;
+    for (status, head) in refused(&local).await {
+        let (expected, length) = (format!("HTTP/1.1 {status} "), LARGE_BYTES);
+        let head = format!("{head}Host: a\r\nContent-Length: {length}\r\n\r\n");
+        for reads_meanwhile in [true, false] {
+            let mut raw = Raw::connect(local.address).await;
+            raw.send(&head).await;
+            let body = vec![b' '; LARGE_BYTES];
+            let answer = if reads_meanwhile {
+                let (mut reading, mut writing) = raw.0.split();
+                let mut answer = Vec::new();
+                tokio::select! {
+                    biased;
+                    _ = reading.read_to_end(&mut answer) => {}
+                    () = async {
+                        let _ = writing.write_all(&body).await;
+                        std::future::pending().await
+                    } => {}
+                }
+                String::from_utf8_lossy(&answer).into_owned()
+            } else {
+                // It is told that its connection is broken; the answer came before that.
+                raw.send(&body).await;
+                raw.rest().await
+            };
+            assert!(answer.starts_with(&expected), "{reads_meanwhile}: {head}got {answer:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_reads_only_when_everything_is_sent_is_answered() {
+    const BODY_BYTES: usize = 8 << 20;
+    let local = Local::ephemeral().await;
+    for (status, head) in refused(&local).await {
+        let mut raw = Raw::connect(local.address).await;
+        raw.send(format!("{head}Host: a\r\nContent-Length: {BODY_BYTES}\r\n\r\n")).await;
+        let sent = raw.0.write_all(&vec![b' '; BODY_BYTES]).await;
+        assert!(sent.is_ok(), "{head}{sent:?}");
+        let answer = raw.answer().await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{head}got {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_is_told_why_its_upload_is_refused() {
+    let local = Local::ephemeral().await;
+    let folder = leasehold_testkit::folder();
+    let file = folder.path().join("body");
+    std::fs::write(&file, vec![b' '; LARGE_BYTES]).unwrap();
+    for (status, head) in refused(&local).await {
+        // Two Host headers are what only a program of our own sends.
+        if head.contains("Host:") {
+            continue;
+        }
+        let mut lines = head.lines();
+        let mut first = lines.next().unwrap().split(' ');
+        let (method, path) = (first.next().unwrap(), first.next().unwrap());
+        let mut curl = std::process::Command::new("curl");
+        curl.args([
+            "-sS",
+            "--max-time",
+            "20",
+            "-w",
+            "%{http_code}",
+            "-o",
+            "/dev/null",
+            "-X",
+            method,
+        ]);
+        // It would ask before sending.
+        curl.args(["-H", "Expect:", "-H", "Content-Type: application/json"]);
+        for header in lines {
+            curl.args(["-H", header]);
+        }
+        curl.arg("--data-binary").arg(format!("@{}", file.display()));
+        curl.arg(format!("http://{}{path}", local.address));
+        let ended = tokio::task::spawn_blocking(move || curl.output()).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert_eq!(said, status.to_string(), "{head}{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_before_sending_is_refused_without_being_told_to_send() {
+    let local = Local::ephemeral().await;
+    for (status, head) in refused(&local).await {
+        let mut raw = Raw::connect(local.address).await;
+        raw.send(format!(
+            "{head}Host: a\r\nExpect: 100-continue\r\nContent-Length: {BODY_BYTES}\r\n\r\n"
+        ))
+        .await;
+        let answer = raw.rest().await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{head}got {answer:?}");
+        assert!(answer.to_ascii_lowercase().contains("connection: close"), "{head}{answer}");
+    }
+    let small = post("/v1/locks/db/acquire", &json!({"owner_id": "a", "ttl_ms": 1000}));
+    let (head, body) = small.split_once("\r\n\r\n").unwrap();
+    let mut raw = Raw::connect(local.address).await;
+    raw.send(format!("{head}\r\nExpect: 100-continue\r\n\r\n")).await;
+    assert!(raw.answer().await.starts_with("HTTP/1.1 100 "), "what is wanted is asked for");
+    raw.send(body).await;
+    assert!(raw.answer().await.starts_with("HTTP/1.1 200 "));
+}

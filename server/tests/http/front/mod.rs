@@ -1,0 +1,93 @@
+//! The front door from outside: bytes on connections, and what becomes of those who send them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking and print what they measured"
+)]
+
+mod dead;
+mod form;
+mod heads;
+mod linger;
+mod places;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use leasehold_testkit::{Local, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Longer than anything here takes, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A connection of bytes.
+struct Raw(TcpStream);
+
+impl Raw {
+    async fn connect(address: SocketAddr) -> Self {
+        Self(TcpStream::connect(address).await.unwrap())
+    }
+
+    /// Sends as much as the other side takes.
+    async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.0.write_all(bytes.as_ref()).await;
+    }
+
+    /// Everything up to the end.
+    async fn rest(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let reading = self.0.read_to_end(&mut bytes);
+        let _ = tokio::time::timeout(PATIENCE, reading).await.expect("it never ended");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// One answer with a content length.
+    async fn answer(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let reading = async {
+            while !is_whole(&bytes) && self.0.read_buf(&mut bytes).await.unwrap_or(0) > 0 {}
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("no answer");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let head = head.to_ascii_lowercase();
+    let length = head.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next());
+    body.len() >= length.and_then(|length| length.trim().parse().ok()).unwrap_or(0)
+}
+
+/// What `address` answers to these bytes on a connection of their own, to be closed after one request.
+async fn ask(address: SocketAddr, bytes: impl AsRef<[u8]>) -> String {
+    let mut raw = Raw::connect(address).await;
+    raw.send(bytes).await;
+    raw.answer().await
+}
+
+/// A `POST` with a JSON body.
+fn post(path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Waits for `lock`.
+fn wait(lock: &str, owner: &str) -> String {
+    let body = json!({"owner_id": owner, "ttl_ms": 60_000, "wait_ms": 60_000});
+    post(&format!("/v1/locks/{lock}/acquire"), &body)
+}
+
+async fn until_waiting(local: &Local, lock: &str, n_waiting: usize) {
+    let path = format!("/v1/locks/{lock}");
+    let is_so = async |client: &leasehold_testkit::Client| {
+        client.get(&path).await.get("n_waiting").as_u64().unwrap_or(0) == n_waiting as u64
+    };
+    local.until(&format!("{n_waiting} wait"), is_so).await;
+}

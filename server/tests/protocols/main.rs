@@ -1,0 +1,6 @@
+//! Every protocol over real HTTP and TCP.
+
+mod contract;
+mod dialects;
+mod doors;
+mod native;
