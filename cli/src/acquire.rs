@@ -14,7 +14,7 @@ use crate::connection::ServerArgs;
 use crate::duration::{DurationArg, glance, lasting};
 use crate::exit::{Failure, SYSTEM};
 use crate::interrupt::{Ending, interruption};
-use crate::output::{OutputArgs, exports, plain, print, print_json};
+use crate::output::{OutputArgs, exports, plain, print, print_json, warn_short};
 use crate::owner::OwnerArgs;
 use crate::proof::request_id;
 
@@ -106,6 +106,9 @@ async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
         }
     };
     let acquired = answer.map_err(|error| not_granted(args, error))?;
+    if args.session.is_none() {
+        warn_short(&client, args.ttl.unwrap_or(TTL_DEFAULT).0);
+    }
     match show(args, &acquired) {
         Ok(()) => Ok(None),
         // Nobody has the lease id, so nobody could give it back.

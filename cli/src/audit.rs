@@ -1,8 +1,9 @@
-//! `leasehold audit`: what an audit file says, filtered, and as it grows.
+//! `leasehold audit`: prints the lines of the audit files, filtered, and follows them as they grow.
 
+mod trail;
+
+use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +15,7 @@ use crate::ask::told;
 use crate::duration::DurationArg;
 use crate::exit::Failure;
 use crate::output::{OutputArgs, plain, print, print_json};
+use trail::Trail;
 
 /// How often the file is looked at for more.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -24,10 +26,11 @@ Examples:
   leasehold audit --audit-file audit.log --outcome forbidden --follow
   leasehold audit --audit-file audit.log --principal key:ci --json | jq -r .lock
 
-It reads the file, also of a server that runs, and those that were put aside beside it, oldest first. --principal is
-whoever did it, or whose lease it happened to. What stands under `claimed` is only what a client said.";
+It reads the audit file, the files of operators (.admin) and refusals (.refusals, .unknown) next to it, and the rotated
+files of each, in order of time, even while the server runs. --principal matches the principal that acted and the
+principal of the lease. Fields under `claimed` are unverified: the client sent them.";
 
-/// Show what an audit file says.
+/// Show the lines of the audit files.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AuditArgs {
@@ -64,61 +67,38 @@ fn tell(args: &AuditArgs) -> Result<(), Failure> {
     let since = args.since.and_then(|since| SystemTime::now().checked_sub(since.0));
     // Both are written the same way, so the later is the larger.
     let since = since.map(|at| humantime::format_rfc3339_millis(at).to_string());
-    for older in audit::rotated(&args.audit_file) {
-        let Ok(file) = File::open(&older) else { continue };
-        show_all(args, since.as_deref(), &mut BufReader::new(file))?;
-    }
-    let file = File::open(&args.audit_file).map_err(|error| wrong(&args.audit_file, &error))?;
-    let mut reader = BufReader::new(file);
-    show_all(args, since.as_deref(), &mut reader)?;
-    if !args.follow {
-        return Ok(());
-    }
+    File::open(&args.audit_file).map_err(|error| wrong(&args.audit_file, &error))?;
+    let mut trails = audit::files(&args.audit_file).map(Trail::new);
+    let mut starts = HashSet::new();
     loop {
+        while let Some(entry) = next(&mut trails)? {
+            // The start of a server is recorded in two files.
+            let is_start = entry["act"] == "start";
+            if is_start && !starts.insert((entry["at"].to_string(), entry["after"].to_string())) {
+                continue;
+            }
+            if is_meant(args, since.as_deref(), &entry) {
+                show(args.output, &entry)?;
+            }
+        }
+        if !args.follow {
+            return Ok(());
+        }
         std::thread::sleep(LOOK_EVERY);
-        show_all(args, since.as_deref(), &mut reader)?;
-        if let Some(next) = replaced(&args.audit_file, reader.get_ref())? {
-            // What was still written to the one before is shown first.
-            show_all(args, since.as_deref(), &mut reader)?;
-            reader = BufReader::new(next);
-        }
     }
 }
 
-/// The file that has this name now, if it is another.
-fn replaced(path: &Path, file: &File) -> Result<Option<File>, Failure> {
-    let next = match File::open(path) {
-        Ok(next) => next,
-        // It is being put aside.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(path, &error)),
+/// The oldest unread entry.
+fn next(trails: &mut [Trail]) -> Result<Option<Value>, Failure> {
+    for trail in trails.iter_mut() {
+        trail.read()?;
+    }
+    let ready = trails.iter_mut().filter(|trail| trail.entry.is_some());
+    let at = |trail: &&mut Trail| {
+        let entry = trail.entry.as_ref();
+        entry.and_then(|entry| entry["at"].as_str()).unwrap_or_default().to_owned()
     };
-    let of = |file: &File| file.metadata().map(|facts| (facts.dev(), facts.ino()));
-    let is_same = of(&next).and_then(|next| Ok(next == of(file)?));
-    let is_same = is_same.map_err(|error| wrong(path, &error))?;
-    Ok((!is_same).then_some(next))
-}
-
-/// Whole lines, as many as there are.
-fn show_all(
-    args: &AuditArgs,
-    since: Option<&str>,
-    reader: &mut BufReader<File>,
-) -> Result<(), Failure> {
-    let mut line = String::new();
-    loop {
-        line.clear();
-        let n = reader.read_line(&mut line).map_err(|error| wrong(&args.audit_file, &error))?;
-        if !line.ends_with('\n') {
-            // The rest of it is on its way.
-            let back = i64::try_from(n).unwrap_or_default();
-            return reader.seek_relative(-back).map_err(|error| wrong(&args.audit_file, &error));
-        }
-        let Ok(entry) = serde_json::from_str::<Value>(&line) else { continue };
-        if is_meant(args, since, &entry) {
-            show(args.output, &entry)?;
-        }
-    }
+    Ok(ready.min_by_key(at).and_then(|trail| trail.entry.take()))
 }
 
 fn is_meant(args: &AuditArgs, since: Option<&str>, entry: &Value) -> bool {

@@ -1,7 +1,7 @@
 //! `leasehold cluster` and `upgrade`: what an operator asks of the servers that share a store, by keys in etcd.
 
 use clap::{Args, Subcommand};
-use leasehold_server::cluster::status::Unreadable;
+use leasehold_server::cluster::status::{Unreached, Unreadable};
 use leasehold_server::cluster::{self, Location};
 use leasehold_server::store::Error;
 use leasehold_server::store::etcd::{Operator, Status};
@@ -204,6 +204,10 @@ fn shown(args: &StoreArgs, status: &Status) -> String {
             Some(how) => how.to_owned(),
             None if status.is_leader(&node.node) => "leads".into(),
             None => "follows".into(),
+        };
+        let state = match &node.unreached {
+            Some(Unreached { leader, why }) => format!("{state}; cannot reach {leader}: {why}"),
+            None => state,
         };
         let formats: Vec<_> = node.formats.iter().map(u32::to_string).collect();
         let behind = match (status.records_behind(node), status.seconds_behind(node)) {

@@ -21,6 +21,7 @@ mod limits;
 mod manual;
 mod redis;
 mod refusal;
+mod store;
 mod terraform;
 mod trace;
 mod transport;
@@ -35,7 +36,6 @@ use leasehold_core::RetryHint;
 use leasehold_server::dialect::{self, Dialect};
 use leasehold_server::http::Listen;
 use leasehold_server::serve::Settings;
-use leasehold_server::store::history::Bounds;
 use leasehold_server::{engine, http};
 
 use crate::duration::DurationArg;
@@ -56,6 +56,7 @@ use lfs::LfsArgs;
 use limits::LimitArgs;
 use redis::RedisArgs;
 pub(crate) use refusal::{discreet, is_json_chosen, refusal};
+use store::StoreArgs;
 use terraform::TerraformArgs;
 use trace::TraceArgs;
 use transport::TransportArgs;
@@ -112,15 +113,6 @@ pub(crate) struct Args {
     /// How long after expiry a sticky lock stays reserved for its last holder.
     #[arg(long, env = "LEASEHOLD_GRACE", default_value = "5s")]
     pub(crate) grace: DurationArg,
-    /// How often the journal is folded into the tables.
-    #[arg(long, env = "LEASEHOLD_FOLD_INTERVAL", default_value = "5s")]
-    pub(crate) fold_interval: DurationArg,
-    /// How long what happened to locks is kept, for `leasehold history`.
-    #[arg(long, env = "LEASEHOLD_HISTORY_AGE_MAX", default_value = "30d")]
-    pub(crate) history_age_max: DurationArg,
-    /// How many bytes of it are kept.
-    #[arg(long, env = "LEASEHOLD_HISTORY_BYTES_MAX", default_value_t = 256 << 20)]
-    pub(crate) history_bytes_max: u64,
     /// How long stopping may take.
     #[arg(long, env = "LEASEHOLD_SHUTDOWN_TIMEOUT", default_value = "10s")]
     pub(crate) shutdown_timeout: DurationArg,
@@ -132,6 +124,8 @@ pub(crate) struct Args {
     /// What lines of the log look like.
     #[arg(long, env = "LEASEHOLD_LOG_FORMAT", value_enum, default_value_t = log::Format::Auto)]
     pub(crate) log_format: log::Format,
+    #[command(flatten)]
+    store: StoreArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -292,8 +286,9 @@ impl Args {
             cluster: self.cluster.options(),
             files: self.files.files_folder.clone(),
             backup: self.backup.options(),
-            fold_interval: self.fold_interval.0,
-            history: Bounds { age_max: self.history_age_max.0, bytes_max: self.history_bytes_max },
+            fold_interval: self.store.fold_interval.0,
+            history: self.store.history(),
+            space: self.store.space(),
             dialects: self.dialects.clone(),
             engine: engine::Options {
                 limits: self.limits.limits(),
@@ -301,6 +296,7 @@ impl Args {
                 queue_max: self.engine.pending_max,
                 sweep_changes_max: self.engine.sweep_changes_max,
                 events_max: self.engine.events_max,
+                event_streams_bytes_max: self.connections.event_streams_bytes_max,
                 journal_bytes_max: self.engine.journal_bytes_max,
                 ..engine::Options::default()
             },

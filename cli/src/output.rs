@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
+use std::time::Duration;
 
 use clap::Args;
+use leasehold::Client;
 use serde::Serialize;
 
+use crate::duration::DurationArg;
 use crate::exit::{Failure, SIGNAL, SYSTEM};
 
 /// How to answer.
@@ -34,6 +37,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// would.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Warns if a leader change of the cluster might end a lease with this TTL.
+pub(crate) fn warn_short(client: &Client, ttl: Duration) {
+    if let Some(failover) = client.failover_time().filter(|failover| ttl < *failover) {
+        let [ttl, failover] = [ttl, failover].map(DurationArg);
+        say(&format!(
+            "leasehold: warning: --ttl {ttl} is shorter than a fail-over of this cluster: \
+             a leader change might end the lease; use at least {failover}"
+        ));
+    }
 }
 
 /// Prints one line of JSON.

@@ -1,5 +1,6 @@
 //! `leasehold serve` and `leasehold check-config`.
 
+pub(crate) mod doubt;
 mod notify;
 mod settings;
 mod signals;
@@ -9,13 +10,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use leasehold_core::LockKey;
-use leasehold_server::auth::{Policy, Right, Surroundings};
+use leasehold_server::auth::{Policy, Right};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::probe;
-use leasehold_server::serve::Server;
+use leasehold_server::serve::{Server, Settings};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
@@ -25,6 +25,7 @@ use crate::exit::{self, Failure};
 use crate::log;
 use crate::output::{OutputArgs, print, print_json, say};
 use crate::rights;
+use doubt::doubts;
 use notify::Notifier;
 use settings::Reload;
 
@@ -50,13 +51,18 @@ fn served(args: Args, given: &Given) -> Result<(), String> {
     for doubt in doubts(&args)? {
         tracing::warn!("{doubt}");
     }
-    allow_many_files();
+    let mut settings = args.settings();
+    if let Some(n_files) = allow_many_files()
+        && let Some(told) = settings.fit_open_files(n_files)?
+    {
+        tracing::warn!("{told}");
+    }
     // It accepts and waits for signals; the workers have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let done = runtime.block_on(run(args, Reload::new(given, filter)));
+    let done = runtime.block_on(run(args, settings, Reload::new(given, filter)));
     if let Ok(Stopped::BeforeItBegan) = done {
         // What it was still looking for is not waited for.
         runtime.shutdown_background();
@@ -137,23 +143,6 @@ fn explain_right(args: &CheckArgs, principal: &str, may: Right, lock: &str) -> R
     if decision.is_allowed { Ok(()) } else { Err(Failure::silent(exit::FORBIDDEN)) }
 }
 
-/// What in the auth file is hardly meant, or has no effect with these settings.
-fn doubts(settings: &Args) -> Result<Vec<String>, String> {
-    let Some(file) = settings.auth_file() else { return Ok(Vec::new()) };
-    let policy = Policy::load(file)?;
-    let listening = settings.listening();
-    let listen = || listening.iter().map(|(_, listen)| listen);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let around = Surroundings {
-        unix_paths: listen().filter_map(|listen| listen.unix_path()).map(Into::into).collect(),
-        has_tls: listen().any(|listen| listen.is_tls()),
-        files_namespace: settings.files_namespace().map(str::to_owned),
-        content_namespaces: settings.content_namespaces(),
-        wall_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
-    };
-    policy.doubts(file, &around)
-}
-
 fn warn(why: &str) {
     say(&format!("leasehold: warning: {why}"));
 }
@@ -165,13 +154,13 @@ enum Stopped {
     InTheEnd,
 }
 
-async fn run(args: Args, settings: Reload) -> Result<Stopped, String> {
+async fn run(args: Args, settings: Settings, reload_of: Reload) -> Result<Stopped, String> {
     // Before anything is announced, so that whoever reads the announcement can already stop us.
     let reload = Arc::new(Notify::new());
-    let ended = signals::heed(settings, reload.clone()).map_err(|error| error.to_string())?;
+    let ended = signals::heed(reload_of, reload.clone()).map_err(|error| error.to_string())?;
     args.port_file.as_deref().map_or(Ok(()), check_port_file)?;
     let mut ended = pin!(ended);
-    let starting = Server::start(args.settings());
+    let starting = Server::start(settings);
     let server = tokio::select! {
         server = starting => server.map_err(|error| error.to_string())?,
         // A folder is there or is not; etcd may take its time, and as long as it does nothing was begun.
@@ -243,6 +232,14 @@ fn banner(args: &Args, server: &Server) {
         ));
     }
     say(&format!("  auth       {}", args.authentication()));
+    let mut listeners = server.listeners().iter().map(ToString::to_string);
+    let Some(url) = listeners.find(|listener| listener.starts_with("http")) else { return };
+    say(&format!("  console    {url}/console"));
+    // With an auth file the command needs a key.
+    if args.auth_file().is_none() {
+        let body = r#"{"owner_id":"me","ttl_ms":60000}"#;
+        say(&format!("  try        curl --json '{body}' {url}/v1/locks/demo/acquire"));
+    }
 }
 
 fn banner_in_json(args: &Args, server: &Server) {
@@ -300,12 +297,14 @@ fn unfinished(file: &Path) -> PathBuf {
     file.with_extension("tmp")
 }
 
-/// A connection is a file; the usual soft limit is too low for a server.
-fn allow_many_files() {
+/// Raises the limit of open files: each connection is one, and the usual soft limit is too low. Returns the limit, if
+/// there is one.
+fn allow_many_files() -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "could not raise the number of open files");
     }
+    getrlimit(Resource::Nofile).current.map(|n| usize::try_from(n).unwrap_or(usize::MAX))
 }

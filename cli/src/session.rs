@@ -11,7 +11,7 @@ use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
 use crate::duration::{DurationArg, glance, interval, lasting};
 use crate::exit::Failure;
-use crate::output::{OutputArgs, exports, plain, print, print_json};
+use crate::output::{OutputArgs, exports, plain, print, print_json, warn_short};
 use crate::owner::OwnerArgs;
 
 /// How long closing a session may take that nobody knows of.
@@ -100,6 +100,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
     let request = OpenSessionRequest { owner_id: args.owner.name(), ttl_ms: args.ttl.millis() };
     let client = args.server.reach().await?;
     let opened = client.open_session(&request).await?;
+    warn_short(&client, args.ttl.0);
     match show_opened(args, &opened) {
         Ok(()) => Ok(()),
         // Nobody has its id, so nobody could close it.

@@ -94,6 +94,13 @@ impl Client {
         &self.inner.owner
     }
 
+    /// The shortest TTL that outlasts a leader change of the cluster, as its servers last reported it; `None` for a
+    /// single server, or before the first response. When the client gets a lock or a session with a shorter TTL, it
+    /// warns once, by `tracing`.
+    pub fn failover_time(&self) -> Option<Duration> {
+        self.inner.transport.failover().time()
+    }
+
     /// The clock deadlines are on.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock

@@ -22,6 +22,9 @@ pub enum Watched {
     Gap(Gap),
 }
 
+/// Events about the server: its events can be late, or no longer are.
+const TELLS_NOTHING: [&str; 2] = ["stale", "current"];
+
 /// A stream of events that goes on over broken connections and restarts of the server.
 ///
 /// Whenever it cannot be sure to have told everything, it says so by a [`Watched::Gap`].
@@ -115,7 +118,9 @@ impl Events {
             if !message.id.is_empty() {
                 self.last_id = Some(message.id.clone());
             }
-            self.ready.push_back(watched(message));
+            if !TELLS_NOTHING.contains(&message.event.as_str()) {
+                self.ready.push_back(watched(message));
+            }
         }
         Ok(())
     }

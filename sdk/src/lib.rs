@@ -55,6 +55,7 @@ pub mod clock;
 mod election;
 mod error;
 mod event;
+mod failover;
 mod farewell;
 mod gate;
 mod group;

@@ -68,6 +68,7 @@ impl SessionRequest {
             let sent_at = clock.now();
             match self.client.open_session(&request).await {
                 Ok(opened) => {
+                    self.client.inner.transport.failover().warn(self.ttl);
                     let expires_in = Duration::from_millis(opened.expires_after_send_ms);
                     let tenure = Tenure::new(clock, margin, sent_at, expires_in);
                     let (id, owner) = (opened.session_id, opened.owner_id);

@@ -215,7 +215,7 @@ pub(crate) async fn obtain<W: Wish>(
                 let guard = wish.guard(margin, sent_at, granted).await;
                 place.settle();
                 if guard.check().is_ok() {
-                    tracing::debug!("acquired");
+                    acquired(wish);
                     return Ok(guard);
                 }
                 None
@@ -249,6 +249,11 @@ pub(crate) async fn obtain<W: Wish>(
         tracing::debug!(%error, ?pause, "not acquired yet");
         clock.sleep_until(clock.now() + pause).await;
     }
+}
+
+fn acquired<W: Wish>(wish: &W) {
+    tracing::debug!("acquired");
+    wish.client().inner.transport.failover().warn(wish.terms().ttl());
 }
 
 /// The answer, unless it is to a wait and did not come within a slice of that. Whoever drops the question closes its

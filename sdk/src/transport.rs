@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::address::{Addresses, Trip, Ways, unix_path};
+use crate::failover::Failover;
 use crate::socket::{Connector, KEEPALIVE, KEEPALIVE_INTERVAL};
 use crate::tls::{self, Trust};
 
@@ -38,6 +39,7 @@ pub(crate) struct Transport {
     addresses: Addresses,
     authorization: Option<HeaderValue>,
     links: Links,
+    failover: Arc<Failover>,
 }
 
 /// How connections are made, and how long things may take.
@@ -75,7 +77,13 @@ impl Transport {
         let authorization = api_key.map(bearer).transpose()?;
         let tls = Arc::new(tls::config(trust, http2, addresses.has_tls())?);
         let links = Links { timeout, connect_timeout, http2, tls };
-        Ok(Self { http: links.connect(&addresses), addresses, authorization, links })
+        let failover = Arc::default();
+        Ok(Self { http: links.connect(&addresses), addresses, authorization, links, failover })
+    }
+
+    /// The time of a leader change, as the servers report it.
+    pub(crate) fn failover(&self) -> &Failover {
+        &self.failover
     }
 
     /// That an API key is not sent in the clear to another machine.
@@ -95,12 +103,13 @@ impl Transport {
 
     /// The same with connections of its own.
     pub(crate) fn reconnected(&self) -> Self {
-        let Self { addresses, authorization, links, .. } = self;
+        let Self { addresses, authorization, links, failover, .. } = self;
         Self {
             http: links.connect(addresses),
             addresses: addresses.clone(),
             authorization: authorization.clone(),
             links: links.clone(),
+            failover: failover.clone(),
         }
     }
 
@@ -185,7 +194,9 @@ impl Transport {
             let request = self.request(trip, question)?;
             let answer = async {
                 let sent = self.http.request(request).await;
-                read(sent.map_err(|error| of_hyper(trip.given(), &error))?).await
+                let response = sent.map_err(|error| of_hyper(trip.given(), &error))?;
+                self.failover.learn(response.headers());
+                read(response).await
             };
             let (status, leader, body, stream) = match self.in_time(longer, answer).await {
                 Err(error @ (Error::Unreachable(_) | Error::Untrusted(_))) => {
@@ -209,7 +220,10 @@ impl Transport {
             if is_not_leader(status, &body) && trip.does_not_lead(leader.as_deref()) {
                 continue;
             }
-            if !is_of_a_gateway(status) && !is_not_leader(status, &body) {
+            if is_of_a_gateway(status) {
+                // A wait continues at another server too.
+                trip.was_silent();
+            } else if !is_not_leader(status, &body) {
                 trip.was_answered();
             }
             return Ok(((status, body), stream));

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use leasehold::Client;
 use leasehold::clock::FakeClock;
-use leasehold_testkit::Local;
+use leasehold_testkit::fake::{self, Said};
+use leasehold_testkit::{Local, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -102,4 +103,43 @@ async fn what_goes_wrong_in_the_background_names_the_lock_and_the_reason() {
     warned("orders", "by an operator");
     warned("a, b", "the server says that the lease is over");
     local.stop().await;
+}
+
+/// A cluster of which `/single` is no part, as far as it says.
+fn cluster() -> String {
+    fake::serve(|question| {
+        let body = if question.line.contains("/release ") {
+            json!({"released": true, "leases": []})
+        } else if question.line.contains("/v1/sessions") {
+            json!({"session_id": "1.s", "owner_id": "o", "expires_in_ms": 9000, "expires_after_send_ms": 9000})
+        } else {
+            json!({"acquired": true, "lock_name": "a", "owner_id": "o", "lease_id": "1.a", "fencing_token": 1,
+                   "lease_expiry_ms": null, "expires_in_ms": 9000, "expires_after_send_ms": 9000, "leases": []})
+        };
+        let is_single = question.line.contains(" /single/");
+        let failover = ("leasehold-failover-ms", "10000".to_owned());
+        let headers = if is_single { Vec::new() } else { vec![failover] };
+        Said { status: 200, headers, body }
+    })
+}
+
+#[tokio::test]
+async fn a_ttl_that_is_shorter_than_a_fail_over_is_warned_of_once() {
+    let url = cluster();
+    for (path, seconds, n) in [("", 3, 1), ("", 10, 0), ("/single", 3, 0)] {
+        let spans = Spans::default();
+        let _here = tracing::subscriber::set_default(spans.clone());
+        let (client, ttl) =
+            (Client::new(&format!("{url}{path}")).unwrap(), Duration::from_secs(seconds));
+        assert_eq!(client.failover_time(), None);
+        for _ in 0..2 {
+            client.lock("a").ttl(ttl).acquire().await.unwrap().release().await.unwrap();
+        }
+        client.session().ttl(ttl).open().await.unwrap().close().await.unwrap();
+        let is_known = client.failover_time().is_some();
+        assert_eq!(is_known, path.is_empty(), "{:?}", client.failover_time());
+        let lines = spans.lines.lock().unwrap().clone();
+        let warned: Vec<_> = lines.iter().filter(|line| line.contains("fail-over")).collect();
+        assert_eq!(warned.len(), n, "{path} {seconds}: {lines:?}");
+    }
 }

@@ -157,7 +157,10 @@ func (e *Events) read(ctx context.Context) error {
 			if message.id != "" {
 				e.lastID = message.id
 			}
-			e.ready = append(e.ready, message)
+			// That the server's events can be late, and that they no longer are.
+			if message.event != "stale" && message.event != "current" {
+				e.ready = append(e.ready, message)
+			}
 		}
 		return nil
 	}

@@ -60,6 +60,7 @@ func (a *asking[G, H]) persevere(ctx context.Context) (H, error) {
 		}
 		held, err := a.try(ctx, place, manner, attempts.giveUpAt)
 		if err == nil {
+			a.client.warnShort(a.terms.ttl)
 			return held, nil
 		}
 		if isOver(err) {

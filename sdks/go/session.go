@@ -34,6 +34,7 @@ func (c *Client) OpenSession(ctx context.Context, options ...Option) (*Session, 
 	if err != nil {
 		return nil, err
 	}
+	c.warnShort(terms.ttl)
 	lasts := time.Duration(opened.ExpiresAfterSendMs) * time.Millisecond
 	tenure := granted(c.clock, margin, sentAt, lasts, "the session")
 	session := &Session{Holding: newHolding(ctx, c, tenure, "the session"), opened: opened}

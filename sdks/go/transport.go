@@ -58,6 +58,7 @@ type transport struct {
 	settings *settings
 	routes   *routes
 	http     *http.Client
+	failover failover
 }
 
 func newTransport(s *settings) *transport {
@@ -117,6 +118,7 @@ func (t *transport) call(ctx context.Context, q question) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.failover.learn(response.Header)
 		return whole(response)
 	})
 }

@@ -8,23 +8,29 @@ use leasehold_server::audit::{self, OnFailure, Options};
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Audit")]
 pub(super) struct AuditArgs {
-    /// Write down who did what, from where and by which rule, a JSON object a line.
+    /// Write an audit: who did what, from where and by which rule, one JSON object per line. Acts of operators go to
+    /// FILE.admin, refusals to FILE.refusals and FILE.unknown.
     #[arg(long, env = "LEASEHOLD_AUDIT_FILE")]
     audit_file: Option<PathBuf>,
-    /// Put it aside once it has this many bytes: it becomes FILE.1.
+    /// Rotate each audit file at this size, in bytes: it becomes FILE.1.
     #[arg(long, env = "LEASEHOLD_AUDIT_SIZE_MAX", default_value_t = audit::BYTES_MAX,
           value_parser = clap::value_parser!(u64).range(4096..))]
     audit_size_max: u64,
-    /// How many that were put aside are kept.
+    /// Rotated files to keep of each audit file.
     #[arg(long, env = "LEASEHOLD_AUDIT_KEEP", default_value_t = audit::KEEP)]
     audit_keep: usize,
     /// If it cannot be written: refuse what would change anything, or only warn and count.
     #[arg(long, env = "LEASEHOLD_AUDIT_FAILURE", default_value_t = OnFailure::Refuse, value_name = "refuse|warn")]
     audit_failure: OnFailure,
-    /// Most refused requests that are written in one second; of more, how many there were.
+    /// Maximum refused requests of known principals in the audit per second; other clients have as many. The rest are
+    /// only counted.
     #[arg(long, env = "LEASEHOLD_AUDIT_REFUSALS_PER_SECOND", default_value_t = audit::REFUSALS_PER_SECOND,
           value_parser = clap::value_parser!(u32).range(1..))]
     audit_refusals_per_second: u32,
+    /// Maximum refused requests in the audit per second, of one principal or of one address without a valid credential.
+    #[arg(long, env = "LEASEHOLD_AUDIT_REFUSALS_PER_CLIENT", default_value_t = audit::REFUSALS_PER_CLIENT,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    audit_refusals_per_client: u32,
 }
 
 impl AuditArgs {
@@ -35,6 +41,7 @@ impl AuditArgs {
             keep: self.audit_keep,
             failure: self.audit_failure,
             refusals_per_second: self.audit_refusals_per_second,
+            refusals_per_client: self.audit_refusals_per_client,
         })
     }
 }

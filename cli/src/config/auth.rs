@@ -6,6 +6,8 @@ use clap::Args as ClapArgs;
 use leasehold_server::auth;
 use leasehold_server::http::Listen;
 
+use crate::duration::DurationArg;
+
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Security")]
 pub(super) struct AuthArgs {
@@ -29,6 +31,9 @@ pub(super) struct AuthArgs {
     #[arg(long, env = "LEASEHOLD_AUTH_SIGN_INS_MAX", default_value_t = BOUNDS.sign_ins_max as u32,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) auth_sign_ins_max: u32,
+    /// How long the keys of a token issuer stay valid while they cannot be fetched again; at least 10m.
+    #[arg(long, env = "LEASEHOLD_AUTH_KEYS_AGE_MAX", default_value = "1d")]
+    pub(super) auth_keys_age_max: DurationArg,
     /// Serve other machines although nobody is asked who they are. Whoever reaches the port may do anything.
     #[arg(long, env = "LEASEHOLD_INSECURE_NO_AUTH", num_args = 0..=1, default_missing_value = "true",
           default_value_t = false, require_equals = true)]
@@ -66,6 +71,7 @@ impl AuthArgs {
             lookups_per_minute: self.auth_lookups_per_minute,
             tokens_max: self.auth_tokens_max as usize,
             sign_ins_max: self.auth_sign_ins_max as usize,
+            keys_age_max: self.auth_keys_age_max.0,
         }
     }
 

@@ -9,6 +9,8 @@ use crate::duration::DurationArg;
 /// is.
 const FOLD_INTERVAL_MIN: Duration = Duration::from_millis(1);
 const BACKUP_EVERY_MIN: Duration = Duration::from_millis(10);
+/// Keys are fetched every five minutes; a lower limit would drop keys of a healthy issuer.
+const KEYS_AGE_MIN: Duration = Duration::from_secs(600);
 
 /// Ten years, as `10y` is read. What lasts longer is meant to last for ever, and no lease does.
 const LASTING_MAX: Duration = Duration::from_secs(10 * 31_557_600);
@@ -16,7 +18,7 @@ const LASTING_MAX: Duration = Duration::from_secs(10 * 31_557_600);
 impl Args {
     /// With any of these at 0 the server would start and do nothing for anybody.
     pub(super) fn check_none_is_0(&self) -> Result<(), String> {
-        let Self { engine, limits, connections, .. } = self;
+        let Self { engine, limits, connections, redis, .. } = self;
         let has_time = |DurationArg(time): DurationArg| usize::from(!time.is_zero());
         let all = [
             ("--batch-max", engine.batch_max),
@@ -25,6 +27,8 @@ impl Args {
             ("--journal-bytes-max", engine.journal_bytes_max.min(1) as usize),
             ("--connections-max", connections.connections_max),
             ("--header-timeout", has_time(connections.header_timeout)),
+            ("--heads-total-bytes-max", connections.heads_total_bytes_max),
+            ("--redis-auth-timeout", has_time(redis.redis_auth_timeout)),
             ("--body-timeout", has_time(connections.body_timeout)),
             ("--body-bytes-max", connections.body_bytes_max),
             ("--answer-timeout", has_time(connections.answer_timeout)),
@@ -40,6 +44,11 @@ impl Args {
             ("--requests-total-bytes-max", limits.requests_total_bytes_max),
             ("--queues-total-bytes-max", limits.queues_total_bytes_max),
             ("--ended-total-bytes-max", limits.ended_total_bytes_max),
+            ("--principal-metadata-bytes-max", limits.principal_metadata_bytes_max),
+            ("--principal-names-bytes-max", limits.principal_names_bytes_max),
+            ("--principal-requests-bytes-max", limits.principal_requests_bytes_max),
+            ("--principal-queues-bytes-max", limits.principal_queues_bytes_max),
+            ("--principal-ended-bytes-max", limits.principal_ended_bytes_max),
             ("--group-max", limits.group_max),
             ("--holders-max", limits.holders_max as usize),
             ("--promote-steps-max", limits.promote_steps_max),
@@ -54,8 +63,9 @@ impl Args {
     /// What is done again and again leaves time for something else.
     pub(super) fn check_none_spins(&self) -> Result<(), String> {
         let all = [
-            ("--fold-interval", Some(self.fold_interval), FOLD_INTERVAL_MIN),
+            ("--fold-interval", Some(self.store.fold_interval), FOLD_INTERVAL_MIN),
             ("--backup-every", self.backup.every(), BACKUP_EVERY_MIN),
+            ("--auth-keys-age-max", Some(self.auth.auth_keys_age_max), KEYS_AGE_MIN),
         ];
         for (setting, time, least) in all {
             if let Some(time) = time.filter(|time| time.0 < least) {
@@ -76,6 +86,7 @@ impl Args {
             ("--grace-max", self.limits.grace_max),
             ("--wait-max", self.limits.wait_max),
             ("--park-max", self.limits.park_max),
+            ("--resume-park-max", self.limits.resume_park_max),
         ];
         match all.into_iter().find(|(_, time)| time.0 > LASTING_MAX) {
             Some((setting, time)) => {

@@ -5,6 +5,9 @@ use leasehold_server::http;
 
 use crate::duration::DurationArg;
 
+/// The smallest read buffer of a connection.
+const HEAD_BYTES_MIN: usize = 8192;
+
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct ConnectionArgs {
@@ -34,10 +37,22 @@ pub(super) struct ConnectionArgs {
     /// Most HTTP/2 requests in progress, over all connections. More are restricted.
     #[arg(long, env = "LEASEHOLD_STREAMS_MAX", default_value_t = 20_000)]
     streams_max: usize,
+    /// Maximum HTTP/2 requests in progress of one principal; for anonymous clients, of one address that is not in
+    /// connections-per-peer-exempt. More are restricted.
+    #[arg(long, env = "LEASEHOLD_PRINCIPAL_STREAMS_MAX", default_value_t = 5_000)]
+    principal_streams_max: usize,
     /// How long a client's host may be unreachable before its connection is closed and its waiters leave their queues.
     #[arg(long, env = "LEASEHOLD_KEEPALIVE_TIMEOUT", default_value = "30s")]
     keepalive_timeout: DurationArg,
-    /// How long a new connection has to send its first request's head.
+    /// Maximum size of an HTTP/1 request head (request line and headers), in bytes; larger ones are refused with 431.
+    #[arg(long, env = "LEASEHOLD_HEAD_BYTES_MAX", default_value_t = 65_536)]
+    head_bytes_max: usize,
+    /// Maximum bytes of all buffers for request heads, beyond 16 KiB per connection. If they need more, the connections
+    /// that have been receiving or idle the longest are closed.
+    #[arg(long, env = "LEASEHOLD_HEADS_TOTAL_BYTES_MAX", default_value_t = 64 << 20)]
+    pub(super) heads_total_bytes_max: usize,
+    /// Time limit for the head of a request, from its first byte; for the first request, from the start of the
+    /// connection.
     #[arg(long, env = "LEASEHOLD_HEADER_TIMEOUT", default_value = "10s")]
     pub(super) header_timeout: DurationArg,
     /// How long a connection may stay without a request.
@@ -55,9 +70,20 @@ pub(super) struct ConnectionArgs {
     /// Most bytes of long answers that are being sent at once; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_ANSWERS_BYTES_MAX", default_value_t = 64 << 20)]
     answers_bytes_max: usize,
+    /// Maximum bytes of long answers to one principal; for anonymous clients, to one address that is not in
+    /// connections-per-peer-exempt. More are refused with 429.
+    #[arg(long, env = "LEASEHOLD_PRINCIPAL_ANSWERS_BYTES_MAX", default_value_t = 16 << 20)]
+    principal_answers_bytes_max: usize,
     /// Most streams of events at once; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
     event_streams_max: usize,
+    /// Maximum event streams of one principal; for anonymous clients, of one address that is not in
+    /// connections-per-peer-exempt. More are refused with 429.
+    #[arg(long, env = "LEASEHOLD_PRINCIPAL_EVENT_STREAMS_MAX", default_value_t = 2_500)]
+    principal_event_streams_max: usize,
+    /// Maximum bytes of events that streams have not taken yet; beyond it, slow streams miss events and get a `gap`.
+    #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_BYTES_MAX", default_value_t = 64 << 20)]
+    pub(super) event_streams_bytes_max: usize,
     /// Addresses or networks of proxies whose `Forwarded` and `X-Forwarded-*` headers are believed.
     #[arg(long, env = "LEASEHOLD_TRUSTED_PROXIES", value_delimiter = ',', value_parser = http::parse_network)]
     trusted_proxies: Vec<http::IpNet>,
@@ -73,20 +99,29 @@ impl ConnectionArgs {
             connections_per_peer_exempt: self.connections_per_peer_exempt.as_slice().into(),
             restricted_timeout: self.restricted_timeout.0,
             streams_max: self.streams_max,
+            principal_streams_max: self.principal_streams_max,
             keepalive_timeout: self.keepalive_timeout.0,
+            head_bytes_max: self.head_bytes_max,
+            heads_total_bytes_max: self.heads_total_bytes_max,
             header_timeout: self.header_timeout.0,
             idle_timeout: self.idle_timeout.0,
             body_timeout: self.body_timeout.0,
             body_bytes_max: self.body_bytes_max,
             answer_timeout: self.answer_timeout.0,
             answers_bytes_max: self.answers_bytes_max,
+            principal_answers_bytes_max: self.principal_answers_bytes_max,
             event_streams_max: self.event_streams_max,
+            principal_event_streams_max: self.principal_event_streams_max,
             trusted_proxies: self.trusted_proxies.as_slice().into(),
             ..http::Options::default()
         }
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
+        if self.head_bytes_max < HEAD_BYTES_MIN {
+            let n = self.head_bytes_max;
+            return Err(format!("--head-bytes-max: is {n}, but must be at least {HEAD_BYTES_MIN}"));
+        }
         // The system counts probes in seconds, and there are several of them.
         let allowed = 3..=24 * 3600;
         if allowed.contains(&self.keepalive_timeout.0.as_secs()) {

@@ -92,6 +92,8 @@ limits! {
     wait_max: span, "LEASEHOLD_WAIT_MAX";
     /// How long a waiter whose connection broke keeps its place.
     park_max: span, "LEASEHOLD_PARK_MAX";
+    /// How long a waiter keeps its place after a restart or a leader change.
+    resume_park_max: span, "LEASEHOLD_RESUME_PARK_MAX";
     /// Most namespaces.
     namespaces_max: number, "LEASEHOLD_NAMESPACES_MAX";
     /// Most locks held, waited for or remembered.
@@ -112,6 +114,20 @@ limits! {
     requests_total_bytes_max: bytes, "LEASEHOLD_REQUESTS_TOTAL_BYTES_MAX";
     /// Most bytes of waiting leases.
     queues_total_bytes_max: bytes, "LEASEHOLD_QUEUES_TOTAL_BYTES_MAX";
+    /// Maximum bytes of metadata of one principal; for anonymous clients, of one address (IPv6: one /64).
+    principal_metadata_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_METADATA_BYTES_MAX";
+    /// Maximum bytes of names that the leases of one principal, or anonymous address, need.
+    principal_names_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_NAMES_BYTES_MAX";
+    /// Maximum bytes of request ids, and of the ended leases kept for them, of one principal, or anonymous address.
+    principal_requests_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_REQUESTS_BYTES_MAX";
+    /// Maximum bytes of waiting leases of one principal, or anonymous address.
+    principal_queues_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_QUEUES_BYTES_MAX";
+    /// Maximum ended leases of one principal, or anonymous address, kept only to answer repeated request ids.
+    principal_answered_max: number, "LEASEHOLD_PRINCIPAL_ANSWERED_MAX";
+    /// Maximum ended leases of one principal, or anonymous address, that stay readable.
+    principal_ended_max: number, "LEASEHOLD_PRINCIPAL_ENDED_MAX";
+    /// Maximum bytes of ended leases of one principal, or anonymous address, that stay readable.
+    principal_ended_bytes_max: bytes, "LEASEHOLD_PRINCIPAL_ENDED_BYTES_MAX";
     /// Most waiters for one lock.
     queue_max: number, "LEASEHOLD_QUEUE_MAX";
     /// Most holders of one lock.

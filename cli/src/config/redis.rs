@@ -35,6 +35,9 @@ pub(super) struct RedisArgs {
     #[arg(long, env = "LEASEHOLD_REDIS_PIPELINE_MAX", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..))]
     redis_pipeline_max: u32,
+    /// Time limit for a client to authenticate with AUTH or HELLO, if authentication is required.
+    #[arg(long, env = "LEASEHOLD_REDIS_AUTH_TIMEOUT", default_value = "10s")]
+    pub(super) redis_auth_timeout: DurationArg,
     /// How long a client may be silent; 0: as long as it is connected.
     #[arg(long, env = "LEASEHOLD_REDIS_IDLE_TIMEOUT", default_value = "0s")]
     redis_idle_timeout: DurationArg,
@@ -81,6 +84,7 @@ impl RedisArgs {
             databases: self.redis_databases,
             command_bytes_max: self.redis_command_bytes_max,
             pipeline_max: self.redis_pipeline_max as usize,
+            auth_timeout: self.redis_auth_timeout.0,
             idle_timeout: (!idle_timeout.is_zero()).then_some(idle_timeout),
         }
     }

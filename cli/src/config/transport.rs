@@ -23,6 +23,10 @@ pub(super) struct TransportArgs {
     /// 0 tells of none.
     #[arg(long, env = "LEASEHOLD_METRICS_NAMESPACES_MAX", default_value_t = 100)]
     metrics_namespaces_max: usize,
+    /// Show namespace names at --metrics-listen, which needs no credential.
+    #[arg(long, env = "LEASEHOLD_METRICS_LISTEN_NAMESPACES", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    metrics_listen_namespaces: bool,
     /// Who may connect to the Unix sockets: the mode of their files, in octal.
     #[arg(long, env = "LEASEHOLD_UNIX_SOCKET_MODE", default_value = "0660", value_parser = mode)]
     unix_socket_mode: u32,
@@ -76,6 +80,7 @@ impl TransportArgs {
             proxy_protocol_from: self.proxy_protocol_from.as_slice().into(),
             unix_socket_mode: self.unix_socket_mode,
             metrics_namespaces_max: self.metrics_namespaces_max,
+            metrics_listen_namespaces: self.metrics_listen_namespaces,
             ..options
         }
     }

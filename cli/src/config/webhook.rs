@@ -10,9 +10,15 @@ use crate::duration::DurationArg;
 #[derive(ClapArgs, Clone, Debug)]
 #[command(next_help_heading = "Webhook")]
 pub(super) struct WebhookArgs {
-    /// Where to POST each warning: --held-warn, --wait-warn and suspected deadlocks (http:// only).
+    /// URL to POST each warning to: --held-warn, --wait-warn and suspected deadlocks. Must be https://, or http:// on
+    /// this machine.
     #[arg(long, env = "LEASEHOLD_WEBHOOK_URL")]
     webhook_url: Option<Target>,
+    /// Allow a --webhook-url with http:// on another machine. Systems on the network path can read and change the
+    /// warnings.
+    #[arg(long, env = "LEASEHOLD_WEBHOOK_INSECURE_HTTP", num_args = 0..=1, default_missing_value = "true",
+          default_value_t = false, require_equals = true)]
+    webhook_insecure_http: bool,
     /// A file with the secret that signs them, at least 16 bytes (default: unsigned).
     #[arg(long, env = "LEASEHOLD_WEBHOOK_SECRET_FILE")]
     webhook_secret_file: Option<PathBuf>,
@@ -40,6 +46,11 @@ impl WebhookArgs {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.webhook_url.is_none() && self.webhook_secret_file.is_some() {
             return Err("--webhook-secret-file: --webhook-url is missing".into());
+        }
+        if let Some(url) = &self.webhook_url
+            && !self.webhook_insecure_http
+        {
+            url.check_private().map_err(|why| format!("--webhook-url: {why}"))?;
         }
         if self.webhook_timeout.0.is_zero() {
             return Err("--webhook-timeout: must be longer than 0s".into());

@@ -19,8 +19,7 @@ pub(super) fn look(options: Option<&Options>, now_ms: i64) -> Option<Finding> {
     };
     if !options.dir.exists() {
         let found = format!("{} is not there yet", options.dir.display());
-        let advice =
-            "make it, and give it to the user of the server; the first backup makes it if it can";
+        let advice = "create it for the server's user; the server creates it at startup if it can";
         return Some(Finding::warning(CHECK, found, advice));
     }
     let is_folder = options.dir.is_dir();

@@ -1,7 +1,5 @@
 //! What ends some day: the server's certificate, and the keys of its clients.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use leasehold_server::auth::Policy;
@@ -14,22 +12,8 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 const WARN_DAYS: i64 = 21;
 
 /// What is to be said of the server's certificate and its key.
-pub(super) fn tls(files: &TlsFiles, now_ms: i64) -> Vec<Finding> {
-    let mode = fs::metadata(&files.key).map(|found| found.permissions().mode());
-    let open = mode.ok().and_then(|mode| readable_key(&files.key, mode));
-    [Some(certificate(files.ends_ms(), now_ms)), open].into_iter().flatten().collect()
-}
-
-/// A group of its own may read the key, as some systems have it; everybody may not.
-fn readable_key(key: &Path, mode: u32) -> Option<Finding> {
-    (mode & 0o007 != 0).then(|| {
-        let (shown, mode) = (key.display(), mode & 0o777);
-        Finding::warning(
-            "tls",
-            format!("everybody on this machine can use the private key {shown} (mode {mode:o})"),
-            format!("chmod 600 {shown}, and have a new certificate made if others have been here"),
-        )
-    })
+pub(super) fn tls(files: &TlsFiles, now_ms: i64) -> Finding {
+    certificate(files.ends_ms(), now_ms)
 }
 
 fn certificate(ends_ms: Result<Option<i64>, String>, now_ms: i64) -> Finding {
@@ -104,13 +88,6 @@ mod tests {
         );
         assert_eq!(certificate(Err("no such file".into()), NOW).verdict, Verdict::Problem);
         assert_eq!(certificate(Ok(None), NOW).verdict, Verdict::Problem);
-    }
-
-    #[test]
-    fn a_private_key_is_private() {
-        let of = |mode| readable_key(Path::new("key.pem"), mode).map(|found| found.found);
-        assert_eq!((of(0o100_600), of(0o100_640)), (None, None));
-        assert!(of(0o100_644).is_some_and(|found| found.contains("key.pem (mode 644)")));
     }
 
     #[test]

@@ -84,7 +84,11 @@ fn room(free: u64, journal_bytes_max: u64) -> Finding {
     let mib = |n: u64| n >> 20;
     let found = format!("{} MiB are free", mib(free));
     if free < FREE_BYTES_MIN {
-        return Finding::problem(CHECK, found, "make room: a server stops if the disk is full");
+        return Finding::problem(
+            CHECK,
+            found,
+            "free some space: a server refuses acquires while disk space is low (disk-free-min)",
+        );
     }
     if free < needed {
         let found = format!("{found}, and the journal may grow by {} MiB", mib(journal_bytes_max));

@@ -3,12 +3,10 @@
 use std::fs;
 
 use leasehold_server::http;
-use leasehold_server::serve::Settings;
+use leasehold_server::serve::{Settings, files_needed};
 
 use super::finding::Finding;
 
-/// Files a server has open beside its connections.
-const OWN_FILES: u64 = 64;
 /// Clocks that are read without asking the kernel, or the virtual machine's host.
 const QUICK_CLOCKS: [&str; 6] = [
     "tsc",
@@ -26,7 +24,7 @@ pub(super) fn n_files_max() -> Option<u64> {
 }
 
 pub(super) fn files(n_max: Option<u64>, http: &http::Options) -> Finding {
-    let needed = (http.connections_max + http.connections_reserved) as u64 + OWN_FILES;
+    let needed = files_needed(http) as u64;
     match n_max {
         Some(n) if n < needed => Finding::problem(
             "files",
@@ -70,6 +68,7 @@ pub(super) fn memory(bytes: Option<u64>, settings: &Settings) -> Finding {
         limits.queues_total_bytes_max,
         limits.ended_total_bytes_max,
         settings.http.answers_bytes_max,
+        settings.http.heads_total_bytes_max,
     ];
     let needed = budgets.into_iter().fold(0, |all: u64, n| all.saturating_add(n as u64));
     let mib = |n: u64| n >> 20;
@@ -120,12 +119,12 @@ mod tests {
 
     #[test]
     fn connections_are_files() {
-        let http = http::Options::default();
+        let http = http::Options { workers: 2, ..http::Options::default() };
         assert_eq!(files(Some(1024), &http).verdict, Verdict::Problem);
         assert!(
             files(Some(1024), &http)
                 .advice
-                .is_some_and(|advice| advice.contains("LimitNOFILE=10164"))
+                .is_some_and(|advice| advice.contains("LimitNOFILE=10236"))
         );
         assert_eq!(files(Some(65_536), &http).verdict, Verdict::Fine);
         assert_eq!(files(None, &http).verdict, Verdict::Fine);

@@ -26,6 +26,7 @@ use crate::ask::told;
 use crate::config::{Args, Given, located};
 use crate::exit::{FAILED, Failure};
 use crate::output::{OutputArgs, print, print_json};
+use crate::serve::doubt;
 use finding::{Finding, Verdict};
 
 #[derive(ClapArgs)]
@@ -86,7 +87,9 @@ fn findings(args: &Args, given: &Given) -> Vec<Finding> {
     all.push(limit::files(limit::n_files_max(), &settings.http));
     all.push(limit::memory(limit::memory_bytes(), &settings));
     all.extend(network::look(&settings, user));
-    all.extend(settings.tls.iter().flat_map(|files| credential::tls(files, now_ms)));
+    all.extend(settings.tls.iter().map(|files| credential::tls(files, now_ms)));
+    let exposed = doubt::exposed(&settings).into_iter();
+    all.extend(exposed.map(|(found, advice)| Finding::warning("rights", found, advice)));
     all.extend(args.auth_file().map(|file| credential::keys(file, now_ms)));
     all.extend(part::look(&settings, args.port_file.as_deref()));
     if settings.cluster.is_none() {

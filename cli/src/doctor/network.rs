@@ -21,7 +21,8 @@ pub(super) fn look(settings: &Settings, user: Option<&str>) -> Vec<Finding> {
         for wanted in listeners(settings) {
             let tried = wanted.attempt().await.map(|attempt| held.push(attempt));
             all.push(bound(&wanted, tried, folder, user));
-            let is_open = wanted.is_for_all && !wanted.listen.is_local() && !wanted.listen.is_tls();
+            let is_used = wanted.is_for_all || wanted.flag == "--redis-listen";
+            let is_open = is_used && !wanted.listen.is_local() && !wanted.listen.is_tls();
             all.extend(is_open.then(|| unencrypted(&wanted.shown)));
         }
         all

@@ -24,7 +24,7 @@ use leasehold_testkit::{Process, TempDir, Value, folder};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 /// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A server, and a folder of the test.
 struct World {

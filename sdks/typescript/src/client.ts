@@ -63,6 +63,11 @@ export class Client {
     return new Election(this, name, options);
   }
 
+  /** @internal Warns once of a TTL that a leader change of the cluster might outlast. */
+  warnIfShort(ttlMs: number): void {
+    this.#transport.failover.warn(ttlMs);
+  }
+
   /** Closes idle connections. They also close by themselves, and do not keep the process running. */
   close(): void {
     this.#transport.close();

@@ -123,7 +123,10 @@ export class Events implements AsyncIterableIterator<Watched> {
       if (message.id !== "") {
         this.#lastId = message.id;
       }
-      this.#ready.push(message);
+      // That the server's events can be late, and that they no longer are.
+      if (message.event !== "stale" && message.event !== "current") {
+        this.#ready.push(message);
+      }
     }
   }
 

@@ -60,6 +60,7 @@ export async function persevere<Granted, Held extends Holding>(
     try {
       const held = await asking.take(await place.ask(wait), sentAt);
       if (held.held) {
+        client.warnIfShort(options.ttlMs ?? TTL_DEFAULT_MS);
         return held;
       }
       // We slept through a lease. What may be left of it is given back.

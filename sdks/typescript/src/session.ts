@@ -54,6 +54,7 @@ export class Session extends Holding {
     const { ttlMs = TTL_DEFAULT_MS } = options;
     const marginMs = margin(ttlMs, options.marginMs);
     const { opened, sentAt } = await open(client, options, ttlMs);
+    client.warnIfShort(ttlMs);
     const expiresInMs = opened.expires_after_send_ms;
     const session = new Session(client, opened, Tenure.granted(client.clock, marginMs, sentAt, expiresInMs, "the session"));
     const renew = async (signal: AbortSignal): Promise<number> => {

@@ -7,6 +7,7 @@ import { inspect } from "node:util";
 import type { Failure } from "./api.js";
 import { TIMER_MAX_MS } from "./check.js";
 import { BrokenError, FailedError, ForeignError, InvalidError, SliceError, TlsError, UnreachableError } from "./error.js";
+import { Failover } from "./failover.js";
 import { Routes, type Trip } from "./route.js";
 import { type Settings, socketPath } from "./settings.js";
 
@@ -44,6 +45,8 @@ export interface Answer {
 
 /** Where the servers are and how to talk to them. */
 export class Transport {
+  /** What the servers say of leader changes. */
+  readonly failover = new Failover();
   readonly #settings: Settings;
   readonly #agents: { http: http.Agent; https: https.Agent };
   readonly #routes: Routes;
@@ -61,6 +64,7 @@ export class Transport {
     return await this.#somewhere(question, async ({ url, isDirect }, signal) => {
       const headers = { ...question.headers, ...(isDirect ? { "leasehold-direct": "1" } : {}) };
       const response = await this.#send(url, { ...question, headers }, signal);
+      this.failover.learn(response.headers);
       const answer = { status: response.statusCode ?? 0, body: await text(response, signal) };
       return { answer, leader: response.headers["leasehold-leader"] };
     }, patienceMs);

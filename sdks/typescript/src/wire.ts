@@ -887,7 +887,7 @@ export interface paths {
         };
         /**
          * Watch what happens to locks
-         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed.
+         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
          */
         get: operations["watch"];
         put?: never;
@@ -1140,7 +1140,7 @@ export interface paths {
         };
         /**
          * Watch what happens to locks, in any namespace
-         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed.
+         * @description A stream that goes on until either side ends it. An event's name is its `kind`, its data is JSON; `gap` says that something was missed; `stale` that events can be late, because the server cannot reach the store it shares, and `current` that they no longer are. The data of all three is `reason`.
          */
         get: operations["watchIn"];
         put?: never;

@@ -113,6 +113,7 @@ class Question:
             try:
                 lease = await self._try(sent_at, patience, send, take)
                 if lease.held:
+                    self._client._transport().failover.warn(self._options.ttl_or_default)
                     return lease
                 await lease._farewell()
                 error: LeaseholdError = self._renamed()

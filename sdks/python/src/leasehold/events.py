@@ -50,6 +50,8 @@ class Gap:
 #: What a watcher is told.
 Watched = Union[Event, Gap]
 
+# That its events can be late, and that they no longer are.
+_ABOUT_THE_SERVER = ("stale", "current")
 _KNOWN = {field.name for field in fields(Event)}
 
 
@@ -134,7 +136,8 @@ class AsyncEvents:
         for message in self._parser.push(piece):
             if message.id:
                 self._last_id = message.id
-            self._ready.append(_watched(message))
+            if message.event not in _ABOUT_THE_SERVER:
+                self._ready.append(_watched(message))
 
 
 def _watched(message: Message) -> Union[Watched, LeaseholdError]:

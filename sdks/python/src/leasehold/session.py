@@ -118,6 +118,7 @@ class AsyncSessionRequest(AsyncEntrance[AsyncSession]):
             return await client.open_session(owner, millis(ttl))
 
         opened = await persist(clock, ask, options.retry)
+        client._transport().failover.warn(ttl)
         lasts = seconds(opened["expires_after_send_ms"])
         tenure = Tenure.granted(clock, margin, sent_at, lasts, f"session of {opened['owner_id']}")
         grant = OpenSession(client, Secret(opened["session_id"]))

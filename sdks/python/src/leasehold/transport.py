@@ -16,6 +16,7 @@ from typing import Any, AsyncIterator, Coroutine, Dict, List, Mapping, NamedTupl
 import httpx
 
 from .errors import Broken, Failed, Foreign, Invalid, LeaseholdError, SessionOver, Silent, Unreachable
+from .failover import Failover
 from .route import Routes
 from .settings import Settings, unix_path
 from .version import __version__
@@ -99,6 +100,8 @@ class Transport:
     def __init__(self, settings: Settings) -> None:
         direct, follow = settings.direct, settings.follow_any_leader
         self._routes = Routes(settings.urls, direct=direct, follow_any_leader=follow)
+        #: What the servers say of leader changes.
+        self.failover = Failover()
         self._timeout = settings.timeout
         self._connect_timeout = settings.connect_timeout
         self._headers = {"User-Agent": f"leasehold-python/{__version__}"}
@@ -209,6 +212,8 @@ class Transport:
             except Broken:
                 trip.failed()
                 raise
+            if isinstance(answer, Answer):
+                self.failover.learn(answer.headers)
             if isinstance(answer, Answer) and _is_not_leader(answer):
                 if trip.go_on_from_follower(answer.headers.get("Leasehold-Leader")):
                     continue

@@ -1,0 +1,136 @@
+//! Waiters get a lock in the order of their requests, whatever happens to the leader in between.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold::{Client, Error};
+use leasehold_testkit::{Host, Method, Value, among_hosts, json};
+use tokio::task::JoinHandle;
+
+use super::World;
+use super::cluster::{Cluster, N_SERVERS, number};
+use super::fault::Fault;
+
+const N_MEMBERS: usize = 1;
+const NAME: &str = "fifo::those_who_wait_keep_their_order_whatever_happens_to_the_leader";
+/// `FIFO_ROUNDS=20` has everything happen so many times.
+const ROUNDS: &str = "FIFO_ROUNDS";
+const N_WAITERS: usize = 6;
+/// Longer than anything here takes.
+const TTL: Duration = Duration::from_secs(600);
+/// All clients must wait again within this. Places are kept for a minute.
+const BACK_WITHIN: Duration = Duration::from_secs(50);
+const LIMIT: Duration = Duration::from_secs(120);
+
+const FAULTS: [Fault; 7] = [
+    Fault::LeaderKilled,
+    Fault::LeaderStopped,
+    Fault::LeaderCutFromEtcd,
+    Fault::LeaderNotHeardByEtcd,
+    Fault::EtcdNotHeardByLeader,
+    Fault::LeaderUnreachable,
+    Fault::LeaderStepsDown,
+];
+
+#[test]
+fn those_who_wait_keep_their_order_whatever_happens_to_the_leader() {
+    among_hosts(N_MEMBERS + N_SERVERS, NAME, inside);
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn inside(hosts: Vec<Host>) {
+    let mut cluster = Cluster::start(N_MEMBERS, hosts);
+    cluster.leader(None).await;
+    for n in 0..number(ROUNDS).unwrap_or(1) {
+        for fault in FAULTS {
+            let round = a_round(&mut cluster, fault, format!("{fault:?}-{n}"));
+            tokio::time::timeout(LIMIT, round).await.expect("it comes to an end");
+        }
+    }
+}
+
+/// Some wait, half of them by way of servers that follow; something happens; the lock is released.
+async fn a_round(cluster: &mut Cluster, fault: Fault, lock: String) {
+    let (leader, _) = cluster.leader(None).await;
+    let others: Vec<_> = (0..N_SERVERS).filter(|n| *n != leader).collect();
+    for follower in &others {
+        cluster.which_is("/readyz", &[*follower]).await;
+    }
+    let holder = client(cluster, leader, "holder");
+    let guard = holder.lock(&lock).ttl(TTL).acquire().await.expect("it is free");
+    let order = Arc::<Mutex<Vec<usize>>>::default();
+    let mut waiters = Vec::new();
+    for n in 0..N_WAITERS {
+        // By one server alone, or by all, beginning with the one that leads.
+        let client = match n % 3 {
+            0 => client(cluster, leader, &format!("w{n}")),
+            _ => lone_client(cluster, others[n % others.len()], &format!("w{n}")),
+        };
+        waiters.push(wait(client, lock.clone(), n, order.clone()));
+        all_wait(cluster, &lock, n + 1).await;
+    }
+    let began = Instant::now();
+    fault.befall(cluster, &World::new(cluster.clients())).await;
+    all_wait(cluster, &lock, N_WAITERS).await;
+    let took = began.elapsed();
+    guard.release().await.expect("it is held");
+    for waiter in waiters {
+        waiter.await.expect("no panic").expect("granted in the end");
+    }
+    let order = order.lock().expect("no panic").clone();
+    println!("{lock}: all wait again after {took:?}, and got it in the order {order:?}");
+    assert_eq!(order, (0..N_WAITERS).collect::<Vec<_>>(), "{lock}");
+}
+
+fn url(cluster: &Cluster, n: usize) -> String {
+    format!("http://{}", cluster.servers[n].as_ref().expect("a server").address)
+}
+
+/// One that knows all servers, and asks this one first.
+fn client(cluster: &Cluster, first: usize, owner: &str) -> Client {
+    let urls: Vec<_> = (0..N_SERVERS).map(|n| url(cluster, (first + n) % N_SERVERS)).collect();
+    Client::builder(&urls.join(",")).owner(owner).build().expect("good URLs")
+}
+
+/// One that knows one server alone, which has to pass on what it asks.
+fn lone_client(cluster: &Cluster, n: usize, owner: &str) -> Client {
+    Client::builder(&url(cluster, n)).owner(owner).build().expect("a good URL")
+}
+
+fn wait(
+    client: Client,
+    lock: String,
+    n: usize,
+    order: Arc<Mutex<Vec<usize>>>,
+) -> JoinHandle<Result<(), Error>> {
+    tokio::spawn(async move {
+        let guard = client.lock(&lock).ttl(TTL).wait(LIMIT).acquire().await?;
+        order.lock().expect("no panic").push(n);
+        guard.release().await
+    })
+}
+
+/// Returns once so many wait for the lock, each with a connection.
+async fn all_wait(cluster: &Cluster, lock: &str, n: usize) {
+    let began = Instant::now();
+    let mut seen = json!({});
+    while began.elapsed() < BACK_WITHIN {
+        for client in cluster.clients() {
+            let path = format!("/v1/locks/{lock}");
+            let asked = client.send(Method::GET, &path, None, "");
+            let asked = tokio::time::timeout(Duration::from_secs(2), asked).await;
+            let Ok(Ok(answer)) = asked else { continue };
+            if answer.status == 200 && n_connected(answer.get("queue")) == n {
+                return;
+            }
+            seen = json!({"status": answer.status, "queue": answer.get("queue")});
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{lock}: {n} do not wait within {BACK_WITHIN:?}: {seen}");
+}
+
+fn n_connected(queue: &Value) -> usize {
+    let waiters = queue.as_array().map_or(&[][..], Vec::as_slice);
+    waiters.iter().filter(|waiter| waiter["parked"] == json!(false)).count()
+}

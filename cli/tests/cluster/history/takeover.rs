@@ -1,0 +1,103 @@
+//! What a lease is worth when those who lead change faster than it ends, and when what they lead is gone.
+
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::{Client, Method, Response, Value, json};
+
+use super::cluster::Cluster;
+
+const TTL: Duration = Duration::from_secs(10);
+/// More than a lease may last longer for all fail-overs together, and for nobody leading when it ends.
+const LONGER_MAX: Duration = Duration::from_secs(30);
+/// Twice the time of a fail-over.
+const A_WHILE: Duration = Duration::from_secs(6);
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Asks one server after the other until one answers.
+async fn ask(cluster: &Cluster, path: &str, body: &Value) -> Response {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        for client in cluster.clients() {
+            if let Some(answer) = ask_once(&client, path, body).await {
+                return answer;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("nobody answered {path} within {PATIENCE:?}");
+}
+
+async fn ask_once(client: &Client, path: &str, body: &Value) -> Option<Response> {
+    let asked = tokio::time::timeout(Duration::from_secs(3), client.post(path, body.clone())).await;
+    asked.ok()?.ok().filter(|answer| answer.status < 500)
+}
+
+fn wish(owner: &str, ttl: Duration, request: &str) -> Value {
+    json!({"owner_id": owner, "ttl_ms": ttl.as_millis() as u64, "request_id": request})
+}
+
+/// Kills whoever leads, again and again, until the lease is over; how long it lasted.
+async fn outlive(mut cluster: Cluster) -> Duration {
+    cluster.leader(None).await;
+    let asked_at = Instant::now();
+    let first = ask(&cluster, "/v1/locks/l/acquire", &wish("first", TTL, "first")).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    let mut n_killed = 0;
+    for n in 0.. {
+        let (leader, _) = cluster.leader(None).await;
+        let next = ask(&cluster, "/v1/locks/l/acquire", &wish("next", TTL, &format!("r{n}"))).await;
+        if next.status == 200 {
+            assert!(next.number("fencing_token") > first.number("fencing_token"));
+            break;
+        }
+        assert!(asked_at.elapsed() < TTL + PATIENCE, "it never ended");
+        cluster.servers[leader].take().expect("it leads").kill();
+        n_killed += 1;
+        cluster.servers[leader] = Some(cluster.serve(leader));
+    }
+    let lasted = asked_at.elapsed();
+    println!("{n_killed} leaders killed: a lease of {TTL:?} lasted {lasted:?}");
+    assert!(n_killed > 1, "too few to prove anything");
+    lasted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_lasts_as_long_as_promised_however_many_leaders_are_killed() {
+    let lasted = outlive(Cluster::start(1, Vec::new())).await;
+    assert!(lasted >= TTL, "it was given to somebody else after {lasted:?}");
+    assert!(lasted <= TTL + LONGER_MAX, "it lasted {lasted:?}");
+}
+
+/// One of the servers counts its time from another beginning: what it reads off its clock means nothing to the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_clock_began_at_another_time_ends_no_lease_early() {
+    let mut cluster = Cluster::start(1, Vec::new());
+    let words = "exec unshare --time --boottime 86400 --monotonic 86400 --fork --kill-child";
+    cluster.serve_within(1, words);
+    let lasted = outlive(cluster).await;
+    assert!(lasted >= TTL, "it was given to somebody else after {lasted:?}");
+    assert!(lasted <= TTL + LONGER_MAX, "it lasted {lasted:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_wiped_under_its_servers_is_not_begun_anew() {
+    let cluster = Cluster::start(1, Vec::new());
+    cluster.leader(None).await;
+    let first = ask(&cluster, "/v1/locks/l/acquire", &wish("first", TTL, "first")).await;
+    assert_eq!(first.status, 200, "{first:?}");
+    cluster.etcd.ctl(&["del", "--prefix", "/"]);
+    cluster.etcd.ctl(&["del", "--prefix", "test"]);
+    let began = Instant::now();
+    while began.elapsed() < A_WHILE {
+        for client in cluster.clients() {
+            let wish = wish("next", TTL, "next");
+            let answer = ask_once(&client, "/v1/locks/other/acquire", &wish).await;
+            assert!(answer.is_none(), "a token was granted out of nothing: {answer:?}");
+            let leads = client.send(Method::GET, "/leaderz", None, "");
+            let leads = tokio::time::timeout(Duration::from_secs(1), leads).await;
+            let is_leading = leads.is_ok_and(|leads| leads.is_ok_and(|leads| leads.status == 200));
+            assert!(!is_leading || began.elapsed() < A_WHILE / 2, "it leads nothing");
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,5 @@
+//! Several `leasehold serve` processes with a real etcd.
+
+mod history;
+mod moving;
+mod steering;

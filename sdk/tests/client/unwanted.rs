@@ -1,0 +1,89 @@
+//! An acquire that is dropped while its grant is on its way: nobody will ever have it, so it is given back.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use leasehold::{Client, Error};
+use leasehold_testkit::fake::{self, Question};
+use leasehold_testkit::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A server that grants at once, but whose first answer never arrives. What it is asked.
+fn server() -> (Client, UnboundedReceiver<Question>) {
+    let (asked, questions) = unbounded_channel();
+    let (n_acquires, never) = (AtomicUsize::new(0), Barrier::new(2));
+    let url = fake::serve(move |question: &Question| {
+        let _ = asked.send(question.clone());
+        let is_acquire = question.line.contains("/acquire");
+        if is_acquire && n_acquires.fetch_add(1, SeqCst) == 0 {
+            never.wait();
+        }
+        let lease = json!({"lock_name": "a", "lease_id": "1.ab", "fencing_token": 7});
+        let body = match is_acquire {
+            false if question.line.contains("/cancel") => json!({"cancelled": false}),
+            false => json!({"released": true, "leases": []}),
+            true => {
+                let mut granted = lease.clone();
+                granted["leases"] = json!([lease]);
+                granted["owner_id"] = question.body["owner_id"].clone();
+                granted["acquired"] = true.into();
+                granted["expires_after_send_ms"] = 30_000.into();
+                granted
+            }
+        };
+        (200, body)
+    });
+    (Client::new(&url).unwrap(), questions)
+}
+
+/// Drops what asks as soon as the server has seen it, and returns what it is asked then.
+async fn drop_midway<T: Send + 'static>(
+    asking: impl Future<Output = Result<T, Error>> + Send + 'static,
+    mut questions: UnboundedReceiver<Question>,
+) -> Vec<(String, Value)> {
+    let mut next =
+        async || tokio::time::timeout(PATIENCE, questions.recv()).await.unwrap().unwrap();
+    let asking = tokio::spawn(asking);
+    let first = next().await;
+    asking.abort();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let question = next().await;
+        let verb = question.line.split(['/', ' ']).rev().nth(2).unwrap().to_owned();
+        if verb != "release" {
+            let id = "request_id";
+            assert_eq!(question.body[id], first.body[id], "the request it is about: {question:?}");
+        }
+        seen.push((verb, question.body));
+    }
+    seen
+}
+
+fn verbs(seen: &[(String, Value)]) -> Vec<&str> {
+    seen.iter().map(|(verb, _)| verb.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_lock_whose_grant_nobody_waits_for_is_given_back() {
+    for wait in [Duration::ZERO, Duration::from_secs(60)] {
+        let (client, questions) = server();
+        let seen = drop_midway(client.lock("a").wait(wait).acquire(), questions).await;
+        assert_eq!(verbs(&seen), ["cancel", "acquire", "release"], "{wait:?}");
+        assert_eq!(seen[1].1["wait_ms"], Value::Null, "it does not wait again");
+        assert_eq!(seen[2].1["lease_id"], "1.ab");
+        assert_eq!(seen[2].1["fencing_token"], 7);
+    }
+}
+
+#[tokio::test]
+async fn several_locks_whose_grant_nobody_waits_for_are_given_back() {
+    let (client, questions) = server();
+    let seen = drop_midway(client.locks().lock("a").lock("b").acquire(), questions).await;
+    assert_eq!(verbs(&seen), ["cancel", "acquire", "release"]);
+    assert_eq!(seen[2].1["leases"][0]["lease_id"], "1.ab");
+}

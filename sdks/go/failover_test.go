@@ -1,0 +1,64 @@
+package leasehold
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestATTLThatIsShorterThanAFailOverIsWarnedOfOnce(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/single/") {
+			w.Header().Set("Leasehold-Failover-Ms", "10000")
+		}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/release"):
+			fmt.Fprint(w, `{"released":true}`)
+		case strings.HasSuffix(r.URL.Path, "/sessions"):
+			fmt.Fprint(w, `{"session_id":"1.s","owner_id":"o","expires_in_ms":3000,"expires_after_send_ms":3000}`)
+		case r.Method == http.MethodDelete:
+			fmt.Fprint(w, `{}`)
+		default:
+			fmt.Fprint(w, `{"acquired":true,"lock_name":"a","owner_id":"o","lease_id":"1.a","fencing_token":1,`+
+				`"lease_expiry_ms":null,"expires_in_ms":9000,"expires_after_send_ms":9000}`)
+		}
+	}))
+	defer server.Close()
+	ctx := background(t)
+	for _, test := range []struct {
+		path string
+		ttl  time.Duration
+		n    int
+	}{{"", 3 * time.Second, 1}, {"", 10 * time.Second, 0}, {"/single", 3 * time.Second, 0}} {
+		var mutex sync.Mutex
+		var lines []string
+		client, err := New(Options{URLs: []string{server.URL + test.path}, Logf: func(format string, args ...any) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}})
+		must(t, err)
+		for n := 0; n < 2; n++ {
+			lease, err := client.Lock(ctx, "a", TTL(test.ttl))
+			must(t, err)
+			must(t, lease.Release(ctx))
+		}
+		_, err = client.OpenSession(ctx, TTL(test.ttl))
+		must(t, err)
+		mutex.Lock()
+		var warned []string
+		for _, line := range lines {
+			if strings.Contains(line, "fail-over") {
+				warned = append(warned, line)
+			}
+		}
+		mutex.Unlock()
+		if len(warned) != test.n || test.n == 1 && !strings.Contains(warned[0], "at least 10s") {
+			t.Errorf("%+v: %q", test, warned)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+/** What a cluster says of its leader changes. */
+
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+
+import { Client } from "../src/index.js";
+import { until } from "../testkit/patience.js";
+
+const LEASE = {
+  acquired: true, lock_name: "a", owner_id: "o", lease_id: "1.a", fencing_token: 1,
+  lease_expiry_ms: null, expires_in_ms: 9_000, expires_after_send_ms: 9_000,
+};
+const SESSION = { session_id: "1.s", owner_id: "o", expires_in_ms: 9_000, expires_after_send_ms: 9_000 };
+
+test("a TTL that is shorter than a fail-over is warned of once", async (t) => {
+  const server = createServer((request, response) => {
+    const path = request.url ?? "";
+    const said = path.endsWith("/release") ? { released: true } : path.endsWith("/sessions") ? SESSION : LEASE;
+    const headers = path.startsWith("/single/") ? {} : { "leasehold-failover-ms": "10000" };
+    request.resume().on("end", () => {
+      response.writeHead(200, { "content-type": "application/json", ...headers }).end(JSON.stringify(said));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const warnings: string[] = [];
+  const listen = (warning: Error & { code?: string }): void => {
+    if (warning.code === "LEASEHOLD_SHORT_TTL") {
+      warnings.push(warning.message);
+    }
+  };
+  process.on("warning", listen);
+  t.after(() => process.off("warning", listen));
+  const take = async (path: string, ttlMs: number): Promise<void> => {
+    const client = new Client({ url: url + path });
+    await (await client.lock("a", { ttlMs }).acquire()).release();
+    await (await client.lock("a", { ttlMs }).acquire()).release();
+    await (await client.openSession({ ttlMs })).close();
+  };
+  await take("/single", 3_000);
+  await take("", 10_000);
+  await take("", 3_000);
+  await until("it is warned", () => warnings.length > 0);
+  assert.equal(warnings.length, 1, `${warnings}`);
+  assert.match(warnings[0] ?? "", /ttlMs \(3000\).*at least 10000/);
+});
