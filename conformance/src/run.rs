@@ -13,7 +13,7 @@ use crate::subject::{Setup, Subject};
 use crate::world::World;
 
 /// No script takes longer.
-const SCRIPT_MAX: Duration = Duration::from_secs(90);
+const SCRIPT_MAX: Duration = Duration::from_secs(300);
 
 /// Whoever gets its turn so late cannot tell whose fault it was.
 const LAG_MAX: Duration = Duration::from_millis(75);

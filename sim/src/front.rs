@@ -165,7 +165,12 @@ impl Front {
                 Ok(Err(rejection)) => refused(rejection),
                 Err(Error::Busy | Error::StoreSilent) => Answer::Busy,
                 Err(
-                    Error::Overloaded | Error::JournalFull | Error::StoreFull | Error::AuditFailed,
+                    Error::Overloaded
+                    | Error::JournalFull
+                    | Error::DiskFull
+                    | Error::StoreFull
+                    | Error::StoreAlarmed
+                    | Error::AuditFailed,
                 ) => Answer::Overloaded,
                 Err(Error::Stopping | Error::NotLeading) => Answer::Stopping,
                 Err(Error::Unknown) => Answer::Unknown,

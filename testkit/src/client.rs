@@ -132,9 +132,19 @@ impl Client {
 
     /// Renews what an acquire was answered with.
     pub async fn renew(&self, acquired: &Response, extend_by_ms: u64, more: Value) -> Response {
+        self.try_renew(acquired, extend_by_ms, more).await.expect("an answer")
+    }
+
+    /// The same, of a server that may be gone.
+    pub async fn try_renew(
+        &self,
+        acquired: &Response,
+        extend_by_ms: u64,
+        more: Value,
+    ) -> Result<Response, Broken> {
         let body = with(proof(acquired), with(json!({"extend_by_ms": extend_by_ms}), more));
         let path = format!("/v1/locks/{}/renew", acquired.text_of("lock_name"));
-        self.post(&path, body).await.expect("an answer")
+        self.post(&path, body).await
     }
 
     /// Releases what an acquire was answered with.

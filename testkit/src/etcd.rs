@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::hosts::Host;
 
 /// How long a cluster may take to be there before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// More than any quota that a test gives it.
 const FILLS_MAX: usize = 1024;
 /// Somebody else may take a port that was free a moment ago.

@@ -9,6 +9,7 @@ use leasehold_core::{RetryHint, Span};
 use leasehold_server::clock::FakeClock;
 use leasehold_server::dialect::files;
 use leasehold_server::serve::{Server, Settings};
+use leasehold_server::store::sqlite::Space;
 use leasehold_server::{auth, dialect, engine, http};
 
 use crate::client::Client;
@@ -39,6 +40,7 @@ pub fn settings(data: Option<&Path>) -> Settings {
         backup: None,
         fold_interval: Duration::from_millis(50),
         history: Default::default(),
+        space: Space::unwatched(),
         dialects: dialect::ALL.to_vec(),
         engine: engine::Options::default(),
         // Tests that write their requests by hand call it by one of these.

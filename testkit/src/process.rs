@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::Client;
 
 /// How long a server may take to start or to end before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// `leasehold serve`, running. Killed when dropped.
 pub struct Process {
@@ -37,7 +37,9 @@ impl Process {
         }
         command.arg("--port-file").arg(&port_file).args(flags);
         // However full the disk is that the tests run on.
-        command.env("LEASEHOLD_FREE_SPACE_MIN", "0");
+        for name in ["FREE_SPACE_MIN", "DISK_RESERVE", "DISK_FREE_MIN"] {
+            command.env(format!("LEASEHOLD_{name}"), "0");
+        }
         let mut child = spawn(command.stderr(Stdio::piped()));
         let port = wait_for_port(&mut child, &port_file)?;
         // Nobody reads it from here on; a full pipe must not stop the server.

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long anything may take to be seen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 const PROMPT: &str = "ready> ";
 
 /// Closed when dropped, and whatever runs in it.

@@ -17,7 +17,7 @@ const KILLED: usize = 0;
 const PAUSED: usize = 1;
 
 /// No step of any driver takes longer.
-const STEP_MAX: Duration = Duration::from_secs(45);
+const STEP_MAX: Duration = Duration::from_secs(240);
 
 /// Runs it with all these drivers at the same time. A report for each.
 pub async fn run(setups: &[Setup]) -> Vec<Report> {

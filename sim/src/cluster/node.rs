@@ -129,7 +129,6 @@ impl Node {
                 *lock(&outcome) = Some(ended);
             }
         };
-        #[cfg(feature = "mutants")]
         let life = leasehold_core::mutant::inherited(life);
         process.begin("main", life).expect("a thread");
         let threads = Vec::new();

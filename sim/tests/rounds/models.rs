@@ -99,7 +99,6 @@ const ALL: [Model; 12] = {
 };
 
 #[test]
-#[cfg_attr(feature = "mutants", ignore = "without a bug it is tried elsewhere")]
 fn whoever_asks_is_served_by_one_writer_and_soon() {
     switch_as_told();
     for (name, plan, model) in ALL {
@@ -109,15 +108,9 @@ fn whoever_asks_is_served_by_one_writer_and_soon() {
     }
 }
 
-/// Without the feature there are no bugs to switch on.
-#[cfg(not(feature = "mutants"))]
-fn switch_as_told() {}
-
-#[cfg(feature = "mutants")]
 use deliberate::switch_as_told;
 
 /// Each bug in a process of its own: loom may abort when it has found something.
-#[cfg(feature = "mutants")]
 mod deliberate {
     use std::process::Command;
 
@@ -136,7 +129,7 @@ mod deliberate {
         for mutant in OF_ROUNDS {
             let mut child = Command::new(std::env::current_exe().expect("this program"));
             let model = "models::whoever_asks_is_served_by_one_writer_and_soon";
-            child.args(["--exact", model, "--ignored"]);
+            child.args(["--exact", model]);
             let ended = child.env(MUTANT, format!("{mutant:?}")).output().expect("it runs");
             let said = [ended.stdout, ended.stderr].concat();
             let said = String::from_utf8_lossy(&said);

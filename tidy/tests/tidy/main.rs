@@ -11,6 +11,7 @@ mod permitted;
 mod scripts;
 mod shared;
 mod size;
+mod supply;
 mod text;
 mod tree;
 

@@ -35,7 +35,7 @@ fn an_unchecked_question_is_found() {
         &[
             ("server/src/dialect/new/mod.rs", line),
             ("server/src/engine/handle.rs", line),
-            ("server/tests/engine.rs", line),
+            ("server/tests/storage/engine.rs", line),
         ],
     );
     assert_eq!(found, ["server/src/dialect/new/mod.rs:1: app.engine.ask_unchecked(renew)"]);

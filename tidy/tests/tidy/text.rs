@@ -98,7 +98,9 @@ fn endings(tree: &Tree) -> Vec<String> {
 
 fn empty_scenarios(tree: &Tree) -> Vec<String> {
     tree.texts()
-        .filter(|(path, text)| path.starts_with("core/tests/scenarios/") && text.trim().is_empty())
+        .filter(|(path, text)| {
+            path.starts_with("core/tests/rules/scenarios/") && text.trim().is_empty()
+        })
         .map(|(path, _)| path.into())
         .collect()
 }
@@ -134,9 +136,9 @@ fn a_long_line_is_found_by_its_characters_not_its_bytes() {
 #[test]
 fn an_empty_scenario_is_found() {
     let files = [
-        ("core/tests/scenarios/a.txt", "\n"),
-        ("core/tests/scenarios/b.txt", "acquire\n"),
+        ("core/tests/rules/scenarios/a.txt", "\n"),
+        ("core/tests/rules/scenarios/b.txt", "acquire\n"),
         ("c.txt", "\n"),
     ];
-    assert_eq!(planted(empty_scenarios, &files), ["core/tests/scenarios/a.txt"]);
+    assert_eq!(planted(empty_scenarios, &files), ["core/tests/rules/scenarios/a.txt"]);
 }

@@ -1,0 +1,7 @@
+//! Seeds, scenes and deliberate bugs.
+
+mod cluster;
+mod etcd;
+mod mutants;
+mod scenes;
+mod seeds;
