@@ -94,7 +94,8 @@ impl Local {
 
     /// Waits until `condition` holds: for what the server does by itself, soon but not at once.
     pub async fn until(&self, what: &str, mut condition: impl AsyncFnMut(&Client) -> bool) {
-        for _ in 0..2000 {
+        // Two minutes: only a hang takes that long, however busy the machine is.
+        for _ in 0..24_000 {
             if condition(&self.client).await {
                 return;
             }

@@ -15,6 +15,8 @@ mod places;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use leasehold_core::LockKey;
+use leasehold_server::engine::ReadLock;
 use leasehold_testkit::{Local, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -84,10 +86,13 @@ fn wait(lock: &str, owner: &str) -> String {
     post(&format!("/v1/locks/{lock}/acquire"), &body)
 }
 
+/// Waits until this many clients wait for the lock. Asks the engine, because a connection would need a place of its own.
 async fn until_waiting(local: &Local, lock: &str, n_waiting: usize) {
-    let path = format!("/v1/locks/{lock}");
-    let is_so = async |client: &leasehold_testkit::Client| {
-        client.get(&path).await.get("n_waiting").as_u64().unwrap_or(0) == n_waiting as u64
+    let engine = local.server.engine();
+    let is_so = async |_: &leasehold_testkit::Client| {
+        let read = ReadLock { key: LockKey::new("default", lock), n_queue_max: 0 };
+        let view = engine.ask_unchecked(read).await.expect("the engine runs");
+        view.map_or(0, |view| view.n_waiting) == n_waiting
     };
     local.until(&format!("{n_waiting} wait"), is_so).await;
 }

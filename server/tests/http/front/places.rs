@@ -67,10 +67,8 @@ async fn waiters_on_every_place_do_not_lock_out_the_holder_or_a_health_check() {
         let mut raw = Raw::connect(local.address).await;
         raw.send(wait("db", &format!("waiter-{n}"))).await;
         waiters.push(raw);
-        if n == 0 {
-            // It is the first in the queue, whichever worker is the faster.
-            crate::front::until_waiting(&local, "db", 1).await;
-        }
+        // One after the other: whoever does not wait yet could lose its place to the next one.
+        until_waiting(&local, "db", n + 1).await;
     }
     // The 20 wait on their places: the client's own connection was idle, and had to go.
     let renew = post("/v1/locks/db/renew", &proof(&held, &[("extend_by_ms", 90_000)]));
@@ -95,6 +93,7 @@ async fn a_reserved_place_serves_no_stream_and_no_acquire() {
         check(&waiter.answer().await, 200);
     }
     waiter.send(wait("db", "waiter")).await;
+    until_waiting(&local, "db", 1).await;
     until_full(local.address).await;
     for target in ["/v1/events?lock=release", "/console/live?lock=release", "/f?lock=status"] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -136,6 +135,7 @@ async fn a_restricted_connection_has_little_time() {
     waiter.send(post("/v1/locks/db/acquire", &acquire)).await;
     check(&waiter.answer().await, 200);
     waiter.send(wait("db", "waiter")).await;
+    until_waiting(&local, "db", 1).await;
     until_full(local.address).await;
     let mut silent = Raw::connect(local.address).await;
     assert_eq!(silent.rest().await, "");
