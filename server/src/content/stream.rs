@@ -18,9 +18,8 @@ pub(crate) fn stream(
     sending: Sending,
 ) -> Body {
     Outlet::body(sending, async move |mut outlet| {
-        let sent = send(content, first, length, &mut outlet).await;
-        // If it broke off, its reader is told after the last piece.
-        outlet.room().await.and(sent)
+        send(content, first, length, &mut outlet).await?;
+        outlet.room().await
     })
 }
 
@@ -40,7 +39,12 @@ async fn send(
         let (back, piece) = reading.await.map_err(|_| BrokenOff)?;
         content = back;
         at += n as u64;
-        outlet.send(piece.map_err(|_| BrokenOff)?).await?;
+        let Ok(piece) = piece else {
+            // Its reader is told after the last piece.
+            outlet.room().await?;
+            return Err(BrokenOff);
+        };
+        outlet.send(piece).await?;
     }
     Ok(())
 }
