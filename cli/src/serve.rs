@@ -15,6 +15,7 @@ use leasehold_core::LockKey;
 use leasehold_server::auth::{Policy, Right};
 use leasehold_server::dialect::Dialect;
 use leasehold_server::probe;
+use leasehold_server::runtime;
 use leasehold_server::serve::{Server, Settings};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -58,10 +59,7 @@ fn served(args: Args, given: &Given) -> Result<(), String> {
         tracing::warn!("{told}");
     }
     // It accepts and waits for signals; the workers have threads of their own.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
+    let runtime = runtime::on_this_thread().map_err(|error| error.to_string())?;
     let done = runtime.block_on(run(args, settings, Reload::new(given, filter)));
     if let Ok(Stopped::BeforeItBegan) = done {
         // What it was still looking for is not waited for.

@@ -27,8 +27,9 @@ use crate::engine::{CountNamespaces, EngineHandle, Mailbox, NamespaceCounts, Pro
 use crate::http;
 use crate::http::answers::Answers;
 use crate::metrics::{Format, Metrics};
+use crate::past::Archive;
 use crate::peer::{self, Peers, Relay};
-use crate::store::history::{Bounds, History};
+use crate::store::history::Bounds;
 use crate::trace::Tracer;
 
 /// Whoever leads asks etcd every second whether it still does. So long ago it may have said so.
@@ -62,7 +63,7 @@ pub struct Parts {
     /// How much is being answered.
     pub answers: Arc<Answers>,
     /// What happened before what the engine still remembers, if that is kept.
-    pub(crate) history: Option<History>,
+    pub(crate) history: Option<Archive>,
     /// Maximum age of events that are returned. Older ones are not returned, even if they are still on disk.
     pub(crate) history_age_max: Duration,
     /// Whether anybody is asked who they are, and what they may.
@@ -169,7 +170,7 @@ impl App {
 
     /// Tells what happened from the history in `data` too.
     pub fn with_history(self, data: &Path) -> Self {
-        Self(Arc::new(Parts { history: Some(History::of(data)), ..Parts::clone(&self) }))
+        Self(Arc::new(Parts { history: Some(Archive::of(data)), ..Parts::clone(&self) }))
     }
 
     /// Returns only events that are not older than this.
@@ -343,6 +344,7 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     app.metrics.observe_health(app.engine.health(), app.engine.wall_ms());
     app.metrics.observe_notes(app.engine.n_notes());
     app.metrics.answers_bytes.set(app.answers.n_long_bytes() as i64);
+    app.metrics.downloads.set(app.answers.n_downloads() as i64);
     app.metrics.event_streams.set(app.answers.n_streams() as i64);
     app.metrics.event_streams_bytes.set(app.engine.n_backlog_bytes() as i64);
     if let Some(audit) = &app.audit {

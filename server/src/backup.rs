@@ -4,10 +4,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use crate::clock::Clock;
@@ -65,6 +65,8 @@ pub struct Backups {
     data: PathBuf,
     options: Options,
     clock: Arc<dyn Clock>,
+    /// The folder as it was at the start, or when it first could be used: its file system and its number there.
+    seen: OnceLock<(u64, u64)>,
     /// Taken by whoever takes one.
     turn: Mutex<()>,
     latest: Mutex<Latest>,
@@ -83,7 +85,10 @@ impl Backups {
     pub fn new(data: PathBuf, options: Options, clock: Arc<dyn Clock>) -> Self {
         let dir = options.dir.display();
         match ensure(&options.dir) {
-            Ok(true) => tracing::info!(%dir, "created the backup directory"),
+            Ok(true) => tracing::warn!(
+                %dir,
+                "the backup directory was missing and is created; if a file system belongs there, mount it and restart"
+            ),
             Ok(false) => {}
             Err(error) => tracing::error!(%dir, %error, "cannot use the backup directory"),
         }
@@ -91,7 +96,18 @@ impl Backups {
         let age = newest(&options.dir, clock.wall_ms()).unwrap_or_default();
         let latest = Mutex::new(Latest { age, at: Instant::now() });
         let n_failures = AtomicU64::new(0);
-        Self { data, options, clock, turn: Mutex::default(), latest, n_failures }
+        let this = Self {
+            data,
+            options,
+            clock,
+            seen: OnceLock::new(),
+            turn: Mutex::default(),
+            latest,
+            n_failures,
+        };
+        // If it cannot be used, every backup says why.
+        let _ = this.check_dir();
+        this
     }
 
     /// The number of failed backups.
@@ -125,15 +141,22 @@ impl Backups {
         Ok(Taken { name, n_bytes })
     }
 
-    /// Checks that the folder still exists.
+    /// Checks that the folder still exists, and that it is still the same: where a file system is unmounted, the folder
+    /// it was mounted on is left, and is on another disk.
     fn check_dir(&self) -> Result<(), store::Error> {
         let dir = self.options.dir.display();
-        match self.options.dir.metadata() {
-            Ok(found) if found.is_dir() => Ok(()),
-            Ok(_) => Err(store::Error::Refused(format!("{dir} is a file, not a folder"))),
-            Err(error) => Err(store::Error::Refused(format!(
+        let refused = |why: String| Err(store::Error::Refused(why));
+        match identity(&self.options.dir) {
+            Ok(Some(found)) if *self.seen.get_or_init(|| found) == found => Ok(()),
+            Ok(Some(_)) => refused(format!(
+                "the backup directory {dir} is not the one that was there when the server started: another one is in \
+                 its place, or its file system was unmounted or replaced. Mount it again, or restart the server if \
+                 this is meant (backup-dir)"
+            )),
+            Ok(None) => refused(format!("{dir} is a file, not a folder")),
+            Err(error) => refused(format!(
                 "the backup directory {dir} is missing: {error}; mount or create it (backup-dir)"
-            ))),
+            )),
         }
     }
 
@@ -181,6 +204,16 @@ fn ensure(dir: &Path) -> io::Result<bool> {
     }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     Ok(true)
+}
+
+/// The file system of a folder and its number there; `None` if it is not a folder.
+fn identity(dir: &Path) -> io::Result<Option<(u64, u64)>> {
+    if !dir.metadata()?.is_dir() {
+        return Ok(None);
+    }
+    // Opening it has the system mount what is mounted on demand.
+    let found = fs::File::open(dir)?.metadata()?;
+    Ok(Some((found.dev(), found.ino())))
 }
 
 /// Everything of ours in a folder.
@@ -232,6 +265,29 @@ fn taken_at(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::FakeClock;
+
+    #[test]
+    fn another_folder_in_place_of_the_one_at_the_start_gets_no_backup() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [dir, aside] = ["backups", "aside"].map(|name| folder.path().join(name));
+        let options = Options { dir: dir.clone(), every: None, n_keep: 1 };
+        let data = folder.path().join("data");
+        let backups = Backups::new(data, options, Arc::new(FakeClock::default()));
+        let refused = || match backups.take() {
+            Err(Error::Failed(error)) => error.to_string(),
+            other => panic!("there is nothing to back up: {other:?}"),
+        };
+        assert!(!refused().contains("the backup directory"), "{}", refused());
+        fs::rename(&dir, &aside).expect("moved");
+        assert!(refused().contains("is missing"), "{}", refused());
+        fs::create_dir(&dir).expect("made");
+        assert!(refused().contains("is not the one that was there"), "{}", refused());
+        assert_eq!(fs::read_dir(&dir).expect("a folder").count(), 0);
+        fs::remove_dir(&dir).expect("empty");
+        fs::rename(&aside, &dir).expect("moved back");
+        assert!(!refused().contains("the backup directory"), "{}", refused());
+    }
 
     #[test]
     fn names_tell_when_and_nothing_else_is_taken_for_one() {

@@ -195,6 +195,7 @@ mod built {
 
     use super::{Access, Error, EtcdHealth, Member, NodeFolder, Options, PathBuf, Reached, Roster};
     use crate::clock::Clock;
+    use crate::runtime;
     use crate::store::Seat;
     use crate::store::etcd::{self, Cluster, Compact, EtcdSeat, Operator, Remote, Watching};
 
@@ -236,8 +237,7 @@ mod built {
     /// Asks every member how it is. Must not be called where tokio's tasks run.
     pub fn health(access: &Access) -> Result<EtcdHealth, Error> {
         let refused = |error: &dyn std::fmt::Display| Error::Refused(error.to_string());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.map_err(|error| refused(&error))?.block_on(async {
+        runtime::on_this_thread().map_err(|error| refused(&error))?.block_on(async {
             let client = leasehold_etcd::Client::new(options(access)?);
             let client = client.map_err(|error| refused(&error))?;
             let members = client.status().await.into_iter().map(|status| {

@@ -25,6 +25,7 @@ mod past;
 mod peer;
 pub mod probe;
 pub mod random;
+pub mod runtime;
 pub mod serve;
 pub mod store;
 mod sync;

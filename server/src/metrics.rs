@@ -138,6 +138,8 @@ pub struct Metrics {
     pub files_bytes: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
+    /// Files that are being sent.
+    pub downloads: Gauge,
     /// Bytes of connection buffers for request heads, beyond what each connection may have.
     pub heads_bytes: Gauge,
     /// Streams of events.
@@ -218,6 +220,7 @@ impl Metrics {
             files_bytes: Gauge::default(),
             answers_bytes: Gauge::default(),
             heads_bytes: Gauge::default(),
+            downloads: Gauge::default(),
             event_streams: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
@@ -272,6 +275,7 @@ impl Metrics {
         r.add("leasehold_answers_bytes", help, self.answers_bytes.clone());
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
+        r.add("leasehold_downloads", "Files that are being sent", self.downloads.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());

@@ -32,6 +32,8 @@ impl Args {
             ("--body-timeout", has_time(connections.body_timeout)),
             ("--body-bytes-max", connections.body_bytes_max),
             ("--answer-timeout", has_time(connections.answer_timeout)),
+            ("--downloads-max", connections.downloads_max),
+            ("--principal-downloads-max", connections.principal_downloads_max),
             ("--name-bytes-max", limits.name_bytes_max),
             ("--namespace-bytes-max", limits.namespace_bytes_max),
             ("--owner-bytes-max", limits.owner_bytes_max),

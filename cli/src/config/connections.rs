@@ -64,7 +64,7 @@ pub(super) struct ConnectionArgs {
     /// Largest request body, in bytes.
     #[arg(long, env = "LEASEHOLD_BODY_BYTES_MAX", default_value_t = 65_536)]
     pub(super) body_bytes_max: usize,
-    /// How long a client may take nothing of a long answer.
+    /// How long a client may take nothing of a long answer or a file.
     #[arg(long, env = "LEASEHOLD_ANSWER_TIMEOUT", default_value = "30s")]
     pub(super) answer_timeout: DurationArg,
     /// Most bytes of long answers that are being sent at once; more are refused with 503.
@@ -74,6 +74,13 @@ pub(super) struct ConnectionArgs {
     /// connections-per-peer-exempt. More are refused with 429.
     #[arg(long, env = "LEASEHOLD_PRINCIPAL_ANSWERS_BYTES_MAX", default_value_t = 16 << 20)]
     principal_answers_bytes_max: usize,
+    /// Maximum files that are sent at the same time, in every protocol; more are refused with 503.
+    #[arg(long, env = "LEASEHOLD_DOWNLOADS_MAX", default_value_t = 1_000)]
+    pub(super) downloads_max: usize,
+    /// Maximum files that are sent to one principal at the same time; for anonymous clients, to one address that is not
+    /// in connections-per-peer-exempt. More are refused with 429.
+    #[arg(long, env = "LEASEHOLD_PRINCIPAL_DOWNLOADS_MAX", default_value_t = 250)]
+    pub(super) principal_downloads_max: usize,
     /// Most streams of events at once; more are refused with 503.
     #[arg(long, env = "LEASEHOLD_EVENT_STREAMS_MAX", default_value_t = 10_000)]
     event_streams_max: usize,
@@ -110,6 +117,8 @@ impl ConnectionArgs {
             answer_timeout: self.answer_timeout.0,
             answers_bytes_max: self.answers_bytes_max,
             principal_answers_bytes_max: self.principal_answers_bytes_max,
+            downloads_max: self.downloads_max,
+            principal_downloads_max: self.principal_downloads_max,
             event_streams_max: self.event_streams_max,
             principal_event_streams_max: self.principal_event_streams_max,
             trusted_proxies: self.trusted_proxies.as_slice().into(),

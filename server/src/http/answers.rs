@@ -20,6 +20,8 @@ pub struct Answers {
     long: Budget,
     /// Event streams of every kind.
     streams: Budget,
+    /// Files, in every dialect.
+    downloads: Budget,
     patience: Duration,
     metrics: Arc<Metrics>,
 }
@@ -55,30 +57,29 @@ pub(crate) struct TooMuch {
 impl Answers {
     pub(crate) fn new(options: &Options, metrics: Arc<Metrics>) -> Self {
         let n_long = |n_bytes: usize| (n_bytes / LONG_BYTES).max(1);
-        let (n_max, share_max) =
+        let (long_max, long_share_max) =
             (n_long(options.answers_bytes_max), n_long(options.principal_answers_bytes_max));
         let long = Budget {
-            taken: Shares::new(n_max, share_max),
-            n_max,
-            share_max,
             weight: LONG_BYTES,
             what: "long answers",
             unit: " bytes",
             setting: "answers-bytes-max",
             share_setting: "principal-answers-bytes-max",
+            ..Budget::new(long_max, long_share_max)
         };
-        let (n_max, share_max) = (options.event_streams_max, options.principal_event_streams_max);
         let streams = Budget {
-            taken: Shares::new(n_max, share_max),
-            n_max,
-            share_max,
-            weight: 1,
             what: "event streams",
-            unit: "",
             setting: "event-streams-max",
             share_setting: "principal-event-streams-max",
+            ..Budget::new(options.event_streams_max, options.principal_event_streams_max)
         };
-        Self { long, streams, patience: options.answer_timeout, metrics }
+        let downloads = Budget {
+            what: "downloads",
+            setting: "downloads-max",
+            share_setting: "principal-downloads-max",
+            ..Budget::new(options.downloads_max, options.principal_downloads_max)
+        };
+        Self { long, streams, downloads, patience: options.answer_timeout, metrics }
     }
 
     /// One more answer that is sent in pieces.
@@ -93,6 +94,12 @@ impl Answers {
         self.begin(taken.map_err(|full| self.streams.refuse(full, &self.metrics)))
     }
 
+    /// Admits one more file that is sent to this client. Taken before the file is opened.
+    pub(crate) fn download(&self, client: &Client) -> Result<Sending, TooMuch> {
+        let taken = self.downloads.taken.take(client, None);
+        self.begin(taken.map_err(|full| self.downloads.refuse(full, &self.metrics)))
+    }
+
     fn begin(&self, taken: Result<Taken, TooMuch>) -> Result<Sending, TooMuch> {
         Ok(Sending { _taken: taken?, patience: self.patience })
     }
@@ -102,6 +109,11 @@ impl Answers {
         self.long.taken.n() * LONG_BYTES
     }
 
+    /// Files that are being sent right now.
+    pub(crate) fn n_downloads(&self) -> usize {
+        self.downloads.taken.n()
+    }
+
     /// Streams of events right now.
     pub(crate) fn n_streams(&self) -> usize {
         self.streams.taken.n()
@@ -109,6 +121,12 @@ impl Answers {
 }
 
 impl Budget {
+    fn new(n_max: usize, share_max: usize) -> Self {
+        let taken = Shares::new(n_max, share_max);
+        let (what, unit, setting, share_setting) = ("", "", "", "");
+        Self { taken, n_max, share_max, weight: 1, what, unit, setting, share_setting }
+    }
+
     fn refuse(&self, full: Full, metrics: &Metrics) -> TooMuch {
         let Self { n_max, share_max, weight, what, unit, setting, share_setting, .. } = *self;
         let own = " of one principal, or of one anonymous address";

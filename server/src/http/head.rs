@@ -1,5 +1,6 @@
 //! Refuses HTTP/1 heads that another program could read differently: `Content-Length` together with
-//! `Transfer-Encoding`, a line that ends without a carriage return, and a target with `#`.
+//! `Transfer-Encoding`, a line that ends without a carriage return (also after the last chunk of a body), and a target
+//! with `#`.
 //!
 //! The parser silently accepts such heads: it drops one of the two headers, and everything after `#`. So this module
 //! follows the bytes on their way to the parser, from head to body to the next head. Instead of a head that is refused,
@@ -87,6 +88,11 @@ impl Heads {
                 State::Body(_) | State::Chunk(_) => self.skip(&mut rest),
                 State::Lost => return bytes.len(),
                 State::Poisoned(_) => return 0,
+                // The parser would take it for the end of a line.
+                State::Trailer(Trailer::Begin | Trailer::Inside) if rest[0] == b'\n' => {
+                    rest = &rest[1..];
+                    false
+                }
                 _ => {
                     self.state = self.step(rest[0]);
                     rest = &rest[1..];
@@ -286,6 +292,19 @@ mod tests {
             (
                 "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;x=#\r\n\n\n\r\n0\r\nT: u\r\n\r\nGET / X\n",
                 "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2;x=#\r\n\n\n\r\n0\r\nT: u\r\n\r\nGET / X",
+            ),
+            // After the last chunk.
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT: u\nV: w\r\n\r\n",
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT: u",
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT: u\r\n\nGET /b HTTP/1.1\r\n\r\n",
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nT: u\r\n",
+            ),
+            (
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\nT: u\r\n\r\n",
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
             ),
         ] {
             for n_piece in [1, 2, 3, 7, 1000] {

@@ -56,6 +56,10 @@ pub struct Options {
     pub principal_answers_bytes_max: usize,
     /// Maximum files that are written at the same time; set from the limit of open files.
     pub uploads_max: usize,
+    /// Maximum files that are sent at the same time.
+    pub downloads_max: usize,
+    /// Maximum of one principal; for anonymous clients, of one address.
+    pub principal_downloads_max: usize,
     /// Most streams of events, over all connections.
     pub event_streams_max: usize,
     /// Maximum of one principal; for anonymous clients, of one address.
@@ -104,6 +108,8 @@ impl Default for Options {
             answers_bytes_max: 64 << 20,
             principal_answers_bytes_max: 16 << 20,
             uploads_max: 10_000,
+            downloads_max: 1_000,
+            principal_downloads_max: 250,
             event_streams_max: 10_000,
             principal_event_streams_max: 2_500,
             metrics_namespaces_max: 100,

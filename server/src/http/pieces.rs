@@ -20,19 +20,63 @@ pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// Why an answer breaks off. Its client sees that it did.
 pub(crate) struct BrokenOff;
 
-/// A list in JSON that is being sent.
-pub(crate) struct Pieces {
+/// A body that is being sent.
+pub(crate) struct Outlet {
     sender: mpsc::Sender<Parcel>,
     sending: Sending,
-    piece: Vec<u8>,
-    is_first: bool,
     /// What was sent last; it may not be taken yet.
     last: Option<Parcel>,
+}
+
+/// A list in JSON that is being sent.
+pub(crate) struct Pieces {
+    outlet: Outlet,
+    piece: Vec<u8>,
+    is_first: bool,
 }
 
 /// A piece on its way. Whoever sent it can take it back as long as it lies there: a connection with many requests may
 /// never come for one of them.
 type Parcel = Arc<Mutex<Option<Bytes>>>;
+
+impl Outlet {
+    /// A body of what `make` sends.
+    pub(crate) fn body<F>(sending: Sending, make: impl FnOnce(Self) -> F) -> Body
+    where
+        F: Future<Output = Result<(), BrokenOff>> + Send + 'static,
+    {
+        let (sender, receiver) = mpsc::channel(1);
+        let unsent = sender.clone();
+        let made = make(Self { sender, sending, last: None });
+        tokio::spawn(async move {
+            if made.await.is_err() {
+                // If nobody reads any more, nobody has to be told.
+                let _ = unsent.try_send(Parcel::default());
+            }
+        });
+        let pieces = ReceiverStream::new(receiver)
+            .map(|parcel| take(&parcel).ok_or_else(|| std::io::Error::other("it broke off")));
+        Body::from_stream(pieces)
+    }
+
+    /// Sends one more piece, when the one before is taken.
+    pub(crate) async fn send(&mut self, piece: Bytes) -> Result<(), BrokenOff> {
+        self.room().await?;
+        let parcel = Parcel::new(Mutex::new(Some(piece)));
+        self.last = Some(parcel.clone());
+        self.sender.try_send(parcel).map_err(|_| BrokenOff)
+    }
+
+    /// Waits until what was sent before is taken, but not for ever.
+    pub(crate) async fn room(&mut self) -> Result<(), BrokenOff> {
+        let room = tokio::time::timeout(self.sending.patience, self.sender.reserve()).await;
+        if room.is_ok_and(|room| room.is_ok()) {
+            return Ok(());
+        }
+        self.last.as_ref().map(take);
+        Err(BrokenOff)
+    }
+}
 
 impl Pieces {
     /// Answers with what `make` sends, which begins with `opening`.
@@ -44,18 +88,9 @@ impl Pieces {
     where
         F: Future<Output = Result<(), BrokenOff>> + Send + 'static,
     {
-        let (sender, receiver) = mpsc::channel(1);
-        let (piece, unsent) = (opening.into(), sender.clone());
-        let made = make(Self { sender, sending, piece, is_first: true, last: None });
-        tokio::spawn(async move {
-            if made.await.is_err() {
-                // If nobody reads any more, nobody has to be told.
-                let _ = unsent.try_send(Parcel::default());
-            }
-        });
-        let pieces = ReceiverStream::new(receiver)
-            .map(|parcel| take(&parcel).ok_or_else(|| std::io::Error::other("it broke off")));
-        let mut response = Response::new(Body::from_stream(pieces));
+        let piece = opening.into();
+        let body = Outlet::body(sending, |outlet| make(Self { outlet, piece, is_first: true }));
+        let mut response = Response::new(body);
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         response
@@ -74,25 +109,12 @@ impl Pieces {
     pub(crate) async fn end(mut self, closing: &str) -> Result<(), BrokenOff> {
         self.piece.extend_from_slice(closing.as_bytes());
         self.send().await?;
-        self.room().await
+        self.outlet.room().await
     }
 
     async fn send(&mut self) -> Result<(), BrokenOff> {
-        self.room().await?;
         let piece = std::mem::take(&mut self.piece);
-        let parcel = Parcel::new(Mutex::new(Some(piece.into())));
-        self.last = Some(parcel.clone());
-        self.sender.try_send(parcel).map_err(|_| BrokenOff)
-    }
-
-    /// Waits until what was sent before is taken, but not for ever.
-    async fn room(&mut self) -> Result<(), BrokenOff> {
-        let room = tokio::time::timeout(self.sending.patience, self.sender.reserve()).await;
-        if room.is_ok_and(|room| room.is_ok()) {
-            return Ok(());
-        }
-        self.last.as_ref().map(take);
-        Err(BrokenOff)
+        self.outlet.send(piece.into()).await
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tokio::runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -23,6 +22,7 @@ use super::wire::Wire;
 use crate::door::{Door, Peer};
 use crate::engine::{EngineHandle, Mailbox};
 use crate::metrics::Metrics;
+use crate::runtime;
 
 /// A connection nobody serves yet.
 pub(super) struct Accepted {
@@ -55,7 +55,7 @@ impl Workers {
     /// Starts one for each piece of work.
     pub(crate) fn start(work: impl IntoIterator<Item = Work>) -> io::Result<Self> {
         let start = |(n, work): (usize, Work)| {
-            let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = runtime::on_this_thread()?;
             let (sender, accepted) = mpsc::unbounded_channel();
             let serve = move || runtime.block_on(serve(work, accepted));
             let serve = leasehold_core::mutant::inherited(serve);

@@ -1,23 +1,27 @@
 //! Divides the open files that a process may have: each connection is one, and so is each file that is written.
 
-use super::{Settings, keeps_content, spoken};
+use super::Settings;
 use crate::http;
+use crate::past;
+use crate::runtime::BLOCKING_THREADS_MAX;
 
-/// Open files of the server itself, and of each thread that serves connections.
-const OWN: usize = 64;
-const PER_WORKER: usize = 4;
+/// Open files of the server itself with its queries of history, and of each thread that serves connections with the
+/// threads that work on files for it.
+const OWN: usize = 64 + past::QUERIES_MAX * past::FILES_PER_QUERY;
+const PER_WORKER: usize = 4 + BLOCKING_THREADS_MAX;
 /// Minimum files that can be written at the same time, if there are enough descriptors for all connections.
 const UPLOADS_MIN: usize = 64;
 /// Minimum descriptors for connections and files; with fewer the server does not start.
 const LEAST: usize = 32;
-/// If there are too few descriptors, these fractions are for restricted connections and for uploads.
+/// If there are too few descriptors, these fractions are for restricted connections, for uploads and for downloads.
 const RESERVED_SHARE: usize = 4;
 const UPLOADS_SHARE: usize = 8;
+const DOWNLOADS_SHARE: usize = 8;
 
 /// Returns how many open files a server with these settings might need.
 pub fn files_needed(http: &http::Options) -> usize {
     let connections = http.connections_max.saturating_add(http.connections_reserved);
-    connections.saturating_add(own(http) + UPLOADS_MIN)
+    connections.saturating_add(http.downloads_max).saturating_add(own(http) + UPLOADS_MIN)
 }
 
 fn own(http: &http::Options) -> usize {
@@ -28,16 +32,11 @@ impl Settings {
     /// Fits the settings to this limit of open files. If it is too low, lowers the number of connections and returns a
     /// warning; connections that renew and release keep their share.
     pub fn fit_open_files(&mut self, n_files: usize) -> Result<Option<String>, String> {
-        let has_content = keeps_content(&spoken(&self.dialects, self.cluster.is_some()));
-        fit(&mut self.http, has_content, n_files)
+        fit(&mut self.http, n_files)
     }
 }
 
-fn fit(
-    http: &mut http::Options,
-    has_content: bool,
-    n_files: usize,
-) -> Result<Option<String>, String> {
+fn fit(http: &mut http::Options, n_files: usize) -> Result<Option<String>, String> {
     let (needed, own) = (files_needed(http), own(http));
     if n_files >= needed {
         http.uploads_max = n_files - needed + UPLOADS_MIN;
@@ -53,15 +52,15 @@ fn fit(
     }
     http.connections_reserved = http.connections_reserved.min(left / RESERVED_SHARE);
     http.uploads_max = left / UPLOADS_SHARE;
-    let left = left - http.connections_reserved - http.uploads_max;
-    // A client that reads a file takes two descriptors: its connection and the file.
-    let left = if has_content { left / 2 } else { left };
+    http.downloads_max = http.downloads_max.min(left / DOWNLOADS_SHARE);
+    let left = left - http.connections_reserved - http.uploads_max - http.downloads_max;
     let wanted = http.connections_max;
     http.connections_max = wanted.min(left);
     Ok(Some(format!(
         "only {n_files} files can be open, but up to {needed} might be needed: accepting at most {} connections \
-         instead of {wanted} (connections-max). Raise the limit (LimitNOFILE={needed} in the unit, ulimit -n)",
-        http.connections_max
+         instead of {wanted} (connections-max) and sending at most {} files (downloads-max). Raise the limit \
+         (LimitNOFILE={needed} in the unit, ulimit -n)",
+        http.connections_max, http.downloads_max
     )))
 }
 
@@ -74,19 +73,22 @@ mod tests {
     }
 
     #[test]
-    fn connections_uploads_and_the_reserve_fit_into_the_open_files() {
+    fn connections_files_and_the_reserve_fit_into_the_open_files() {
         let needed = files_needed(&options());
         for n_files in [200, 256, 1024, 4096, needed - 1, needed, 20_000, 1 << 20] {
-            for has_content in [true, false] {
-                let mut http = options();
-                let told = fit(&mut http, has_content, n_files).expect("enough");
-                assert_eq!(told.is_none(), n_files >= needed);
-                let shares = [http.connections_max, http.connections_reserved, http.uploads_max];
-                let used = shares.iter().sum::<usize>() + own(&http);
-                assert!(used <= n_files && shares.iter().all(|n| *n > 0), "{n_files}: {http:?}");
-            }
+            let mut http = options();
+            let told = fit(&mut http, n_files).expect("enough");
+            assert_eq!(told.is_none(), n_files >= needed);
+            let shares = [
+                http.connections_max,
+                http.connections_reserved,
+                http.uploads_max,
+                http.downloads_max,
+            ];
+            let used = shares.iter().sum::<usize>() + own(&http);
+            assert!(used <= n_files && shares.iter().all(|n| *n > 0), "{n_files}: {http:?}");
         }
-        let refused = fit(&mut options(), true, 100);
+        let refused = fit(&mut options(), 100);
         assert!(refused.is_err_and(|why| why.contains("only 100 files may be open")));
     }
 }

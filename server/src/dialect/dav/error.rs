@@ -16,6 +16,7 @@ use crate::dialect::limit::{self, Met};
 use crate::dialect::owner;
 use crate::dialect::rejection::in_words;
 use crate::engine;
+use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
 /// An error answer of this dialect.
@@ -166,6 +167,15 @@ impl From<Denied> for Refusal {
 impl From<BadBody> for Refusal {
     fn from(bad: BadBody) -> Self {
         Self::new(bad.status(), bad.to_string())
+    }
+}
+
+impl From<TooMuch> for Refusal {
+    fn from(too_much: TooMuch) -> Self {
+        match too_much.is_own {
+            true => Self::new(StatusCode::TOO_MANY_REQUESTS, too_much.to_string()),
+            false => Self::new(StatusCode::SERVICE_UNAVAILABLE, too_much.to_string()),
+        }
     }
 }
 

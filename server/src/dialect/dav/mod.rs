@@ -38,6 +38,7 @@ use crate::content::{FilePath, Found, Store, ToRead};
 use crate::door::{Arrival, NOT_ALLOWED};
 use crate::engine;
 use crate::http::body;
+use crate::http::shares::Client;
 use error::Refusal;
 
 /// The first word of its paths.
@@ -218,6 +219,7 @@ pub(crate) fn options() -> Response {
 
 async fn get(dav: &Dav, asked: Asked) -> Answer {
     let path = asked.caller.permit(ToRead::new(&dav.app, asked.path))?;
+    let sending = dav.app.answers.download(&Client::of_request(&dav.app, &asked.parts))?;
     let found = dav.find(&path).await?;
     if !matches!(found, Some(Found::Folder)) {
         path.check_file()?;
@@ -230,7 +232,7 @@ async fn get(dav: &Dav, asked: Asked) -> Answer {
         }
         Found::File(facts, content) => {
             let is_head = asked.parts.method == Method::HEAD;
-            match read::answer(&asked.parts.headers, &facts, content, is_head) {
+            match read::answer(&asked.parts.headers, &facts, content, sending, is_head) {
                 Ok(response) => Ok(response),
                 Err(Unserved::Precondition) => {
                     Err(Refusal::precondition("a condition of the request does not hold"))

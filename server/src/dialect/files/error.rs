@@ -14,6 +14,7 @@ use crate::dialect::grip::Obstacle;
 use crate::dialect::limit::{self, Met};
 use crate::dialect::rejection::in_words;
 use crate::engine;
+use crate::http::answers::TooMuch;
 
 const BAD_SESSION: &str = "Invalid session";
 
@@ -146,6 +147,17 @@ impl From<Denied> for Refusal {
             Denied::Unavailable(_) => "Unavailable",
         };
         Self::new(denied.status(), error, denied.to_string())
+    }
+}
+
+impl From<TooMuch> for Refusal {
+    fn from(too_much: TooMuch) -> Self {
+        match too_much.is_own {
+            true => Self::new(StatusCode::TOO_MANY_REQUESTS, "Too many", too_much.to_string()),
+            false => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", too_much.to_string())
+            }
+        }
     }
 }
 

@@ -34,6 +34,7 @@ use crate::auth::{Caller, Denied, Permitted};
 use crate::content::{self, Content, FilePath, Found, NoPath, Store, ToRead};
 use crate::door::{self, Arrival};
 use crate::engine;
+use crate::http::shares::Client;
 use error::Refusal;
 use lock::Operation;
 use read::Unserved;
@@ -169,6 +170,7 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
         return Err(Refusal::invalid("limit and cursor are for reading a folder"));
     }
     let session = Session::in_request(&parts, files, &caller).await?;
+    let client = Client::of_request(&files.app, &parts);
     let headers = parts.headers;
     if let Some(operation) = &params.lock {
         if method != Method::GET && method != Method::POST {
@@ -180,7 +182,8 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     }
     if is_read {
         let path = (caller, path);
-        return read(files, session, path, params, &headers, method == Method::HEAD).await;
+        let asked = (&headers, client, method == Method::HEAD);
+        return read(files, session, path, params, asked).await;
     }
     let session = session.ok_or_else(Refusal::no_session)?;
     match method {
@@ -198,8 +201,7 @@ async fn read(
     session: Option<Session>,
     (caller, path): (Caller, FilePath),
     params: Params,
-    headers: &HeaderMap,
-    is_head: bool,
+    (headers, client, is_head): (&HeaderMap, Client, bool),
 ) -> Answer {
     let caller = match session {
         Some(session) => {
@@ -212,6 +214,7 @@ async fn read(
     };
     let limit = folder::page(params.limit.as_deref())?;
     let path = caller.permit(ToRead::new(&files.app, path))?;
+    let sending = files.app.answers.download(&client)?;
     let found = files.find(&path).await?;
     if !matches!(found, Some(Found::Folder)) {
         path.check_file()?;
@@ -222,7 +225,9 @@ async fn read(
         Found::File(..) if params.limit.is_some() || params.cursor.is_some() => {
             Err(Refusal::invalid("limit and cursor are for reading a folder"))
         }
-        Found::File(facts, content) => Ok(sent(read::answer(headers, &facts, content, is_head))),
+        Found::File(facts, content) => {
+            Ok(sent(read::answer(headers, &facts, content, sending, is_head)))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::condition::{self, Precondition};
 use super::range::{self, Part};
 use crate::content::{Facts, Readable, stream};
+use crate::http::answers::Sending;
 
 /// Why nothing of a file is sent. Each dialect says it in its own shape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,11 +18,12 @@ pub(in crate::dialect) enum Unserved {
     Beyond(u64),
 }
 
-/// A file as an answer.
+/// A file as an answer. `sending` was taken before the file was opened.
 pub(in crate::dialect) fn answer(
     headers: &HeaderMap,
     facts: &Facts,
     content: Box<dyn Readable>,
+    sending: Sending,
     is_head: bool,
 ) -> Result<Response, Unserved> {
     match condition::of_read(headers, facts) {
@@ -39,7 +41,7 @@ pub(in crate::dialect) fn answer(
         Part::Whole => (StatusCode::OK, 0, facts.size),
         Part::Bytes(first, last) => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
     };
-    let body = if is_head { Body::empty() } else { stream(content, first, length) };
+    let body = if is_head { Body::empty() } else { stream(content, first, length, sending) };
     let mut response = (status, described(facts), body).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, length.into());

@@ -11,6 +11,7 @@ use crate::auth::Denied;
 use crate::content::{self, Unreceived};
 use crate::dialect::{basic, native};
 use crate::engine;
+use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
 /// Has git-lfs ask for a name and a password, which it sends from then on.
@@ -125,7 +126,7 @@ macro_rules! plain {
     )*};
 }
 
-plain!(engine::Error, content::Error);
+plain!(engine::Error, content::Error, TooMuch);
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {

@@ -16,6 +16,7 @@ use crate::dialect::files::read::{self, Unserved};
 use crate::door::Arrival;
 use crate::engine;
 use crate::http::forwarded;
+use crate::http::shares::Client;
 
 /// `GET objects/OID` and `PUT objects/OID`
 pub(super) async fn transfer(lfs: &Lfs, asked: Asked, oid: &str) -> Answer {
@@ -53,10 +54,14 @@ fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal>
 
 async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     let path = asked.caller.permit(asked.repository.to_read(&oid))?;
+    let (headers, trusted) = (&asked.parts.headers, &lfs.app.http.trusted_proxies);
+    let address = || forwarded::client(headers, Arrival::of(&asked.parts).peer, trusted);
+    let client = Client::of(&asked.caller, &lfs.app.http, address);
+    let sending = lfs.app.answers.download(&client)?;
     let found = lfs.store.blocking(move |content| content.find(&path)).await?;
     let Some(Found::File(facts, content)) = found else { return Err(Refusal::no_object()) };
     let is_head = asked.parts.method == Method::HEAD;
-    match read::answer(&asked.parts.headers, &facts, content, is_head) {
+    match read::answer(headers, &facts, content, sending, is_head) {
         Ok(response) => Ok(response),
         Err(Unserved::Precondition) => {
             let why = "a condition of the request does not hold for this object";

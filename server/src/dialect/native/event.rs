@@ -88,7 +88,7 @@ pub(super) async fn watch(
         staleness: Staleness::of(&app.engine),
         _sending: sending,
     };
-    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")];
+    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((head, Body::from_stream(frames)).into_response())
 }
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{Code, LeaseEnd, WatchLeaseRequest, WatchedLease};
@@ -59,7 +59,10 @@ pub(super) async fn watch(
         }
     });
     let events = Until { events: Box::pin(events), stopped, _sending: sending };
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+    let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
+    // By itself it would only ask to be asked for again.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 fn end(app: &App, fact: &Fact) -> SseEvent {

@@ -11,6 +11,7 @@ use crate::auth::Denied;
 use crate::content::{self, Unreceived};
 use crate::dialect::{basic, native};
 use crate::engine;
+use crate::http::answers::TooMuch;
 use crate::http::body::BadBody;
 
 /// An error answer of this dialect.
@@ -70,7 +71,7 @@ macro_rules! plain {
     )*};
 }
 
-plain!(engine::Error, BadBody);
+plain!(engine::Error, BadBody, TooMuch);
 
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State as Given};
+use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use leasehold_api::{StateVersion, StateVersions, TerraformState, TerraformStates};
@@ -14,6 +15,8 @@ use super::{Answer, Asked, States};
 use crate::auth::{Caller, Permitted, Right};
 use crate::content::{self, Folders, Found, ToRead};
 use crate::door::Arrival;
+use crate::http::answers::Sending;
+use crate::http::shares::Client;
 
 /// How often the latest version is looked for again if it was removed after it was found.
 const TRIES: usize = 3;
@@ -40,7 +43,7 @@ pub(super) async fn latest(states: &States, asked: Asked) -> Answer {
     let Asked { state, caller, parts, .. } = asked;
     for _ in 0..TRIES {
         let Some(latest) = kept(states, &caller, &state).await?.pop() else { break };
-        if let Some(found) = find(states, &caller, &state, latest.version).await? {
+        if let Some(found) = find(states, &caller, &parts, &state, latest.version).await? {
             return Ok(answer(latest.version, found, parts.method == Method::HEAD));
         }
     }
@@ -52,7 +55,7 @@ pub(super) async fn read(Given(states): Given<States>, request: Request) -> Resp
     let answer = async {
         let Asked { state, caller, parts, version, .. } = Asked::of(&states, request).await?;
         let version = number(version)?;
-        let found = find(&states, &caller, &state, version).await?.ok_or_else(missing)?;
+        let found = find(&states, &caller, &parts, &state, version).await?.ok_or_else(missing)?;
         Ok::<_, Refusal>(answer(version, found, parts.method == Method::HEAD))
     };
     answer.await.unwrap_or_else(IntoResponse::into_response)
@@ -68,24 +71,42 @@ pub(super) fn missing() -> Refusal {
     Refusal::missing("there is no such version of this state, or it is not kept any more")
 }
 
-/// A version's content and its size.
+/// A version that can be sent.
+pub(super) struct Version {
+    pub(super) size: u64,
+    content: Box<dyn content::Readable>,
+    sending: Sending,
+}
+
+impl Version {
+    /// Its content.
+    pub(super) fn body(self) -> Body {
+        content::stream(self.content, 0, self.size, self.sending)
+    }
+}
+
+/// A version of a state, if there is one with this number.
 pub(super) async fn find(
     states: &States,
     caller: &Caller,
+    parts: &Parts,
     state: &State,
     version: u64,
-) -> Result<Option<(u64, Box<dyn content::Readable>)>, Refusal> {
+) -> Result<Option<Version>, Refusal> {
     let path = caller.permit(state.to_read(version))?;
+    let sending = states.app.answers.download(&Client::of_request(&states.app, parts))?;
     match states.store.blocking(move |content| content.find(&path)).await {
-        Ok(Some(Found::File(facts, content))) => Ok(Some((facts.size, content))),
+        Ok(Some(Found::File(facts, content))) => {
+            Ok(Some(Version { size: facts.size, content, sending }))
+        }
         Ok(_) | Err(content::Error::Missing) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-fn answer(version: u64, found: (u64, Box<dyn content::Readable>), is_head: bool) -> Response {
-    let (size, content) = found;
-    let body = if is_head { Body::empty() } else { content::stream(content, 0, size) };
+fn answer(version: u64, found: Version, is_head: bool) -> Response {
+    let size = found.size;
+    let body = if is_head { Body::empty() } else { found.body() };
     let headers = [
         (header::CONTENT_TYPE, KIND.to_owned()),
         (header::CONTENT_LENGTH, size.to_string()),

@@ -64,8 +64,8 @@ pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
     caller.permit(state.to_write(0))?;
     let version = number(version)?;
     let hold = admit(states, &caller, &state, &parts).await?;
-    let (size, content) = find(states, &caller, &state, version).await?.ok_or_else(missing)?;
-    let body = content::stream(content, 0, size);
+    let found = find(states, &caller, &parts, &state, version).await?.ok_or_else(missing)?;
+    let body = found.body();
     let timeout = states.app.http.body_timeout;
     let upload = content::receive(&states.store, body, None, u64::MAX, timeout).await?;
     let counted = Counted::of(&states.app, &parts);

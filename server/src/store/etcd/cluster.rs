@@ -9,6 +9,7 @@ use leasehold_etcd::{
 };
 use tokio::runtime::{Builder, Runtime};
 
+use crate::runtime;
 use crate::sync::{lock, whole};
 
 /// How long to wait before watching again what could not be watched.
@@ -74,11 +75,8 @@ struct Line {
 impl Remote {
     /// Reaches a cluster with these options, and watches these keys.
     pub fn connect(options: Options, watched: Vec<Vec<u8>>) -> Result<Self, String> {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("etcd")
-            .enable_all()
-            .build()
+        let mut builder = Builder::new_multi_thread();
+        let runtime = runtime::bounded(builder.worker_threads(1).thread_name("etcd"))
             .map_err(|error| format!("cannot start a thread for etcd: {error}"))?;
         let client = {
             let _inside = runtime.enter();
@@ -103,7 +101,7 @@ impl Remote {
 
 impl Line {
     fn new(beside: &Client, options: Options) -> Result<Self, String> {
-        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime::on_this_thread();
         let runtime = runtime.map_err(|error| format!("cannot reach etcd: {error}"))?;
         let client = {
             let _inside = runtime.enter();

@@ -1,6 +1,8 @@
 //! What a page of another site can make a browser ask.
 
 use leasehold_testkit::{Local, json, settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::auth::Scene;
 
@@ -141,6 +143,45 @@ async fn every_answer_tells_a_browser_to_keep_its_hands_off() {
         assert_eq!(policy, "default-src 'none'; frame-ancestors 'none'");
     }
     local.stop().await;
+}
+
+#[tokio::test]
+async fn no_cache_keeps_a_stream() {
+    let local = Local::start(settings(None)).await;
+    let held = local.client.acquire("l", "o", 60_000, json!({})).await;
+    let watch = json!({
+        "owner_id": "o", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+    });
+    let watch = watch.to_string();
+    for (line, body) in [
+        ("GET /v1/events", ""),
+        ("GET /console/live", ""),
+        ("POST /v1/locks/l/watch", watch.as_str()),
+    ] {
+        let head = stream_head(&local, line, body).await;
+        for header in
+            ["cache-control: no-store", "x-content-type-options: nosniff", "text/event-stream"]
+        {
+            assert!(head.starts_with("HTTP/1.1 200 ") && head.contains(header), "{line}: {head}");
+        }
+        assert!(head.contains("content-security-policy: default-src 'none'"), "{line}: {head}");
+    }
+    local.stop().await;
+}
+
+/// The head of an answer that does not end.
+async fn stream_head(local: &Local, line: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(local.address).await.expect("a connection");
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        assert!(stream.read_buf(&mut answer).await.expect("an answer") > 0, "it ended");
+    }
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// They are public, and no files.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+mod downloads;
 mod files;
 mod list;
 mod memory;

@@ -127,6 +127,24 @@ async fn a_head_that_can_be_read_in_two_ways_is_refused() {
 }
 
 #[tokio::test]
+async fn a_bare_line_feed_after_the_last_chunk_is_refused() {
+    let local = Local::ephemeral().await;
+    let head =
+        "POST /v1/locks/db/acquire HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunk = "21\r\n{\"owner_id\":\"a\",\"ttl_ms\":60000}  \r\n0\r\n";
+    for trailer in ["T: u\nV: w\r\n\r\n", "T: u\r\n\nV: w\r\n\r\n", "\nT: u\r\n\r\n"] {
+        let mut raw = Raw::connect(local.address).await;
+        raw.send(format!("{head}{chunk}{trailer}GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")).await;
+        let answer = raw.rest().await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{trailer:?}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{trailer:?}: {answer}");
+        assert_eq!(local.client.get("/v1/locks/db").await.get("held"), false, "{trailer:?}");
+    }
+    let whole = format!("{head}{chunk}T: u\r\n\r\n");
+    assert!(ask(local.address, whole).await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
 async fn bodies_of_any_bytes_arrive_as_they_were_sent() {
     let local = Local::ephemeral().await;
     let opened = local.client.post("/auth/session", json!({})).await.unwrap();
