@@ -2,8 +2,10 @@ package leasehold
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -60,5 +62,20 @@ func TestATTLThatIsShorterThanAFailOverIsWarnedOfOnce(t *testing.T) {
 		if len(warned) != test.n || test.n == 1 && !strings.Contains(warned[0], "at least 10s") {
 			t.Errorf("%+v: %q", test, warned)
 		}
+	}
+}
+
+func TestWithoutLogfTheWarningGoesToTheStandardLog(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	client, err := New(Options{URLs: []string{server.URL}})
+	must(t, err)
+	var logged strings.Builder
+	log.SetOutput(&logged)
+	defer log.SetOutput(os.Stderr)
+	client.calls.transport.failover.ms.Store(10_000)
+	client.warnShort(3 * time.Second)
+	if !strings.Contains(logged.String(), "use at least 10s") {
+		t.Fatal(logged.String())
 	}
 }
