@@ -107,7 +107,7 @@ async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
     };
     let acquired = answer.map_err(|error| not_granted(args, error))?;
     if args.session.is_none() {
-        warn_short(&client, args.ttl.unwrap_or(TTL_DEFAULT).0);
+        warn_short(&client, args.ttl.unwrap_or(TTL_DEFAULT).0, Duration::ZERO);
     }
     match show(args, &acquired) {
         Ok(()) => Ok(None),
