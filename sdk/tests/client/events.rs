@@ -93,7 +93,8 @@ async fn that_events_can_be_late_is_told_and_that_they_no_longer_are() {
     let server = tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         let _ = socket.read(&mut [0; 4096]).await.unwrap();
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
         socket.write_all(format!("{head}{stream}").as_bytes()).await.unwrap();
         std::future::pending::<()>().await;
     });
