@@ -229,7 +229,8 @@ impl GoesOn {
         let redis = TcpStream::connect(redis).await.expect("a connection");
         let mut stream = TcpStream::connect(scene.local.address).await.expect("a connection");
         let request = format!(
-            "GET /v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
+            "GET /v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             connection: close\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.expect("it is there");
         let line = format!("POST /v1/locks/{lock}/acquire");
