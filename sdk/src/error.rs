@@ -99,8 +99,8 @@ impl Error {
         }
     }
 
-    /// A server that cannot reach its store says so, with 503 `BUSY` or `UNKNOWN`. While an acquire waits in a queue, the
-    /// same request is sent again until the wait is over.
+    /// A server that cannot reach its store says so, with 503 `BUSY` or `UNKNOWN`. While an acquire waits in a queue,
+    /// the same request is sent again until the wait is over.
     pub fn is_outage(&self) -> bool {
         matches!(self, Error::Failed { status: 503, failure }
             if failure.retryable && matches!(failure.code, Code::Busy | Code::Unknown))

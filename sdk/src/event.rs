@@ -34,8 +34,8 @@ pub enum Watched {
 
 /// A stream of events that goes on over broken connections and restarts of the server.
 ///
-/// Whenever it cannot be sure to have told everything, it says so by a [`Watched::Gap`]; while its server is cut off from
-/// the store, by a [`Watched::Stale`].
+/// Whenever it cannot be sure to have told everything, it says so by a [`Watched::Gap`]; while its server is cut off
+/// from the store, by a [`Watched::Stale`].
 #[derive(Debug)]
 pub struct Events {
     client: Client,

@@ -11,8 +11,8 @@ use crate::{Client, Error, random};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
     /// Most tries. While waiting in a queue only those count that failed one after the other; that a wait is asked for
-    /// again after half a minute without a word is no failure. Nor is 503 `BUSY` or `UNKNOWN` there, with which a server
-    /// answers that cannot reach its store: only the end of the wait ends that.
+    /// again after half a minute without a word is no failure. Nor is 503 `BUSY` or `UNKNOWN` there, with which a
+    /// server answers that cannot reach its store: only the end of the wait ends that.
     pub attempts_max: u32,
     /// No try begins later than this after the first one; where a wait is given, that counts instead.
     pub total_max: Duration,

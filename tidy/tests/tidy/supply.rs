@@ -78,14 +78,15 @@ fn a_missing_limit_is_found() {
 
 #[test]
 fn settings_of_a_release_count_only_in_their_section() {
+    fn found(cargo: &str, deny: &str) -> Vec<String> {
+        planted(missing_settings, &[("Cargo.toml", cargo), ("deny.toml", deny)])
+    }
     check(missing_settings);
     let release = "[profile.release]\nlto = true\noverflow-checks = true # why\n";
     let elsewhere = "[profile.release]\nlto = true\n[profile.dev]\noverflow-checks = true\n";
     let commented = "[profile.release]\n# overflow-checks = true\n";
     let advisories =
         "[advisories]\nyanked = \"deny\"\nunmaintained = \"all\"\nunsound = \"all\"\nignore = []\n";
-    let found =
-        |cargo, deny| planted(missing_settings, &[("Cargo.toml", cargo), ("deny.toml", deny)]);
     assert_eq!(found(release, advisories), [""; 0]);
     assert_eq!(found(elsewhere, advisories).len(), 1);
     assert_eq!(found(commented, advisories).len(), 1);
