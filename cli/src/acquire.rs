@@ -9,7 +9,7 @@ use leasehold::api::{AcquireRequest, Acquired, CancelRequest, Mode, ReleaseReque
 use leasehold::{Client, Error};
 use serde_json::Value;
 
-use crate::ask::{ask, persist};
+use crate::ask::{ask, persist_for};
 use crate::connection::ServerArgs;
 use crate::duration::{DurationArg, glance, lasting};
 use crate::exit::{Failure, SYSTEM};
@@ -107,7 +107,7 @@ async fn asked(args: &AcquireArgs) -> Result<Option<Ending>, Failure> {
     };
     let acquired = answer.map_err(|error| not_granted(args, error))?;
     if args.session.is_none() {
-        warn_short(&client, args.ttl.unwrap_or(TTL_DEFAULT).0);
+        warn_short(&client, args.ttl.unwrap_or(TTL_DEFAULT).0, Duration::ZERO);
     }
     match show(args, &acquired) {
         Ok(()) => Ok(None),
@@ -165,7 +165,7 @@ async fn granted(
     question: &AcquireRequest,
 ) -> Result<Acquired, Error> {
     let asked_at = Instant::now();
-    persist(|| {
+    persist_for(args.wait.map_or(Duration::ZERO, |wait| wait.0), || {
         let left =
             args.wait.map(|DurationArg(wait)| DurationArg(wait.saturating_sub(asked_at.elapsed())));
         let question =

@@ -1,9 +1,10 @@
 //! Asking the server from a command: a runtime for the time it takes, and patience where patience is safe.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::api::{Code, Reason};
 use leasehold::{Error, Retry};
+use tokio::time::Instant;
 
 use crate::exit::{Failure, SYSTEM};
 use crate::output::{OutputArgs, print_json};
@@ -38,12 +39,24 @@ pub(crate) fn told<T>(output: OutputArgs, done: Result<T, Failure>) -> Result<T,
 
 /// Asks the same again as long as that may help. Only for questions whose effect is the same once or twice: with a
 /// request id, or about a lease that is named by its id.
-pub(crate) async fn persist<T, F>(mut question: impl FnMut() -> F) -> Result<T, Error>
+pub(crate) async fn persist<T, F>(question: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let retry = Retry::default();
-    let mut n_failures = 0;
+    persist_for(Duration::ZERO, question).await
+}
+
+/// The same for a question that waits so long in a queue: that the server cannot reach its store ends it only with its
+/// time.
+pub(crate) async fn persist_for<T, F>(
+    wait: Duration,
+    mut question: impl FnMut() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let (retry, begun_at) = (Retry::default(), Instant::now());
+    let (mut n_pauses, mut n_failures) = (0, 0);
     let mut is_uncertain = false;
     loop {
         let asked_at = Instant::now();
@@ -53,13 +66,21 @@ where
             Err(error) => error,
         };
         is_uncertain = error.may_have_taken_effect();
-        n_failures = if asked_at.elapsed() > GOT_THROUGH { 1 } else { n_failures + 1 };
-        if !may_help(&error) || n_failures >= retry.attempts_max {
+        let got_through = asked_at.elapsed() > GOT_THROUGH;
+        n_pauses = if got_through { 1 } else { n_pauses + 1 };
+        let doubled = retry.pause_min.saturating_mul(1 << n_pauses.min(16)).min(retry.pause_max);
+        let pause = error.retry_after().unwrap_or(doubled).mul_f64(0.5 + fastrand::f64() / 2.0);
+        let is_over = if error.is_outage() && !wait.is_zero() {
+            n_failures = 0;
+            begun_at.elapsed() + pause >= wait
+        } else {
+            n_failures = if got_through { 1 } else { n_failures + 1 };
+            n_failures >= retry.attempts_max
+        };
+        if is_over || !may_help(&error) {
             return Err(error);
         }
-        let doubled = retry.pause_min.saturating_mul(1 << n_failures.min(16)).min(retry.pause_max);
-        let pause = error.retry_after().unwrap_or(doubled);
-        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -69,5 +90,31 @@ fn may_help(error: &Error) -> bool {
         // It lasts as long as its operator wants.
         Error::Failed { failure, .. } if failure.code == Code::Maintenance => false,
         error => error.is_retryable(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long a question is asked that fails so every time.
+    async fn lasts(code: Code, wait: Duration) -> Duration {
+        let begun_at = Instant::now();
+        let failure = leasehold::api::Failure::new(code, "no");
+        let error = Error::Failed { status: 503, failure };
+        let asked = persist_for(wait, || std::future::ready(Err::<(), _>(error.clone()))).await;
+        asked.expect_err("it always fails");
+        begun_at.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_of_the_store_ends_a_wait_only_with_its_time() {
+        let secs = Duration::from_secs;
+        for code in [Code::Busy, Code::Unknown] {
+            let waited = lasts(code, secs(30)).await;
+            assert!(waited > secs(27) && waited < secs(30), "{code:?}: {waited:?}");
+            assert!(lasts(code, Duration::ZERO).await < secs(10), "it does not wait");
+        }
+        assert!(lasts(Code::JournalFull, secs(30)).await < secs(10));
     }
 }

@@ -39,13 +39,14 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Warns if a leader change of the cluster might end a lease with this TTL.
-pub(crate) fn warn_short(client: &Client, ttl: Duration) {
-    if let Some(failover) = client.failover_time().filter(|failover| ttl < *failover) {
-        let [ttl, failover] = [ttl, failover].map(DurationArg);
+/// Warns if a leader change of the cluster might end a lease with this TTL, of which so much is kept in reserve.
+pub(crate) fn warn_short(client: &Client, ttl: Duration, reserve: Duration) {
+    let least = client.failover_time().map(|failover| failover + reserve);
+    if let Some(least) = least.filter(|least| ttl < *least) {
+        let [ttl, least] = [ttl, least].map(DurationArg);
         say(&format!(
-            "leasehold: warning: --ttl {ttl} is shorter than a fail-over of this cluster: \
-             a leader change might end the lease; use at least {failover}"
+            "leasehold: warning: --ttl {ttl} is too short for a fail-over of this cluster: \
+             a leader change might end the lease; use at least {least}"
         ));
     }
 }

@@ -100,7 +100,7 @@ async fn open(args: &OpenArgs) -> Result<(), Failure> {
     let request = OpenSessionRequest { owner_id: args.owner.name(), ttl_ms: args.ttl.millis() };
     let client = args.server.reach().await?;
     let opened = client.open_session(&request).await?;
-    warn_short(&client, args.ttl.0);
+    warn_short(&client, args.ttl.0, Duration::ZERO);
     match show_opened(args, &opened) {
         Ok(()) => Ok(()),
         // Nobody has its id, so nobody could close it.

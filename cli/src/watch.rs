@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use clap::Args;
 use leasehold::Watched;
-use leasehold::api::{Event, EventKind, Gap};
+use leasehold::api::{Event, EventKind};
 use serde_json::json;
 
 use crate::ask::ask;
@@ -65,7 +65,15 @@ async fn follow(args: &WatchArgs) -> Result<(), Failure> {
                     n_events += 1;
                 }
             }
-            Ok(Watched::Gap(gap)) => show_gap(args.output, &gap)?,
+            Ok(Watched::Gap(gap)) => {
+                show_note(args.output, "gap", "something may be missing here", &gap.reason)?;
+            }
+            Ok(Watched::Stale { reason }) => {
+                show_note(args.output, "stale", "events may be late", &reason)?;
+            }
+            Ok(Watched::Current { reason }) => {
+                show_note(args.output, "current", "events are no longer late", &reason)?;
+            }
             Err(error) if error.is_retryable() => say(&error.to_string()),
             Err(error) => return Err(error.into()),
         }
@@ -100,11 +108,12 @@ pub(crate) fn show(output: OutputArgs, id: &str, event: &Event) -> Result<(), Fa
     print(&format!("{at}  {kind:<12}  {lock}  {owner}  token {fencing_token}{why}"))
 }
 
-fn show_gap(output: OutputArgs, gap: &Gap) -> Result<(), Failure> {
+/// What is told of the stream itself.
+fn show_note(output: OutputArgs, kind: &str, what: &str, reason: &str) -> Result<(), Failure> {
     if output.json {
-        return print_json(&json!({"kind": "gap", "reason": gap.reason}));
+        return print_json(&json!({"kind": kind, "reason": reason}));
     }
-    print(&format!("gap: something may be missing here: {}", plain(&gap.reason)))
+    print(&format!("{kind}: {what}: {}", plain(reason)))
 }
 
 fn say(what: &str) {

@@ -111,6 +111,8 @@ impl Observer {
                     Watched::Event { event, .. } if event.lock_name != self.election.name => {
                         continue;
                     }
+                    // Nothing has happened yet that could be looked at, or it follows.
+                    Watched::Stale { .. } | Watched::Current { .. } => continue,
                     Watched::Event { .. } | Watched::Gap(_) => {}
                 }
             } else {

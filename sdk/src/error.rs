@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use leasehold_api::{
-    Failure, LeaseEnd, NotAcquired, NotReleased, NotRenewed, NotRenewedAll, Reason,
+    Code, Failure, LeaseEnd, NotAcquired, NotReleased, NotRenewed, NotRenewedAll, Reason,
 };
 
 use crate::Lost;
@@ -97,6 +97,13 @@ impl Error {
             }
             error => error,
         }
+    }
+
+    /// A server that cannot reach its store says so, with 503 `BUSY` or `UNKNOWN`. While an acquire waits in a queue,
+    /// the same request is sent again until the wait is over.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Error::Failed { status: 503, failure }
+            if failure.retryable && matches!(failure.code, Code::Busy | Code::Unknown))
     }
 
     /// When the server wants to be asked again, if it said so.

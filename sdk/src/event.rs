@@ -20,14 +20,22 @@ pub enum Watched {
     },
     /// Something happened that this watcher will not be told. Look at the locks you care about, and go on.
     Gap(Gap),
+    /// The server cannot reach its store, so events can be late from here on. None is missing.
+    Stale {
+        /// In words.
+        reason: String,
+    },
+    /// The server reaches its store again: what was late has been told or follows at once.
+    Current {
+        /// In words.
+        reason: String,
+    },
 }
-
-/// Events about the server: its events can be late, or no longer are.
-const TELLS_NOTHING: [&str; 2] = ["stale", "current"];
 
 /// A stream of events that goes on over broken connections and restarts of the server.
 ///
-/// Whenever it cannot be sure to have told everything, it says so by a [`Watched::Gap`].
+/// Whenever it cannot be sure to have told everything, it says so by a [`Watched::Gap`]; while its server is cut off
+/// from the store, by a [`Watched::Stale`].
 #[derive(Debug)]
 pub struct Events {
     client: Client,
@@ -118,9 +126,7 @@ impl Events {
             if !message.id.is_empty() {
                 self.last_id = Some(message.id.clone());
             }
-            if !TELLS_NOTHING.contains(&message.event.as_str()) {
-                self.ready.push_back(watched(message));
-            }
+            self.ready.push_back(watched(message));
         }
         Ok(())
     }
@@ -130,6 +136,8 @@ fn watched(message: Message) -> Result<Watched, Error> {
     let Message { event, id, data } = message;
     let watched = match event.as_str() {
         "gap" => serde_json::from_str(&data).map(Watched::Gap),
+        "stale" => serde_json::from_str(&data).map(|Gap { reason }| Watched::Stale { reason }),
+        "current" => serde_json::from_str(&data).map(|Gap { reason }| Watched::Current { reason }),
         _ => serde_json::from_str(&data).map(|event| Watched::Event { id, event }),
     };
     watched.map_err(|_| Error::Foreign { status: 200, body: data })

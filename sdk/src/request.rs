@@ -65,8 +65,9 @@ impl LockRequest {
 
     /// The lock, if it is free or becomes free within [`wait`](Self::wait). The queue is first come, first served,
     /// and a broken connection or a quick restart of the server does not cost the place in it. A server that is gone
-    /// for longer than [`Retry::attempts_max`] failures in a row take, about 5 s unless given, ends the wait. So does
-    /// whoever cancels or revokes it: that is [`Error::NotAcquired`] at once.
+    /// for longer than [`Retry::attempts_max`] failures in a row take, about 5 s unless given, ends the wait; one that
+    /// answers 503 `BUSY` or `UNKNOWN` is asked again for as long as the wait lasts. An owner who cancels the wait and
+    /// an operator who revokes it end it at once: that is [`Error::NotAcquired`].
     pub async fn acquire(self) -> Result<LockGuard, Error> {
         let manner = self.terms.manner();
         self.ask(manner).await

@@ -11,7 +11,8 @@ use crate::{Client, Error, random};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
     /// Most tries. While waiting in a queue only those count that failed one after the other; that a wait is asked for
-    /// anew after half a minute without a word is no failure.
+    /// again after half a minute without a word is no failure. Nor is 503 `BUSY` or `UNKNOWN` there, with which a
+    /// server answers that cannot reach its store: only the end of the wait ends that.
     pub attempts_max: u32,
     /// No try begins later than this after the first one; where a wait is given, that counts instead.
     pub total_max: Duration,
@@ -60,6 +61,9 @@ pub(crate) struct Attempts {
     /// The wait it asked for, if an early end of that is an answer.
     wait: Duration,
     n_attempts: u32,
+    /// Tries in a row that failed, for the length of the pause.
+    n_pauses: u32,
+    /// Those of them that count while waiting in a queue.
     n_failures: u32,
     /// The wait is over, and one more server is asked.
     is_last: bool,
@@ -76,6 +80,7 @@ impl Attempts {
             begun_at,
             wait,
             n_attempts: 0,
+            n_pauses: 0,
             n_failures: 0,
             is_last: false,
         }
@@ -88,7 +93,7 @@ impl Attempts {
 
     /// Nothing was said for a part of the wait, as is usual where a lock is held for long.
     pub(crate) fn goes_on(&mut self) {
-        self.n_failures = 0;
+        (self.n_pauses, self.n_failures) = (0, 0);
     }
 
     /// The pause before one more try after a wait that ended with no word from its server: another one, if there is
@@ -111,7 +116,7 @@ impl Attempts {
         self.n_attempts += 1;
         let pause = match error {
             Error::NotAcquired(no) => {
-                self.n_failures = 0;
+                self.goes_on();
                 let returns = match no.reason {
                     Reason::BusyRetry => true,
                     Reason::WaitTimeout if self.was_ended(now) => false,
@@ -136,8 +141,9 @@ impl Attempts {
                 return None;
             }
             error if error.is_retryable() => {
-                self.n_failures += 1;
-                let doubled = 1 << (self.n_failures - 1).min(16);
+                self.n_pauses += 1;
+                self.n_failures = if error.is_outage() { 0 } else { self.n_failures + 1 };
+                let doubled = 1 << (self.n_pauses - 1).min(16);
                 random::jittered(
                     self.retry.pause_min.saturating_mul(doubled).min(self.retry.pause_max),
                 )
@@ -263,6 +269,36 @@ mod tests {
         assert_eq!(n, 7);
         let late = Moment::default() + Duration::from_secs(60);
         assert_eq!(attempts(Manner::Queue).after(&broken, late), None);
+    }
+
+    fn outage(code: Code) -> Error {
+        Error::Failed { status: 503, failure: leasehold_api::Failure::new(code, "no") }
+    }
+
+    /// How long these tries go on where every one of them fails so.
+    fn lasts(mut attempts: Attempts, error: &Error) -> Duration {
+        let mut now = Moment::default();
+        while let Some(pause) = attempts.after(error, now) {
+            now = now + pause;
+        }
+        now.since(Moment::default())
+    }
+
+    #[test]
+    fn an_outage_of_the_store_ends_a_wait_only_with_its_time() {
+        for code in [Code::Unknown, Code::Busy] {
+            let queued = lasts(attempts(Manner::Queue), &outage(code));
+            assert!(queued > Duration::from_secs(57), "{code:?}: {queued:?}");
+            let short = Moment::default() + Duration::from_secs(3);
+            let short = lasts(Attempts::new(Retry::default(), Manner::Queue, short), &outage(code));
+            assert!(short < Duration::from_secs(3), "{code:?}: {short:?}");
+            let others = [Manner::Once, Manner::Return];
+            assert!(
+                others.iter().all(|manner| lasts(attempts(*manner), &outage(code)).as_secs() < 8)
+            );
+        }
+        let full = lasts(attempts(Manner::Queue), &outage(Code::JournalFull));
+        assert!(full < Duration::from_secs(8), "{full:?}");
     }
 
     #[test]

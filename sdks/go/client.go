@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"fmt"
+	"log"
 	"os"
 )
 
@@ -27,7 +28,7 @@ func New(options Options) (*Client, error) {
 		client.clock = machineClock{}
 	}
 	if client.logf == nil {
-		client.logf = func(string, ...any) {}
+		client.logf = log.Printf
 	}
 	namespace := options.Namespace
 	if namespace == "" {

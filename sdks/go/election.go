@@ -79,8 +79,12 @@ func (o *Observer) Next(ctx context.Context) (*Leader, error) {
 			return nil, err
 		}
 		if o.hasTold && !o.isStale {
-			if _, err := o.events.Next(ctx); err != nil {
+			told, err := o.events.Next(ctx)
+			if err != nil {
 				return nil, err
+			}
+			if told.Stale || told.Current {
+				continue // what happened, if anything, follows
 			}
 			o.isStale = true
 		}

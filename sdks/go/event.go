@@ -19,6 +19,11 @@ type Told struct {
 	// Gap, if not empty: something happened that this watcher will not be told, and why. There is no event then. Look at
 	// the locks you care about, and go on.
 	Gap string
+	// Stale: the server cannot reach its store, so events can be late from here on; none is missing. Gap says so in words,
+	// for code that knows only events and gaps.
+	Stale bool
+	// Current: the server reaches its store again, and what was late has been told or follows at once. Gap says so in words.
+	Current bool
 }
 
 // EventsQuery is which events to tell. What is empty does not count.
@@ -32,7 +37,7 @@ type EventsQuery struct {
 }
 
 // Events are what happens to locks, as it happens, over broken connections and restarts of the server. Whenever it cannot
-// be sure to have told everything, it says so by a gap. It is for one goroutine at a time.
+// be sure to have told everything, it says so by a gap; while its server is cut off from the store, by [Told].Stale. It is for one goroutine at a time.
 type Events struct {
 	client *Client
 	query  url.Values
@@ -157,10 +162,7 @@ func (e *Events) read(ctx context.Context) error {
 			if message.id != "" {
 				e.lastID = message.id
 			}
-			// That the server's events can be late, and that they no longer are.
-			if message.event != "stale" && message.event != "current" {
-				e.ready = append(e.ready, message)
-			}
+			e.ready = append(e.ready, message)
 		}
 		return nil
 	}
@@ -206,12 +208,13 @@ func readPieces(done context.Context, stream io.ReadCloser, pieces chan<- piece)
 }
 
 func (m message) told() (Told, error) {
-	if m.event == "gap" {
+	switch m.event {
+	case "gap", "stale", "current":
 		var gap gap
 		if json.Unmarshal([]byte(m.data), &gap) == nil && gap.Reason != "" {
-			return Told{Gap: gap.Reason}, nil
+			return Told{Gap: gap.Reason, Stale: m.event == "stale", Current: m.event == "current"}, nil
 		}
-	} else {
+	default:
 		told := Told{ID: m.id}
 		if json.Unmarshal([]byte(m.data), &told.Event) == nil {
 			return told, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
@@ -170,4 +172,25 @@ func TestElection(t *testing.T) {
 	}
 	see(&Leader{Owner: "bob", FencingToken: second.FencingToken(), Value: []byte(`"b"`)})
 	must(t, second.Release(ctx))
+}
+
+func TestThatEventsCanBeLateIsToldAndThatTheyNoLongerAre(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "event: stale\ndata: {\"reason\":\"cut off\"}\n\nevent: current\ndata: {\"reason\":\"back\"}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	client, err := New(Options{URLs: []string{server.URL}})
+	must(t, err)
+	events := client.Events(EventsQuery{})
+	defer events.Close()
+	for _, want := range []Told{{Gap: "cut off", Stale: true}, {Gap: "back", Current: true}} {
+		told, err := events.Next(background(t))
+		must(t, err)
+		if !reflect.DeepEqual(told, want) {
+			t.Fatal(told)
+		}
+	}
 }

@@ -2,10 +2,13 @@ package leasehold
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -60,5 +63,48 @@ func TestATTLThatIsShorterThanAFailOverIsWarnedOfOnce(t *testing.T) {
 		if len(warned) != test.n || test.n == 1 && !strings.Contains(warned[0], "at least 10s") {
 			t.Errorf("%+v: %q", test, warned)
 		}
+	}
+}
+
+func TestWithoutLogfTheWarningGoesToTheStandardLog(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	client, err := New(Options{URLs: []string{server.URL}})
+	must(t, err)
+	var logged strings.Builder
+	log.SetOutput(&logged)
+	defer log.SetOutput(os.Stderr)
+	client.calls.transport.failover.ms.Store(10_000)
+	client.warnShort(3 * time.Second)
+	if !strings.Contains(logged.String(), "use at least 10s") {
+		t.Fatal(logged.String())
+	}
+}
+
+func TestAWaitOutlastsAnOutageOfTheStoreHoweverManyTriesThatTakes(t *testing.T) {
+	var nAsked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/release"):
+			fmt.Fprint(w, `{"released":true}`)
+		case nAsked.Add(1) <= 30:
+			code := []string{"UNKNOWN", "BUSY"}[nAsked.Load()%2]
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintf(w, `{"error":"no","code":%q,"retryable":true,"may_have_taken_effect":false}`, code)
+		default:
+			fmt.Fprint(w, `{"acquired":true,"lock_name":"a","owner_id":"o","lease_id":"1.a","fencing_token":1,`+
+				`"lease_expiry_ms":null,"expires_in_ms":60000,"expires_after_send_ms":60000}`)
+		}
+	}))
+	defer server.Close()
+	client, err := New(Options{URLs: []string{server.URL}})
+	must(t, err)
+	retry := DefaultRetry
+	retry.PauseMin, retry.PauseMax = time.Millisecond, time.Millisecond
+	lease, err := client.Lock(background(t), "a", Wait(10*time.Minute), WithRetry(retry))
+	must(t, err)
+	must(t, lease.Release(background(t)))
+	if n := nAsked.Load(); n != 31 {
+		t.Fatal(n)
 	}
 }

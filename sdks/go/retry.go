@@ -8,7 +8,8 @@ import (
 
 // Retry is how often and how long something is tried. Everything is bounded.
 type Retry struct {
-	// AttemptsMax is the most tries. While waiting in a queue only those count that failed one after the other.
+	// AttemptsMax is the most tries. While waiting in a queue only those count that failed one after the other; 503 BUSY and
+	// UNKNOWN, with which a server answers that cannot reach its store, do not: only the end of the wait ends that.
 	AttemptsMax int
 	// TotalMax: no try begins later than this after the first one; where a wait is given, that counts instead.
 	TotalMax time.Duration
@@ -53,13 +54,15 @@ type attempts struct {
 	wait    time.Duration
 
 	nAttempts int
+	// Tries in a row that failed, for the length of the pause, and those of them that count while waiting in a queue.
+	nPauses   int
 	nFailures int
 }
 
 // after is the pause before the next try; false if this error is the answer.
 func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 	if isSliceOver(err) && now < a.giveUpAt {
-		a.nFailures = 0
+		a.nPauses, a.nFailures = 0, 0
 		return 0, true
 	}
 	a.nAttempts++
@@ -67,7 +70,7 @@ func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 	var refused *NotAcquiredError
 	switch {
 	case errors.As(err, &refused):
-		a.nFailures = 0
+		a.nPauses, a.nFailures = 0, 0
 		reason := refused.Refusal.Reason
 		if !a.returnsAfter(reason) || reason == "WAIT_TIMEOUT" && a.wasEnded(now) {
 			return 0, false
@@ -77,8 +80,12 @@ func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 		// It lasts as long as its operator wants: whoever does not wait has its answer.
 		return 0, false
 	case Retryable(err):
+		a.nPauses++
 		a.nFailures++
-		pause = jittered(doubled(a.retry.PauseMin, a.nFailures-1, a.retry.PauseMax))
+		if isToBeRepeated(err) {
+			a.nFailures = 0
+		}
+		pause = jittered(doubled(a.retry.PauseMin, a.nPauses-1, a.retry.PauseMax))
 	default:
 		return 0, false
 	}
@@ -93,6 +100,12 @@ func (a *attempts) after(err error, now moment) (time.Duration, bool) {
 		return pause, true
 	}
 	return 0, a.asksOther(err)
+}
+
+// isToBeRepeated: a server says so that has no news from its store. It is there, and the wait goes on when the store is back.
+func isToBeRepeated(err error) bool {
+	var failed *FailedError
+	return errors.As(err, &failed) && failed.Status == 503 && Retryable(err) && (hasCode(err, "UNKNOWN") || hasCode(err, "BUSY"))
 }
 
 // asksOther: the wait is over and nothing was answered. Another server is asked, once, because this one may be silent.

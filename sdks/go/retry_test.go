@@ -69,6 +69,40 @@ func TestTriesAreBoundedByNumberAndByTime(t *testing.T) {
 	}
 }
 
+// lasts is how long the tries go on where every one of them fails so.
+func lasts(manner manner, giveUpAt moment, err error) time.Duration {
+	tries, now := &attempts{retry: DefaultRetry, manner: manner, giveUpAt: giveUpAt}, moment(0)
+	for {
+		pause, isAgain := tries.after(err, now)
+		if !isAgain {
+			return now.since(0)
+		}
+		now = now.after(pause)
+	}
+}
+
+func TestAnOutageOfTheStoreEndsAWaitOnlyWithItsTime(t *testing.T) {
+	outage := func(code string) error {
+		return &FailedError{Status: 503, Failure: Failure{Code: code, Retryable: true}}
+	}
+	for _, code := range []string{"UNKNOWN", "BUSY"} {
+		if took := lasts(inQueue, moment(time.Minute), outage(code)); took < 57*time.Second {
+			t.Error(code, took)
+		}
+		if took := lasts(inQueue, moment(3*time.Second), outage(code)); took >= 3*time.Second {
+			t.Error(code, took)
+		}
+		for _, manner := range []manner{once, comingBack} {
+			if took := lasts(manner, moment(time.Minute), outage(code)); took > 8*time.Second {
+				t.Error(code, manner, took)
+			}
+		}
+	}
+	if took := lasts(inQueue, moment(time.Minute), outage("JOURNAL_FULL")); took > 8*time.Second {
+		t.Error(took)
+	}
+}
+
 func TestAWaitThatIsOverAtOnceIsNotBegunAgainAtOnce(t *testing.T) {
 	pause := func(took time.Duration, retryMs uint64) time.Duration {
 		queued := newAttempts(inQueue)

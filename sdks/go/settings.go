@@ -43,7 +43,8 @@ type Options struct {
 	Timeout time.Duration
 	// ConnectTimeout is how long a connection may take. Default: 3 s.
 	ConnectTimeout time.Duration
-	// Logf is told what happens in the background: a renewal that failed, a lease that was lost. Never a secret.
+	// Logf is told what happens in the background: a renewal that failed, a lease that was lost, a TTL that is shorter than a
+	// fail-over of the cluster. Never a secret. Default: log.Printf.
 	Logf func(format string, args ...any)
 
 	clock clock

@@ -185,6 +185,8 @@ class Driver:
             except leasehold.LeaseholdError as error:
                 sys.stderr.write(f"watch: {error}\n")
                 continue
+            if isinstance(said, (leasehold.Stale, leasehold.Current)):
+                continue
             if isinstance(said, leasehold.Gap):
                 self.tell({"event": "gap", "watch": name, "why": said.reason})
             else:

@@ -1,7 +1,7 @@
 //! Finds files that the server trusts (keys, secrets, the auth file) and that other users can read or replace.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file the server trusts.
@@ -13,18 +13,31 @@ pub struct Trusted {
     pub is_secret: bool,
 }
 
+const ROOT: u32 = 0;
 const STICKY: u32 = 0o1000;
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Returns how other users can read or replace a file, each with a command that fixes it. A missing file has none.
 pub fn doubts(file: &Trusted) -> Vec<(String, String)> {
+    doubts_of(file, rustix::process::geteuid().as_raw())
+}
+
+/// The same for a process of the user `us`.
+fn doubts_of(file: &Trusted, us: u32) -> Vec<(String, String)> {
     let Trusted { path, is_secret } = file;
     let (Ok(found), Ok(real)) = (fs::metadata(path), fs::canonicalize(path)) else {
         return Vec::new();
     };
     let (mode, shown) = (found.permissions().mode(), path.display());
     let mut doubts = Vec::new();
+    let owner = found.uid();
+    if owner != ROOT && owner != us {
+        // Root checks the files of servers that run as other users.
+        let unless = if us == ROOT { ", unless the server runs as that user" } else { "" };
+        let found = format!("{shown}: it belongs to user {owner}, who can change it{unless}");
+        doubts.push((found, format!("chown {us} {shown}")));
+    }
     if mode & OTHERS_WRITE != 0 {
         let found = format!("{shown}: other users can write to it (mode {:03o})", mode & 0o777);
         doubts.push((found, format!("chmod go-w {shown}")));
@@ -60,6 +73,24 @@ fn open_folder(path: &Path) -> Option<(PathBuf, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_another_user_is_told() {
+        let here = tempfile::tempdir().expect("a folder");
+        let path = here.path().join("key.pem");
+        fs::write(&path, "secret").expect("written");
+        let file = Trusted { path: path.clone(), is_secret: false };
+        let told = |us| doubts_of(&file, us).into_iter().map(|(found, _)| found).collect();
+        // Only root can give a file away; for others it is the process that is another's.
+        let _ = std::os::unix::fs::chown(&path, Some(4711), None);
+        let owner = fs::metadata(&path).expect("there").uid();
+        let whose = format!("it belongs to user {owner}, who can change it");
+        let others: Vec<String> = told(owner + 1);
+        assert_eq!(others, [format!("{}: {whose}", path.display())]);
+        let of_root: Vec<String> = told(ROOT);
+        assert!(of_root[0].ends_with("unless the server runs as that user"), "{of_root:?}");
+        assert_eq!(told(owner), Vec::<String>::new());
+    }
 
     #[test]
     fn a_file_that_others_can_read_or_replace_is_told() {

@@ -180,6 +180,11 @@ impl RunArgs {
         }
     }
 
+    /// What a ttl that is long enough leaves for the time from SIGTERM to SIGKILL.
+    pub(super) fn reserve(&self) -> Duration {
+        self.grace_kill.map_or(GRACE_KILL_DEFAULT, |grace| grace.0)
+    }
+
     /// From SIGTERM to SIGKILL.
     pub(super) fn grace_kill(&self) -> Result<Duration, Failure> {
         let ttl = self.ttl.0;

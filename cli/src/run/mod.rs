@@ -94,7 +94,7 @@ async fn held(
         // If the terminal sent it, whoever called us got it too.
         signal = signals.deadly() => return Ok(Ending::Signal(signal, Whom::Ourselves)),
     };
-    output::warn_short(client, args.ttl.0);
+    output::warn_short(client, args.ttl.0, args.reserve());
     if args.verbose {
         let (name, token) = (plain(guard.name()), guard.tokens());
         let took = asked_at.elapsed().as_secs_f64();

@@ -62,13 +62,18 @@ fn a_ttl_that_is_shorter_than_a_fail_over_of_the_cluster_is_warned_of() {
         Said { status: 200, headers: vec![("leasehold-failover-ms", "10000".into())], body }
     });
     for words in [&["acquire", "a"][..], &["session", "open"], &["run", "a"]] {
-        for (ttl, is_warned) in [("3s", true), ("10s", false)] {
+        // `run` keeps up to 5 s of the lease for --grace-kill.
+        let [short, enough] = if words[0] == "run" { ["14s", "15s"] } else { ["9s", "10s"] };
+        for (ttl, is_warned) in [("3s", true), (short, true), (enough, false)] {
             let flags = ["--ttl", ttl, "--url", &url];
             let work = if words[0] == "run" { &["--", "true"][..] } else { &[] };
             let ended = Ended::of(command(&[words, &flags, work].concat()).output().unwrap());
             assert_eq!(ended.code, 0, "{ended:?}");
-            let n = ended.err.matches("warning: --ttl 3s is shorter than a fail-over").count();
+            let warning = format!("warning: --ttl {ttl} is too short for a fail-over");
+            let n = ended.err.matches(&warning).count();
             assert_eq!(n, usize::from(is_warned), "{words:?} --ttl {ttl}: {ended:?}");
+            let least = format!("use at least {enough}");
+            assert_eq!(ended.err.contains(&least), is_warned, "{words:?} --ttl {ttl}: {ended:?}");
         }
     }
 }

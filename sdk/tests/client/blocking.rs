@@ -86,7 +86,7 @@ fn events_are_an_iterator() {
     world.client.lock("orders").acquire().unwrap().release().unwrap();
     let kinds = events.take(2).map(|watched| match watched.unwrap() {
         Watched::Event { event, .. } => event.kind,
-        Watched::Gap(gap) => panic!("{gap:?}"),
+        other => panic!("{other:?}"),
     });
     assert_eq!(kinds.collect::<Vec<_>>(), [EventKind::Granted, EventKind::Released]);
 }

@@ -6,12 +6,14 @@ use leasehold::api::EventKind;
 use leasehold::{Client, Error, Events, Watched};
 use leasehold_server::http::Listen;
 use leasehold_testkit::{Local, folder, json, settings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn granted(events: &mut Events) -> Result<String, String> {
     match events.next().await.expect("the server is there") {
         Watched::Event { event, .. } if event.kind == EventKind::Granted => Ok(event.lock_name),
         Watched::Event { event, .. } => panic!("{event:?}"),
         Watched::Gap(gap) => Err(gap.reason),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -77,7 +79,27 @@ async fn events_are_a_stream() {
         let next = std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await;
         match next.unwrap().unwrap() {
             Watched::Event { event, .. } => assert_eq!(event.lock_name, lock),
-            Watched::Gap(gap) => panic!("{gap:?}"),
+            other => panic!("{other:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn that_events_can_be_late_is_told_and_that_they_no_longer_are() {
+    let stream = "event: stale\ndata: {\"reason\":\"cut off\"}\n\n\
+                  event: current\ndata: {\"reason\":\"back\"}\n\n";
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let _ = socket.read(&mut [0; 4096]).await.unwrap();
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        socket.write_all(format!("{head}{stream}").as_bytes()).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let mut events = client.watch("");
+    assert_eq!(events.next().await.unwrap(), Watched::Stale { reason: "cut off".into() });
+    assert_eq!(events.next().await.unwrap(), Watched::Current { reason: "back".into() });
+    server.abort();
 }

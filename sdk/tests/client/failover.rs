@@ -4,6 +4,7 @@
 
 use std::io::Read;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -203,6 +204,35 @@ async fn a_server_that_is_busy_is_left_with_the_same_request_id() {
         let ids = [&busy, &granted].map(|fake| fake.first().body["request_id"].clone());
         assert!(ids[0].is_string() && ids[0] == ids[1], "{ids:?}");
     }
+}
+
+#[tokio::test]
+async fn a_wait_outlasts_an_outage_of_the_store_however_many_tries_that_takes() {
+    let n_asked = AtomicUsize::new(0);
+    let fake = Fake::new(move |_| match n_asked.fetch_add(1, Relaxed) {
+        n if n < 30 => {
+            let code = ["UNKNOWN", "BUSY"][n % 2];
+            (
+                503,
+                json!({"error": code, "code": code, "retryable": true, "may_have_taken_effect": n % 2 == 0}),
+            )
+        }
+        _ => {
+            let body = json!({
+                "acquired": true, "lock_name": "a", "owner_id": "me", "lease_id": "1.x", "fencing_token": 7,
+                "lease_expiry_ms": 1, "expires_in_ms": 60_000, "expires_after_send_ms": 60_000,
+            });
+            (200, body)
+        }
+    });
+    let pause = Duration::from_millis(1);
+    let retry = Retry { pause_min: pause, pause_max: pause, ..Retry::default() };
+    let request = client(&[&fake.url]).lock("a").wait(Duration::from_secs(600)).retry(retry);
+    assert_eq!(request.acquire().await.unwrap().fencing_token(), 7);
+    let asked = fake.asked.lock().unwrap();
+    let asked = asked.iter().filter(|question| question.line.contains("/acquire"));
+    let ids: Vec<_> = asked.map(|question| question.body["request_id"].clone()).collect();
+    assert!(ids.len() == 31 && ids.iter().all(|id| id.is_string() && *id == ids[0]), "{ids:?}");
 }
 
 #[tokio::test]

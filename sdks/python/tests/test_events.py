@@ -7,9 +7,10 @@ from typing import List, Tuple
 
 import pytest
 
-from leasehold import AsyncClient, Broken, Client, Event, Gap, wire
+from leasehold import AsyncClient, Broken, Client, Current, Event, Gap, Stale, wire
 from leasehold.sse import LINE_BYTES_MAX, Parser
 
+from .answers import Answers
 from .proxy import Proxy
 from .server import Server, until
 
@@ -64,6 +65,15 @@ def test_whoever_gives_up_waiting_for_an_event_misses_nothing(client: Client, na
             said = events.next(10)
         assert isinstance(said, Event)
         assert said.kind == "granted"
+
+
+def test_that_events_can_be_late_is_told_and_that_they_no_longer_are() -> None:
+    stream = b'event: stale\ndata: {"reason":"cut off"}\n\nevent: current\ndata: {"reason":"back"}\n\n'
+    answers = Answers(lambda _: (200, {"Content-Type": "text/event-stream"}, stream))
+    with Client(answers.url) as client, client.watch("") as events:
+        assert events.next(10) == Stale("cut off")
+        assert events.next(10) == Current("back")
+    answers.stop()
 
 
 def test_a_message_may_come_in_any_pieces() -> None:

@@ -46,6 +46,26 @@ def test_tries_are_bounded_by_number_and_by_time() -> None:
     assert Attempts(Retry(), Manner.QUEUE, 60.0).after(Unreachable("refused"), 60.0) is None
 
 
+def lasts(manner: Manner, give_up_at: float, code: str) -> float:
+    """Return how long the tries go on where every one of them fails so."""
+    outage = Failed(503, {"error": "no", "code": code, "retryable": True})
+    attempts, now = Attempts(Retry(), manner, give_up_at), 0.0
+    while True:
+        pause = attempts.after(outage, now)
+        if pause is None:
+            return now
+        now += pause
+
+
+def test_an_outage_of_the_store_ends_a_wait_only_with_its_time() -> None:
+    for code in ("UNKNOWN", "BUSY"):
+        assert lasts(Manner.QUEUE, 60.0, code) > 57.0
+        assert lasts(Manner.QUEUE, 3.0, code) < 3.0
+        assert lasts(Manner.ONCE, 60.0, code) < 8.0
+        assert lasts(Manner.RETURN, 60.0, code) < 8.0
+    assert lasts(Manner.QUEUE, 60.0, "JOURNAL_FULL") < 8.0
+
+
 def test_a_wait_that_is_over_at_once_is_not_begun_again_at_once() -> None:
     def pause(took: float, retry_ms: int = 400) -> Optional[float]:
         queued = Attempts(Retry(), Manner.QUEUE, 60.0)

@@ -135,6 +135,9 @@ const commands = {
 
 async function tell(watch, events) {
   for await (const watched of events) {
+    if (watched.state !== undefined) {
+      continue;
+    }
     if (watched.gap) {
       say({ event: "gap", watch, why: watched.reason });
     } else {

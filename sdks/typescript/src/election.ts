@@ -68,7 +68,10 @@ export class Election {
       await events.connect();
       let told = await this.leader();
       yield told;
-      for await (const _ of events) {
+      for await (const watched of events) {
+        if (watched.gap && watched.state !== undefined) {
+          continue; // what happened, if anything, follows
+        }
         const leader = await this.leader();
         if (!isDeepStrictEqual(leader, told)) {
           told = leader;

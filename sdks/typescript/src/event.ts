@@ -19,7 +19,12 @@ export type Watched =
   /** Something happened to a lock. `id` is where to go on: see `EventsOptions.since`. */
   | { gap: false; id: string; event: LockEvent }
   /** Something happened that this watcher will not be told. Look at the locks you care about, and go on. */
-  | { gap: true; reason: string };
+  | { gap: true; reason: string; state?: undefined }
+  /**
+   * `stale`: the server cannot reach its store, so events can be late from here on; none is missing. `current`: it reaches its
+   * store again, and what was late has been told or follows at once. It is a gap for code that knows only events and gaps.
+   */
+  | { gap: true; reason: string; state: "stale" | "current" };
 
 /** Which events to tell. */
 export interface EventsOptions {
@@ -35,7 +40,8 @@ export interface EventsOptions {
 
 /**
  * The events of locks: `for await (const watched of client.events({ prefix: "jobs/" }))`. It goes on over broken
- * connections and restarts of the server. Whenever it cannot be sure to have told everything, it says so by a gap.
+ * connections and restarts of the server. Whenever it cannot be sure to have told everything, it says so by a gap; while its server is
+ * cut off from the store, by the state `stale`.
  *
  * `next()` fails when the server cannot be reached for as often as `RETRY_DEFAULT` says, or does not let us watch.
  * Calling it again tries again, and misses nothing.
@@ -123,10 +129,7 @@ export class Events implements AsyncIterableIterator<Watched> {
       if (message.id !== "") {
         this.#lastId = message.id;
       }
-      // That the server's events can be late, and that they no longer are.
-      if (message.event !== "stale" && message.event !== "current") {
-        this.#ready.push(message);
-      }
+      this.#ready.push(message);
     }
   }
 
@@ -162,5 +165,14 @@ function read({ event, id, data }: Message): Watched {
   if (typeof said !== "object" || said === null) {
     throw new ForeignError(200, data);
   }
-  return event === "gap" ? { gap: true, reason: (said as { reason: string }).reason } : { gap: false, id, event: said as LockEvent };
+  const { reason } = said as { reason: string };
+  switch (event) {
+    case "gap":
+      return { gap: true, reason };
+    case "stale":
+    case "current":
+      return { gap: true, reason, state: event };
+    default:
+      return { gap: false, id, event: said as LockEvent };
+  }
 }

@@ -6,7 +6,10 @@ import { jittered } from "./random.js";
 
 /** How often and how long something is tried. Everything is bounded. */
 export interface Retry {
-  /** Most tries. While waiting in a queue only those count that failed one after the other. */
+  /**
+   * Most tries. While waiting in a queue only those count that failed one after the other; 503 `BUSY` and `UNKNOWN`, with
+   * which a server answers that cannot reach its store, do not: only the end of the wait ends that.
+   */
   attemptsMax: number;
   /** No try begins later than this after the first one; where a wait is given, that counts instead. */
   totalMaxMs: number;
@@ -44,6 +47,8 @@ export class Attempts {
   #begunAt = 0;
   #waitMs = 0;
   #nAttempts = 0;
+  /** Tries in a row that failed, for the length of the pause, and those of them that count in a queue. */
+  #nPauses = 0;
   #nFailures = 0;
 
   constructor(retry: Readonly<Retry>, manner: Manner, giveUpAt: number, nUrls = 1) {
@@ -68,7 +73,7 @@ export class Attempts {
   /** The pause before the next try; nothing if this error is the answer. */
   after(error: LeaseholdError, now: number): number | undefined {
     if (error instanceof SliceError && now < this.#giveUpAt) {
-      this.#nFailures = 0;
+      this.#nPauses = this.#nFailures = 0;
       return 0;
     }
     this.#nAttempts += 1;
@@ -94,7 +99,7 @@ export class Attempts {
   }
 
   #afterRefusal(error: NotAcquiredError, now: number): number | undefined {
-    this.#nFailures = 0;
+    this.#nPauses = this.#nFailures = 0;
     const { reason } = error.refusal;
     if (!this.#returnsAfter(reason) || (reason === "WAIT_TIMEOUT" && this.#wasEnded(now))) {
       return undefined;
@@ -126,10 +131,16 @@ export class Attempts {
     if (!error.retryable || isAnswer) {
       return undefined;
     }
-    this.#nFailures += 1;
-    const doubled = this.#retry.pauseMinMs * 2 ** Math.min(this.#nFailures - 1, 16);
+    this.#nPauses += 1;
+    this.#nFailures = isToBeRepeated(error) ? 0 : this.#nFailures + 1;
+    const doubled = this.#retry.pauseMinMs * 2 ** Math.min(this.#nPauses - 1, 16);
     return jittered(Math.min(doubled, this.#retry.pauseMaxMs));
   }
+}
+
+/** A server says so that has no news from its store. It is there, and the wait goes on when the store is back. */
+function isToBeRepeated(error: LeaseholdError): boolean {
+  return error instanceof FailedError && error.status === 503 && (error.code === "UNKNOWN" || error.code === "BUSY");
 }
 
 /**

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 
 import { Client, type Events, type Watched } from "../src/index.js";
@@ -88,5 +90,19 @@ test("a server that cannot be reached is told", async (t) => {
   const events = new Client({ url: link.url, connectTimeoutMs: 100 }).events();
   link.close();
   await assert.rejects(soon("it gives up", events.next()), { name: "UnreachableError" });
+  await events.return();
+});
+
+test("that events can be late is told, and that they no longer are", async (t) => {
+  const stub = createServer((_, answer) => {
+    answer.writeHead(200, { "content-type": "text/event-stream" });
+    answer.write('event: stale\ndata: {"reason":"cut off"}\n\nevent: current\ndata: {"reason":"back"}\n\n');
+  });
+  await new Promise<void>((resolve) => stub.listen(0, "127.0.0.1", resolve));
+  t.after(() => stub.closeAllConnections());
+  t.after(() => stub.close());
+  const events = new Client({ url: `http://127.0.0.1:${(stub.address() as AddressInfo).port}` }).events();
+  assert.deepEqual(await next(events), { gap: true, reason: "cut off", state: "stale" });
+  assert.deepEqual(await next(events), { gap: true, reason: "back", state: "current" });
   await events.return();
 });

@@ -50,3 +50,28 @@ test("a TTL that is shorter than a fail-over is warned of once", async (t) => {
   assert.equal(warnings.length, 1, `${warnings}`);
   assert.match(warnings[0] ?? "", /ttlMs \(3000\).*at least 10000/);
 });
+
+test("a wait outlasts an outage of the store, however many tries that takes", async (t) => {
+  let nAsked = 0;
+  const server = createServer((request, response) => {
+    const isRelease = (request.url ?? "").endsWith("/release");
+    nAsked += isRelease ? 0 : 1;
+    const code = nAsked % 2 === 0 ? "BUSY" : "UNKNOWN";
+    const outage = { error: "no", code, retryable: true, may_have_taken_effect: code === "UNKNOWN" };
+    const isOut = !isRelease && nAsked <= 30;
+    const said = isOut ? outage : isRelease ? { released: true } : LEASE;
+    request.resume().on("end", () => {
+      response.writeHead(isOut ? 503 : 200, { "content-type": "application/json" }).end(JSON.stringify(said));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const client = new Client({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const retry = { pauseMinMs: 1, pauseMaxMs: 1 };
+  const lease = await client.lock("a", { waitMs: 600_000, retry }).acquire();
+  await lease.release();
+  assert.equal(nAsked, 31);
+});

@@ -49,6 +49,30 @@ test("tries are bounded by number and by time", () => {
   assert.equal(attempts("queue").after(new BrokenError("cut"), 60_000), undefined);
 });
 
+/** How long the tries go on where every one of them fails so. */
+function lastsMs(manner: Manner, giveUpAt: number, code: "UNKNOWN" | "BUSY" | "JOURNAL_FULL"): number {
+  const failure = { error: "no", code, retryable: true, may_have_taken_effect: false };
+  const outage = new FailedError(503, failure);
+  const tries = new Attempts(RETRY_DEFAULT, manner, giveUpAt);
+  for (let now = 0; ; ) {
+    const pauseMs = tries.after(outage, now);
+    if (pauseMs === undefined) {
+      return now;
+    }
+    now += pauseMs;
+  }
+}
+
+test("an outage of the store ends a wait only with its time", () => {
+  for (const code of ["UNKNOWN", "BUSY"] as const) {
+    assert.ok(lastsMs("queue", 60_000, code) > 57_000);
+    assert.ok(lastsMs("queue", 3_000, code) < 3_000);
+    assert.ok(lastsMs("once", 60_000, code) < 8_000);
+    assert.ok(lastsMs("return", 60_000, code) < 8_000);
+  }
+  assert.ok(lastsMs("queue", 60_000, "JOURNAL_FULL") < 8_000);
+});
+
 test("a wait that is over at once is not begun again at once", () => {
   const pauseAfter = (tookMs: number, error: NotAcquiredError): number | undefined => {
     const queued = attempts("queue");

@@ -111,7 +111,7 @@ impl Authority {
     fn new(policy: Policy, gate: Weak<Gate>, before: &[Arc<Issuer>], bounds: Bounds) -> Arc<Self> {
         let issuer = |config: &Oidc| {
             let same = before.iter().find(|before| before.config() == config);
-            let new = || Arc::new(Issuer::new(config.clone(), bounds));
+            let new = || Arc::new(Issuer::new(config.clone(), bounds, gate.clone()));
             same.cloned().unwrap_or_else(new)
         };
         let issuers = policy.issuers().iter().map(issuer).collect();
@@ -137,7 +137,7 @@ impl Authority {
             return false;
         }
         match credential.split_once(':').map_or((credential, ""), |(kind, rest)| (kind, rest)) {
-            ("oidc", _) => self.issuers.iter().any(|issuer| issuer.vouches(name, credential)),
+            ("oidc", _) => self.issuers.iter().any(|issuer| issuer.vouches(who)),
             (proxy::NAME, "") => self.policy.proxy().is_some() && is_of_proxy(name),
             ("console", id) => self.gate().is_some_and(|gate| gate.is_signed_in(id, self, wall_ms)),
             _ => self.policy.has_key(credential, name, wall_ms),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::issuer::Key;
+
 /// What everybody is who shows no credential.
 pub(crate) const ANONYMOUS: &str = "anonymous";
 /// What the principals of API keys begin with.
@@ -11,13 +13,15 @@ pub(super) const OF_KEYS: &str = "key:";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal(Arc<Identity>);
 
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Identity {
     name: Arc<str>,
     groups: Vec<Arc<str>>,
     credential: Arc<str>,
     /// When what they showed ends, in epoch milliseconds.
     ends_ms: Option<i64>,
+    /// The issuer's key that signed their token.
+    signed_by: Option<Arc<Key>>,
 }
 
 impl Principal {
@@ -49,7 +53,17 @@ impl Principal {
         credential: Arc<str>,
         ends_ms: Option<i64>,
     ) -> Self {
-        Self(Arc::new(Identity { name, groups, credential, ends_ms }))
+        Self(Arc::new(Identity { name, groups, credential, ends_ms, signed_by: None }))
+    }
+
+    /// The same, as long as the issuer has this key.
+    pub(super) fn signed_by(self, key: Arc<Key>) -> Self {
+        Self(Arc::new(Identity { signed_by: Some(key), ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// The issuer's key that signed what they showed; `None`: it was no signed token.
+    pub(super) fn key(&self) -> Option<&Key> {
+        self.0.signed_by.as_deref()
     }
 
     /// When what they showed ends by itself, in epoch milliseconds; API keys are looked up instead.

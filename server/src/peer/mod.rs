@@ -2,8 +2,9 @@
 //! HTTP/2 on a listener that only they use.
 //!
 //! What goes along says where a request came from and how long it was held ([`hop`]); it is believed only from those
-//! who show the key. Credentials go along as they are, and count where the request is answered. Nothing is ever sent
-//! twice, unless it is known that nobody has looked at it.
+//! who show the key. Credentials go along as they are, and count where the request is answered. Only two things are
+//! sent twice: a request that no server has looked at, and a wait with a request id, by which the next leader knows its
+//! place ([`repeat`]).
 
 mod again;
 mod hop;

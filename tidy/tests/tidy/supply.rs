@@ -7,8 +7,6 @@ const DOCKERFILE: &str = "packaging/Dockerfile";
 
 /// Files, and the line that each must contain.
 const REQUIRED: [(&str, &str); 14] = [
-    ("Cargo.toml", "overflow-checks = true"),
-    ("deny.toml", "[advisories]"),
     ("packaging/deb/leasehold.service", "MemoryMax="),
     ("packaging/deb/leasehold.service", "TasksMax="),
     ("packaging/kubernetes/leasehold.yaml", "kind: NetworkPolicy"),
@@ -20,7 +18,18 @@ const REQUIRED: [(&str, &str); 14] = [
     ("packaging/kubernetes/cluster/leasehold.yaml", "            - --tls-cert-file="),
     ("packaging/kubernetes/cluster/leasehold.yaml", "            - --etcd-ca-file="),
     ("packaging/kubernetes/cluster/etcd.yaml", "            - --client-cert-auth"),
+    ("packaging/kubernetes/cluster/etcd.yaml", "          image: quay.io/coreos/etcd:v"),
     ("CONTRIBUTING.md", "   cargo deny check advisories"),
+    ("CONTRIBUTING.md", "   cargo deny --manifest-path fuzz/Cargo.toml check "),
+];
+
+/// Files of settings, and the line that each must contain in this section, not only anywhere.
+const REQUIRED_IN: [(&str, &str, &str); 5] = [
+    ("Cargo.toml", "[profile.release]", "overflow-checks = true"),
+    ("deny.toml", "[advisories]", "yanked = \"deny\""),
+    ("deny.toml", "[advisories]", "unmaintained = \"all\""),
+    ("deny.toml", "[advisories]", "unsound = \"all\""),
+    ("deny.toml", "[advisories]", "ignore = []"),
 ];
 
 #[test]
@@ -65,6 +74,39 @@ fn releases_check_overflows_and_services_are_confined() {
 fn a_missing_limit_is_found() {
     let files: Vec<_> = REQUIRED.iter().map(|(path, _)| (*path, "")).collect();
     assert_eq!(planted(missing_confinement, &files).len(), REQUIRED.len());
+}
+
+#[test]
+fn settings_of_a_release_count_only_in_their_section() {
+    fn found(cargo: &str, deny: &str) -> Vec<String> {
+        planted(missing_settings, &[("Cargo.toml", cargo), ("deny.toml", deny)])
+    }
+    check(missing_settings);
+    let release = "[profile.release]\nlto = true\noverflow-checks = true # why\n";
+    let elsewhere = "[profile.release]\nlto = true\n[profile.dev]\noverflow-checks = true\n";
+    let commented = "[profile.release]\n# overflow-checks = true\n";
+    let advisories =
+        "[advisories]\nyanked = \"deny\"\nunmaintained = \"all\"\nunsound = \"all\"\nignore = []\n";
+    assert_eq!(found(release, advisories), [""; 0]);
+    assert_eq!(found(elsewhere, advisories).len(), 1);
+    assert_eq!(found(commented, advisories).len(), 1);
+    assert_eq!(found(release, &advisories.replace("\"all\"", "\"none\"")).len(), 2);
+    assert_eq!(found(release, &advisories.replace("[]", "[\"RUSTSEC-2020-0001\"]")).len(), 1);
+    assert_eq!(found(release, &advisories.replace("[advisories]", "[bans]")).len(), 4);
+}
+
+fn missing_settings(tree: &Tree) -> Vec<String> {
+    let is_missing = |(path, section, line): &&(&str, &str, &str)| {
+        let text = tree.text(path).unwrap_or_default();
+        let lines = text.lines().skip_while(|found| found != section).skip(1);
+        let mut lines = lines.take_while(|found| !found.starts_with('['));
+        !lines.any(|found| found.split('#').next().unwrap_or_default().trim() == *line)
+    };
+    let missing = REQUIRED_IN.iter().filter(is_missing);
+    let told = |(path, section, line): &(&str, &str, &str)| {
+        format!("{path}: {section} has no line `{line}`")
+    };
+    missing.map(told).collect()
 }
 
 fn missing_confinement(tree: &Tree) -> Vec<String> {

@@ -289,6 +289,7 @@ impl Desk {
                     Ok(Watched::Gap(gap)) => {
                         say(&json!({"event": "gap", "watch": watch, "why": gap.reason}));
                     }
+                    Ok(Watched::Stale { .. } | Watched::Current { .. }) => {}
                     Err(_) => {}
                 }
             }

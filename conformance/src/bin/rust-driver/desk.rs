@@ -255,6 +255,7 @@ async fn tell_events(watch: String, mut events: Events) {
             Ok(Watched::Gap(gap)) => {
                 say(&json!({"event": "gap", "watch": watch, "why": gap.reason}));
             }
+            Ok(Watched::Stale { .. } | Watched::Current { .. }) => {}
             // Calling again tries again; whoever watches has to decide for how long.
             Err(error) if error.is_retryable() => {}
             Err(_) => return,

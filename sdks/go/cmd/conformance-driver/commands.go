@@ -223,6 +223,7 @@ func (d *driver) tellEvents(watch string, events *leasehold.Events) {
 		case err != nil:
 			os.Stderr.WriteString("the watch ended: " + err.Error() + "\n")
 			return
+		case told.Stale || told.Current:
 		case told.Gap != "":
 			d.say(object{"event": "gap", "watch": watch, "why": told.Gap})
 		default:

@@ -32,7 +32,7 @@ from .errors import (
     Unreachable,
     WaitTimeout,
 )
-from .events import AsyncEvents, Event, Gap, Watched
+from .events import AsyncEvents, Current, Event, Gap, Stale, Watched
 from .gate import FencingGate
 from .group import AsyncLocksRequest, AsyncMultiLease, Wanted, counted, shared
 from .lease import AsyncLease
@@ -56,6 +56,7 @@ __all__ = [
     "Broken",
     "Cancelled",
     "Client",
+    "Current",
     "Election",
     "Event",
     "Events",
@@ -80,6 +81,7 @@ __all__ = [
     "Session",
     "SessionOver",
     "SessionRequest",
+    "Stale",
     "StaleToken",
     "Unreachable",
     "WaitTimeout",

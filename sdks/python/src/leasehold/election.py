@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 from .asking import Options
-from .events import AsyncEvents, Event
+from .events import AsyncEvents, Current, Event, Stale
 from .loss import OnLost
 from .request import AsyncLockRequest
 
@@ -86,6 +86,9 @@ class AsyncObserver:
             if not self._must_look:
                 happened = await self._events.next()
                 if isinstance(happened, Event) and happened.lock_name != self._election.name:
+                    continue
+                if isinstance(happened, (Stale, Current)):
+                    # What happened, if anything, follows.
                     continue
                 self._must_look = True
             elif not self._has_told:

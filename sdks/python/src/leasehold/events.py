@@ -47,18 +47,31 @@ class Gap:
     reason: str
 
 
+@dataclass(frozen=True)
+class Stale(Gap):
+    """The server cannot reach its store, so events can be late from here on. None is missing.
+
+    It is a `Gap` for code that knows only events and gaps.
+    """
+
+
+@dataclass(frozen=True)
+class Current(Gap):
+    """The server reaches its store again: what was late has been told or follows at once. After a `Stale`."""
+
+
 #: What a watcher is told.
 Watched = Union[Event, Gap]
 
-# That its events can be late, and that they no longer are.
-_ABOUT_THE_SERVER = ("stale", "current")
+_NOTES = {"gap": Gap, "stale": Stale, "current": Current}
 _KNOWN = {field.name for field in fields(Event)}
 
 
 class AsyncEvents:
     """A stream of events that goes on over broken connections and restarts of the server: `async for`.
 
-    Whenever it cannot be sure to have told everything, it says so by a `Gap`. It never ends by itself.
+    Whenever it cannot be sure to have told everything, it says so by a `Gap`; while its server cannot reach its
+    store, by a `Stale`. It never ends by itself.
     """
 
     def __init__(self, client: AsyncClient, prefix: str, since: Optional[str]) -> None:
@@ -136,15 +149,15 @@ class AsyncEvents:
         for message in self._parser.push(piece):
             if message.id:
                 self._last_id = message.id
-            if message.event not in _ABOUT_THE_SERVER:
-                self._ready.append(_watched(message))
+            self._ready.append(_watched(message))
 
 
 def _watched(message: Message) -> Union[Watched, LeaseholdError]:
     try:
         said: Dict[str, Any] = json.loads(message.data)
-        if message.event == "gap":
-            return Gap(said["reason"])
+        note = _NOTES.get(message.event)
+        if note is not None:
+            return note(said["reason"])
         return Event(id=message.id, **{name: value for name, value in said.items() if name in _KNOWN})
     except (ValueError, TypeError, KeyError, AttributeError):
         return Foreign(200, b"")

@@ -22,7 +22,8 @@ EARLY_PART = 0.1
 class Retry:
     """How often and how long something is tried, in seconds. Everything is bounded."""
 
-    #: Most tries. While waiting in a queue only those count that failed one after the other.
+    #: Most tries. While waiting in a queue only those count that failed one after the other; 503 `BUSY` and `UNKNOWN`,
+    #: with which a server answers that cannot reach its store, do not: only the end of the wait ends that.
     attempts_max: int = 8
     #: No try begins later than this after the first one; where a wait is given, that counts instead.
     total_max: float = 20.0
@@ -57,6 +58,8 @@ class Attempts:
         self._begun_at = 0.0
         self._wait = 0.0
         self._n_attempts = 0
+        #: Tries in a row that failed, for the length of the pause, and those of them that count in a queue.
+        self._n_pauses = 0
         self._n_failures = 0
 
     def begin(self, now: float, wait: float = 0.0) -> None:
@@ -72,7 +75,7 @@ class Attempts:
         """Return the pause before the next try; `None` if this error is the answer."""
         self._n_attempts += 1
         if isinstance(error, NotAcquired):
-            self._n_failures = 0
+            self._n_pauses = self._n_failures = 0
             pause = self._pause_of_refusal(error, now)
             if pause is None:
                 return None
@@ -80,8 +83,9 @@ class Attempts:
             # It lasts as long as its operator wants: whoever does not wait has its answer.
             return None
         elif error.retryable:
-            self._n_failures += 1
-            pause = self._retry.pause(self._n_failures)
+            self._n_pauses += 1
+            self._n_failures = 0 if _is_to_be_repeated(error) else self._n_failures + 1
+            pause = self._retry.pause(self._n_pauses)
         else:
             return None
         n_counted = self._n_failures if self._manner is Manner.QUEUE else self._n_attempts
@@ -103,6 +107,11 @@ class Attempts:
             # says at once that the wait is over is not asked more often than any failing one.
             return max(0.0, max(pause, self._retry.pause_min) - (now - self._begun_at))
         return pause
+
+
+def _is_to_be_repeated(error: LeaseholdError) -> bool:
+    """Return whether a server says so that has no news from its store: the wait goes on when the store is back."""
+    return isinstance(error, Failed) and error.status == 503 and error.code in ("UNKNOWN", "BUSY")
 
 
 class Doubt:

@@ -4,6 +4,7 @@
 //! for is said by the key, never by the token.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey};
 use base64::Engine as _;
@@ -53,10 +54,11 @@ impl Algorithm {
 
 /// The keys an issuer signs with.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct KeyRing(Vec<Key>);
+pub(crate) struct KeyRing(Vec<Arc<Key>>);
 
-#[derive(Clone, PartialEq)]
-struct Key {
+/// One of them.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Key {
     /// Only ever compared.
     id: Option<String>,
     /// If it is for one algorithm only.
@@ -64,7 +66,7 @@ struct Key {
     material: Material,
 }
 
-#[derive(Clone, PartialEq)]
+#[derive(PartialEq, Eq)]
 enum Material {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
@@ -84,7 +86,7 @@ impl KeyRing {
         let set: Value = serde_json::from_slice(bytes)
             .map_err(|error| format!("is not JSON: line {}", error.line()))?;
         let keys = set["keys"].as_array().ok_or("is not a JWK set: it has no list of keys")?;
-        Ok(Self(keys.iter().take(KEYS_MAX).filter_map(Key::parse).collect()))
+        Ok(Self(keys.iter().take(KEYS_MAX).filter_map(Key::parse).map(Arc::new).collect()))
     }
 
     /// The same for a file: a set without usable keys is an error.
@@ -110,23 +112,28 @@ impl KeyRing {
         self.candidates(id).next().is_some()
     }
 
-    /// Did one of these keys make this signature? Named keys are tried by their names only.
+    /// Which of these keys made this signature? Named keys are tried by their names only.
     pub(super) fn verify(
         &self,
         id: Option<&str>,
         algorithm: Algorithm,
         message: &[u8],
         signature: &[u8],
-    ) -> bool {
-        self.candidates(id).any(|key| key.verify(algorithm, message, signature))
+    ) -> Option<Arc<Key>> {
+        self.candidates(id).find(|key| key.verify(algorithm, message, signature)).cloned()
+    }
+
+    /// Is this one of them?
+    pub(super) fn has(&self, key: &Key) -> bool {
+        self.0.iter().any(|known| **known == *key)
     }
 
     /// Is every key of this ring in the other too?
     pub(super) fn is_within(&self, other: &Self) -> bool {
-        self.0.iter().all(|key| other.0.contains(key))
+        self.0.iter().all(|key| other.has(key))
     }
 
-    fn candidates(&self, id: Option<&str>) -> impl Iterator<Item = &Key> {
+    fn candidates(&self, id: Option<&str>) -> impl Iterator<Item = &Arc<Key>> {
         self.0.iter().filter(move |key| id.is_none() || key.id.as_deref() == id)
     }
 }

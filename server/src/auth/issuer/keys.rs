@@ -7,7 +7,7 @@ use axum::http::Uri;
 use leasehold_core::Timestamp;
 use serde_json::Value;
 
-use super::key::KeyRing;
+use super::key::{Key, KeyRing};
 use super::{Asked, Doubt, Issuer, fetch};
 use crate::auth::policy::{KeySource, Oidc, url};
 use crate::sync::{lock, read, write};
@@ -93,6 +93,11 @@ impl Keys {
         read(&self.ring).clone()
     }
 
+    /// Does what this key signed count? As long as nobody knows which keys there are, nobody knows that it is gone.
+    pub(super) fn count(&self, key: &Key) -> bool {
+        self.ring().has(key) || !self.is_fixed && lock(&self.tried).succeeded.is_none()
+    }
+
     /// Those there are, with the one of this name if it can be had.
     pub(super) async fn with(
         &self,
@@ -157,11 +162,14 @@ impl Keys {
         match fetched {
             Ok(ring) => {
                 let is_withdrawn = ring.is_empty();
-                tried.succeeded = Some(now);
-                tried.why = None;
                 let had = std::mem::replace(&mut *write(&self.ring), Arc::new(ring));
+                let is_first = tried.succeeded.replace(now).is_none();
+                tried.why = None;
                 if !had.is_within(&self.ring()) {
                     issuer.forget_tokens();
+                } else if is_first {
+                    // By tokens of an issuer that the auth file spoke of in another way before.
+                    issuer.have_looked_again();
                 }
                 if is_withdrawn && !had.is_empty() {
                     let issuer = &issuer.config.issuer;

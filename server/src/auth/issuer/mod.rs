@@ -14,7 +14,7 @@ mod sign_in;
 mod token;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use leasehold_core::Timestamp;
@@ -26,14 +26,14 @@ pub(crate) use cache::Digest;
 use claims::Claims;
 pub(crate) use fetch::encode;
 use introspection::Looked;
-pub(crate) use key::{Algorithm, KeyRing};
+pub(crate) use key::{Algorithm, Key, KeyRing};
 use keys::Keys;
 pub(crate) use keys::KeysState;
 pub(crate) use sign_in::Code;
 use token::Token;
 
 use super::Principal;
-use super::gate::Bounds;
+use super::gate::{Bounds, Gate};
 use super::policy::Oidc;
 use super::remembered::Term;
 use crate::sync::lock;
@@ -59,6 +59,8 @@ pub(crate) struct Issuer {
     looked: Cache<Looked>,
     questions: Semaphore,
     complained: Mutex<Option<Timestamp>>,
+    /// Rung when some of its keys count no more.
+    gate: Weak<Gate>,
 }
 
 /// Why a token proves nothing.
@@ -80,7 +82,7 @@ impl std::fmt::Debug for Issuer {
 
 impl Issuer {
     /// An issuer whose keys were not fetched yet.
-    pub(super) fn new(config: Oidc, bounds: Bounds) -> Self {
+    pub(super) fn new(config: Oidc, bounds: Bounds, gate: Weak<Gate>) -> Self {
         let Bounds { tokens_max, keys_age_max, .. } = bounds;
         let mark = super::policy::hex(&Sha256::digest(&config.issuer)[..4]);
         let keys = Keys::new(&config);
@@ -97,6 +99,7 @@ impl Issuer {
             looked,
             questions,
             complained,
+            gate,
         }
     }
 
@@ -104,11 +107,12 @@ impl Issuer {
         &self.config
     }
 
-    /// Is this principal one of its own, let in by a token of its own?
-    pub(super) fn vouches(&self, principal: &str, credential: &str) -> bool {
-        let name = principal.split_once(':').map(|(name, _)| name);
-        let mark = credential.strip_prefix("oidc:").and_then(|rest| rest.split(':').next());
-        name == Some(&self.config.name) && mark == Some(&self.mark)
+    /// Is this principal one of its own, let in by a token of its own, and has it not withdrawn the key of that?
+    pub(super) fn vouches(&self, who: &Principal) -> bool {
+        let name = who.name().split_once(':').map(|(name, _)| name);
+        let mark = who.credential().strip_prefix("oidc:").and_then(|rest| rest.split(':').next());
+        let is_its_own = name == Some(&self.config.name) && mark == Some(&self.mark);
+        is_its_own && who.key().is_none_or(|key| self.keys.count(key))
     }
 
     /// The name of a credential in logs and sessions.
@@ -151,6 +155,14 @@ impl Issuer {
         self.tokens.clear();
         // After that: whoever still found one there sees that it was counted before.
         self.n_forgotten.fetch_add(1, Ordering::AcqRel);
+        self.have_looked_again();
+    }
+
+    /// Has connections, waits and streams that came by its tokens look again whether these still count.
+    fn have_looked_again(&self) {
+        if let Some(gate) = self.gate.upgrade() {
+            gate.ring();
+        }
     }
 
     /// Who a signed token proves to ask.
@@ -171,9 +183,9 @@ impl Issuer {
         let principal = claims.principal(self.credential(digest), Some(ends)).map_err(bad)?;
         let ring = self.keys.with(self, token.key_id.as_deref(), asked).await?;
         let Token { algorithm, key_id, message, signature, .. } = token;
-        if !ring.verify(key_id.as_deref(), *algorithm, message, signature) {
-            return Err(bad("the token's signature is wrong"));
-        }
+        let key = ring.verify(key_id.as_deref(), *algorithm, message, signature);
+        let principal =
+            principal.signed_by(key.ok_or_else(|| bad("the token's signature is wrong"))?);
         self.tokens.insert(*digest, principal.clone());
         // Its keys have changed meanwhile: what was signed with one that is gone must not be remembered.
         if !Arc::ptr_eq(&ring, &self.keys.ring()) {

@@ -130,7 +130,7 @@ impl Issuer {
         }
         let ring = self.keys.with(self, token.key_id.as_deref(), asked).await?;
         let Token { algorithm, key_id, message, signature, .. } = token;
-        if !ring.verify(key_id.as_deref(), *algorithm, message, signature) {
+        if ring.verify(key_id.as_deref(), *algorithm, message, signature).is_none() {
             return Err(bad("the ID token's signature is wrong"));
         }
         let ends = asked.wall_ms.saturating_add(login.session.as_millis() as i64);

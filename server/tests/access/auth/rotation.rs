@@ -1,9 +1,16 @@
 //! The keys of an issuer: which count, and how they change.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use leasehold_server::dialect::Dialect;
 use leasehold_testkit::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use crate::auth::Scene;
 use crate::auth::idp::{Idp, Key};
@@ -207,4 +214,132 @@ async fn keys_that_cannot_be_fetched_count_for_so_long_and_no_longer() {
     scene.local.advance_ms(10_000);
     assert_eq!(scene.look(&token).await.0, 200);
     scene.stop().await;
+}
+
+/// What goes on by a token: a connection of the door for clients of Redis, a stream of events, and a wait.
+struct GoesOn {
+    redis: TcpStream,
+    stream: TcpStream,
+    waiting: JoinHandle<u16>,
+}
+
+impl GoesOn {
+    async fn begin(scene: &Arc<Scene>, token: &str, lock: &str) -> Self {
+        let redis = scene.local.server.listening(Dialect::Redis).expect("it listens");
+        let redis = TcpStream::connect(redis).await.expect("a connection");
+        let mut stream = TcpStream::connect(scene.local.address).await.expect("a connection");
+        let request = format!(
+            "GET /v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+             connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.expect("it is there");
+        let line = format!("POST /v1/locks/{lock}/acquire");
+        let (asking, bearer, begun) = (scene.clone(), token.to_owned(), Arc::new(Notify::new()));
+        let begin = begun.clone();
+        let waiting = tokio::spawn(async move {
+            begin.notified().await;
+            let wait = json!({"owner_id": "w", "ttl_ms": 60_000, "wait_ms": 3_600_000});
+            asking.by(&bearer, &line, wait).await.status
+        });
+        let mut goes_on = Self { redis, stream, waiting };
+        goes_on.until_told("\r\n\r\n").await;
+        let hold = json!({"owner_id": "o", "ttl_ms": 7_200_000});
+        let held = scene.send("other", &format!("POST /v1/locks/{lock}/acquire"), hold).await;
+        assert_eq!(held.status, 200, "{held:?}");
+        begun.notify_one();
+        goes_on.until_told("event: queued").await;
+        assert_eq!(goes_on.ask(&["AUTH", token]).await, "+OK\r\n");
+        goes_on.counts(&format!("{lock}-1")).await;
+        goes_on
+    }
+
+    /// One command and its answer, which is a line.
+    async fn ask(&mut self, words: &[&str]) -> String {
+        let mut command = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| command += &format!("${}\r\n{word}\r\n", word.len()));
+        self.redis.write_all(command.as_bytes()).await.expect("it is there");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n") {
+            let n = self.redis.read_buf(&mut answer).await.expect("an answer");
+            assert!(n > 0, "it ended: {}", String::from_utf8_lossy(&answer));
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// What the stream tells up to this; `None`: it has ended.
+    async fn told(&mut self, word: &str) -> Option<String> {
+        let mut told = Vec::new();
+        let reading = async {
+            while !String::from_utf8_lossy(&told).contains(word) {
+                if self.stream.read_buf(&mut told).await.expect("more") == 0 {
+                    return None;
+                }
+            }
+            Some(String::from_utf8_lossy(&told).into_owned())
+        };
+        tokio::time::timeout(PATIENCE, reading).await.expect("in time")
+    }
+
+    async fn until_told(&mut self, word: &str) {
+        self.told(word).await.expect("the stream goes on");
+    }
+
+    /// All of it goes on: the connection takes this lock, and the stream tells so.
+    async fn counts(&mut self, lock: &str) {
+        assert_eq!(self.ask(&["SET", lock, "me", "NX", "PX", "60000"]).await, "+OK\r\n");
+        self.until_told(&format!("\"lock_name\":\"{lock}\"")).await;
+        assert!(!self.waiting.is_finished());
+    }
+
+    async fn has_ended(mut self) {
+        assert_eq!(self.told("no event says this").await, None);
+        let answer = self.ask(&["SET", "more", "me", "NX", "PX", "60000"]).await;
+        assert!(answer.starts_with("-NOAUTH"), "{answer}");
+        let waiting = tokio::time::timeout(PATIENCE, self.waiting).await.expect("in time");
+        assert_eq!(waiting.expect("an answer"), 401);
+    }
+}
+
+/// Longer than anything here takes, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+async fn scene_with_redis(idp: &Idp) -> Arc<Scene> {
+    let scene = scene_with(idp, "", |settings| {
+        settings.dialect.redis.listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        settings.dialect.redis.namespace = "default".into();
+        settings.auth.keys_age_max = Duration::from_secs(1800);
+    });
+    Arc::new(scene.await)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_by_a_token_ends_with_the_key_that_signed_it() {
+    let idp = Idp::start(Key::ec()).await;
+    idp.keys.lock().expect("nobody panicked").insert("second".into(), Key::ec());
+    let scene = scene_with_redis(&idp).await;
+    let by_first = GoesOn::begin(&scene, &idp.token(), "a").await;
+    let mut by_second = GoesOn::begin(&scene, &idp.token_of("second", &idp.claims()), "b").await;
+    idp.keys.lock().expect("nobody panicked").remove("first");
+    scene.local.advance_ms(300_000);
+    scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 1").await;
+    by_first.has_ended().await;
+    by_second.counts("b-2").await;
+    idp.keys.lock().expect("nobody panicked").clear();
+    scene.local.advance_ms(300_000);
+    scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 0").await;
+    by_second.has_ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_by_a_token_ends_with_keys_that_are_too_old() {
+    let idp = Idp::start(Key::ec()).await;
+    let scene = scene_with_redis(&idp).await;
+    let mut goes_on = GoesOn::begin(&scene, &idp.token(), "a").await;
+    idp.is_down.store(true, Relaxed);
+    scene.local.advance_ms(1_800_000);
+    scene.until_counted("leasehold_issuer_keys_age_seconds{issuer=\"oidc\"} 1800").await;
+    goes_on.counts("a-2").await;
+    scene.local.advance_ms(1);
+    scene.until_counted("leasehold_issuer_keys{issuer=\"oidc\"} 0").await;
+    goes_on.has_ended().await;
 }
