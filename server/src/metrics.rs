@@ -37,7 +37,7 @@ use lease::Leases;
 pub use op::Op;
 use op::Ops;
 use process::Process;
-use refusal::Refusals;
+pub(crate) use refusal::Refusals;
 use session::sessions_of_each;
 pub(crate) use text::Format;
 pub use timing::Timing;
@@ -144,8 +144,10 @@ pub struct Metrics {
     pub event_streams: Gauge,
     /// Bytes of events that streams have not taken yet.
     pub event_streams_bytes: Gauge,
-    /// HTTP/2 requests in progress.
+    /// Admitted HTTP/2 requests in progress.
     pub streams: Gauge,
+    /// All HTTP/2 requests, including refused ones whose response is not taken.
+    pub streams_open: Gauge,
     /// For how long the auth file or one it names could not be used, in seconds.
     pub(crate) auth_stale: Family<NoLabels, Gauge>,
     /// For how long the certificate or its key could not be used, in seconds.
@@ -221,6 +223,7 @@ impl Metrics {
             event_streams: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
+            streams_open: Gauge::default(),
             redis: Family::default(),
             cluster: ClusterMetrics::registered(&mut book),
             disk: DiskMetrics::registered(&mut book),
@@ -275,7 +278,9 @@ impl Metrics {
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
-        r.add("leasehold_streams", "HTTP/2 requests in progress", self.streams.clone());
+        r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());
+        let help = "HTTP/2 requests, including refused ones whose response is not taken";
+        r.add("leasehold_streams_open", help, self.streams_open.clone());
         for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
             r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }

@@ -13,11 +13,13 @@ use tokio::time::Instant;
 
 use super::intake::Intake;
 use super::outgoing::Outgoing;
-use super::places::StreamPlace;
+use super::streams::{Stream, Untaken};
 use crate::engine::Undelivered;
 
 /// An upload slower than this is taken for somebody who only wants the place, once places are short.
 const DRIP_BYTES_PER_SECOND: u64 = 1024;
+/// Maximum bytes of a response that a connection of HTTP/2 gets before the client may get the first of them.
+const PIECE_BYTES_MAX: usize = 16 * 1024;
 
 /// What happens on one connection. Written by the thread that serves it; whoever looks for a place to give to another
 /// looks at it from elsewhere, and need not see the very latest.
@@ -39,6 +41,8 @@ pub(super) struct Activity {
     has_unread: AtomicBool,
     /// Bytes that are not a complete request yet.
     pub(super) intake: Intake,
+    /// Responses of HTTP/2 that the client does not take.
+    pub(super) untaken: Untaken,
     shed: Notify,
 }
 
@@ -71,6 +75,7 @@ impl Activity {
             n_bytes_arrived: AtomicU64::new(0),
             has_unread: AtomicBool::new(false),
             intake: Intake::default(),
+            untaken: Untaken::default(),
             shed: Notify::new(),
         })
     }
@@ -79,7 +84,7 @@ impl Activity {
     pub(super) fn begin<B: HttpBody>(
         self: &Arc<Self>,
         body: B,
-        stream: Option<StreamPlace>,
+        stream: Option<Stream>,
     ) -> (InProgress, Arriving<B>) {
         let now_ms = self.now_ms();
         (self.enter(now_ms, stream), Arriving::new(body, self, now_ms))
@@ -90,12 +95,12 @@ impl Activity {
         self.enter(self.now_ms(), None)
     }
 
-    fn enter(self: &Arc<Self>, now_ms: u64, stream: Option<StreamPlace>) -> InProgress {
+    fn enter(self: &Arc<Self>, now_ms: u64, stream: Option<Stream>) -> InProgress {
         self.n_requests.fetch_add(1, Relaxed);
         if self.n_waiting.fetch_add(1, Relaxed) == 0 {
             self.waiting_since_ms.store(now_ms, Relaxed);
         }
-        InProgress { activity: self.clone(), is_waiting: true, _stream: stream }
+        InProgress { activity: self.clone(), is_waiting: true, stream }
     }
 
     pub(super) fn doing(&self) -> Doing {
@@ -189,10 +194,14 @@ impl Activity {
     }
 
     fn at(&self, ms: &AtomicU64) -> Instant {
-        self.epoch + Duration::from_millis(ms.load(Relaxed))
+        self.instant(ms.load(Relaxed))
     }
 
-    fn now_ms(&self) -> u64 {
+    pub(super) fn instant(&self, ms: u64) -> Instant {
+        self.epoch + Duration::from_millis(ms)
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64
     }
 }
@@ -201,7 +210,7 @@ impl Activity {
 pub(super) struct InProgress {
     activity: Arc<Activity>,
     is_waiting: bool,
-    _stream: Option<StreamPlace>,
+    stream: Option<Stream>,
 }
 
 impl InProgress {
@@ -297,7 +306,9 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Arriving<B> {
 pub(super) struct Tracked {
     body: Body,
     grant: Option<Grant>,
-    _request: InProgress,
+    /// What the body gave and the connection has not got.
+    rest: Bytes,
+    request: InProgress,
 }
 
 /// What an answer grants, until its last piece is handed over.
@@ -313,7 +324,7 @@ impl Tracked {
         if body.size_hint().exact().is_some() {
             request.is_answered();
         }
-        Self { body, grant, _request: request }
+        Self { body, grant, rest: Bytes::new(), request }
     }
 
     /// What grants something is never longer than one piece.
@@ -325,12 +336,36 @@ impl Tracked {
     }
 }
 
-impl HttpBody for Tracked {
-    type Data = Bytes;
-    type Error = axum::Error;
+impl Tracked {
+    /// The next piece for a connection of HTTP/2, which takes a piece whole as soon as it may send the first byte of it.
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Some(stream) = &self.request.stream {
+            stream.is_taken();
+        }
+        if self.rest.is_empty() {
+            let frame = match ready!(self.poll_body(context)) {
+                Some(Ok(frame)) => frame,
+                other => return Poll::Ready(other),
+            };
+            match frame.into_data() {
+                Ok(bytes) => self.rest = bytes,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        if let Some(stream) = &self.request.stream {
+            stream.gives();
+        }
+        // With the last byte apart, the request is in progress until the client may get all bytes.
+        let n_bytes = self.rest.len().saturating_sub(1).clamp(1, PIECE_BYTES_MAX);
+        let piece = self.rest.split_to(n_bytes.min(self.rest.len()));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
+    fn poll_body(
+        &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
@@ -341,9 +376,24 @@ impl HttpBody for Tracked {
         }
         Poll::Ready(frame)
     }
+}
+
+impl HttpBody for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match &self.request.stream {
+            Some(stream) if stream.is_limited() => self.poll_piece(context),
+            _ => self.poll_body(context),
+        }
+    }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
