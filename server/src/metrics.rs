@@ -136,6 +136,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Bytes of all files.
     pub files_bytes: Gauge,
+    /// Files that are being written.
+    pub uploads: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
     /// Bytes of connection buffers for request heads, beyond what each connection may have.
@@ -221,6 +223,7 @@ impl Metrics {
             answers_bytes: Gauge::default(),
             heads_bytes: Gauge::default(),
             event_streams: Gauge::default(),
+            uploads: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
             streams_open: Gauge::default(),
@@ -276,6 +279,7 @@ impl Metrics {
         let help = "Bytes of connection buffers that grew for large request heads";
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
+        r.add("leasehold_uploads", "Files that are being written", self.uploads.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
         r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());

@@ -197,6 +197,7 @@ struct Unfinished {
     start: Vec<u8>,
     /// There is more than the start.
     is_cut: bool,
+    /// There is a `#` behind the start.
     has_hash: bool,
     /// The last two bytes.
     end: [u8; 2],
@@ -207,6 +208,7 @@ struct Unfinished {
 struct Line<'a> {
     start: &'a [u8],
     is_cut: bool,
+    /// There is a `#` behind the start.
     has_hash: bool,
     end: [u8; 2],
 }
@@ -216,7 +218,7 @@ impl Unfinished {
         let n_kept = piece.len().min(LINE_BYTES_MAX - self.start.len());
         self.start.extend_from_slice(&piece[..n_kept]);
         self.is_cut |= n_kept < piece.len();
-        self.has_hash |= piece.contains(&b'#');
+        self.has_hash |= piece[n_kept..].contains(&b'#');
         for byte in &piece[piece.len().saturating_sub(2)..] {
             self.end = [self.end[1], *byte];
         }
@@ -231,7 +233,7 @@ impl Unfinished {
 impl<'a> Line<'a> {
     fn of(whole: &'a [u8]) -> Self {
         let end = whole.last_chunk().copied().unwrap_or_default();
-        Self { start: whole, is_cut: false, has_hash: whole.contains(&b'#'), end }
+        Self { start: whole, is_cut: false, has_hash: false, end }
     }
 
     /// The line without its line end; `None` if it does not end as it must.
@@ -261,6 +263,7 @@ impl Head {
         if !self.has_target {
             // Empty lines before a request are skipped.
             self.has_target = !line.is_empty();
+            let has_hash = has_hash || line.contains(&b'#');
             return if has_hash { Read::Refused } else { Read::More };
         }
         // Most header names begin with another letter.

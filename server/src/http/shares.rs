@@ -43,6 +43,13 @@ impl Client {
         Self { streams, ..Self::at(address(), options) }
     }
 
+    /// A principal; anonymous clients have no share.
+    pub(crate) fn of_principal(caller: &Caller) -> Self {
+        let who = caller.principal();
+        let taker = (!who.is_anonymous()).then(|| Taker::Principal(who.name().clone()));
+        Self { taker, streams: None }
+    }
+
     /// The client at this address, before its principal is known.
     pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
         let is_exempt = options.is_exempt(address);
