@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Options;
-use super::activity::{Activity, Doing, Grant, Tracked};
+use super::activity::{Activity, Doing};
 use super::aside::Aside;
 use super::conversation::FOREVER;
 use super::intake::Counted;
@@ -27,6 +27,7 @@ use super::outgoing::Outgoing;
 use super::places::{Place, Places};
 use super::streams::{Runner, Stream};
 use super::tls::Demand;
+use super::tracked::{Grant, Tracked};
 use super::wire::Wire;
 use crate::door::{Answer, Door, Visitor};
 use crate::peer::PING_EVERY;
@@ -93,6 +94,7 @@ async fn talk(
     let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let is_for_peers = visitor.link.is_for_peers;
+    let options = &limits(options, is_for_peers);
     let outgoing = line.outgoing().clone();
     let connection = Arc::new(Connection {
         door,
@@ -103,16 +105,13 @@ async fn talk(
     });
     let runner = Runner::default();
     let builder = builder(options, is_for_peers, runner.clone());
-    // Another server limits its clients itself.
     let patience = (!is_for_peers).then_some(options.answer_timeout);
     let service = service_fn(move |request: Request<Incoming>| {
         // Only there a connection can have more than one request.
         let is_shared = request.version() == Version::HTTP_2;
         let stream =
             is_shared.then(|| connection.places.add_stream(&connection.activity, patience));
-        if let Some(stream) = stream.clone() {
-            runner.expect(stream);
-        }
+        stream.iter().for_each(|stream| runner.expect(stream.clone()));
         answer(connection.clone(), request, stream)
     });
     let activity = &place.activity;
@@ -121,14 +120,7 @@ async fn talk(
     let serving = builder.serve_connection(TokioIo::new(line), service);
     tokio::pin!(serving);
     let trust = demand.clone().filter(|_| is_certified);
-    // Another server says itself when it has enough.
-    let (idle_timeout, answer_timeout) = if is_for_peers {
-        (FOREVER, FOREVER)
-    } else {
-        (options.idle_timeout, options.answer_timeout)
-    };
-    let options = Options { idle_timeout, answer_timeout, ..options.clone() };
-    let mut ending = Aside::new(ending(wire, &outgoing, place, &options, trust));
+    let mut ending = Aside::new(ending(wire, &outgoing, place, options, trust));
     let mut stopping = Aside::new(async move {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
@@ -155,6 +147,14 @@ async fn talk(
             }
         }
     }
+}
+
+/// The time limits of a connection. Another server limits its clients itself, and says when it has enough.
+fn limits(options: &Options, is_for_peers: bool) -> Options {
+    let Options { idle_timeout, answer_timeout, .. } = *options;
+    let (idle_timeout, answer_timeout) =
+        if is_for_peers { (FOREVER, FOREVER) } else { (idle_timeout, answer_timeout) };
+    Options { idle_timeout, answer_timeout, ..options.clone() }
 }
 
 /// Returns when there is no use in going on.

@@ -29,6 +29,7 @@ mod socket;
 pub(crate) mod spelled;
 mod streams;
 pub(crate) mod tls;
+mod tracked;
 mod unix;
 mod wire;
 pub(crate) mod worker;

@@ -270,3 +270,27 @@ async fn too_many_untaken_answers_end_their_own_connection() {
     drop(kept);
     scene.stop().await;
 }
+
+/// One key that left its uploads unfinished kept all others from writing.
+#[tokio::test]
+async fn one_key_leaves_uploads_to_others() {
+    let names = ["file-writer", "other", "admin"];
+    let scene = Scene::with(RULES, &names, |settings| settings.http.uploads_max = 2).await;
+    let (name, key) = scene.proof("file-writer").swap_remove(0);
+    let mut unfinished = TcpStream::connect(scene.local.address).await.expect("a connection");
+    let head = format!(
+        "POST /terraform/a HTTP/1.1\r\nhost: localhost\r\n{name}: {key}\r\ncontent-length: 9\r\n\r\n{{"
+    );
+    unfinished.write_all(head.as_bytes()).await.expect("it is there");
+    let has_begun =
+        async |_: &leasehold_testkit::Client| metric(&scene, "leasehold_uploads").await == 1;
+    scene.local.until("the upload has begun", has_begun).await;
+    let refused = scene.send("file-writer", "POST /terraform/b", json!({"serial": 1})).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.text.contains("by one principal: 1 allowed"), "{refused:?}");
+    assert_eq!(metric(&scene, "leasehold_limit_refusals_total{limit=\"uploads\"}").await, 1);
+    let other = scene.send("other", "POST /terraform/c", json!({"serial": 1})).await;
+    assert_eq!(other.status, 200, "{other:?}");
+    drop(unfinished);
+    scene.stop().await;
+}
