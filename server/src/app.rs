@@ -186,7 +186,8 @@ impl App {
             Some(folder) => content::Local::open(folder, quota)?,
             None => content::Local::temporary(quota)?,
         };
-        let content = Some(content::Store::new(Arc::new(local), self.http.uploads_max));
+        let content =
+            Some(content::Store::new(Arc::new(local), self.http.uploads_max, self.metrics.clone()));
         Ok(Self(Arc::new(Parts { content, ..Parts::clone(&self) })))
     }
 

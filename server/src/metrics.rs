@@ -37,7 +37,7 @@ use lease::Leases;
 pub use op::Op;
 use op::Ops;
 use process::Process;
-use refusal::Refusals;
+pub(crate) use refusal::Refusals;
 use session::sessions_of_each;
 pub(crate) use text::Format;
 pub use timing::Timing;
@@ -136,6 +136,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// Bytes of all files.
     pub files_bytes: Gauge,
+    /// Files that are being written.
+    pub uploads: Gauge,
     /// Bytes of long answers that are being sent.
     pub answers_bytes: Gauge,
     /// Files that are being sent.
@@ -146,8 +148,10 @@ pub struct Metrics {
     pub event_streams: Gauge,
     /// Bytes of events that streams have not taken yet.
     pub event_streams_bytes: Gauge,
-    /// HTTP/2 requests in progress.
+    /// Admitted HTTP/2 requests in progress.
     pub streams: Gauge,
+    /// All HTTP/2 requests, including refused ones whose response is not taken.
+    pub streams_open: Gauge,
     /// For how long the auth file or one it names could not be used, in seconds.
     pub(crate) auth_stale: Family<NoLabels, Gauge>,
     /// For how long the certificate or its key could not be used, in seconds.
@@ -222,8 +226,10 @@ impl Metrics {
             heads_bytes: Gauge::default(),
             downloads: Gauge::default(),
             event_streams: Gauge::default(),
+            uploads: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
+            streams_open: Gauge::default(),
             redis: Family::default(),
             cluster: ClusterMetrics::registered(&mut book),
             disk: DiskMetrics::registered(&mut book),
@@ -277,9 +283,12 @@ impl Metrics {
         r.add("leasehold_heads_bytes", help, self.heads_bytes.clone());
         r.add("leasehold_downloads", "Files that are being sent", self.downloads.clone());
         r.add("leasehold_event_streams", "Streams of events", self.event_streams.clone());
+        r.add("leasehold_uploads", "Files that are being written", self.uploads.clone());
         let help = "Bytes of events that streams have not taken yet";
         r.add("leasehold_event_streams_bytes", help, self.event_streams_bytes.clone());
-        r.add("leasehold_streams", "HTTP/2 requests in progress", self.streams.clone());
+        r.add("leasehold_streams", "Admitted HTTP/2 requests in progress", self.streams.clone());
+        let help = "HTTP/2 requests, including refused ones whose response is not taken";
+        r.add("leasehold_streams_open", help, self.streams_open.clone());
         for (gauge, (name, help)) in self.bytes.iter().zip(BYTES) {
             r.add(format!("leasehold_{name}_bytes"), help, gauge.clone());
         }

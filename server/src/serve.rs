@@ -223,7 +223,7 @@ impl Server {
             }
         });
         let workers = Workers::start(work).map_err(Error::Threads)?;
-        let places = Places::new(http, handle.health().clone(), metrics.heads_bytes.clone());
+        let places = Places::new(http, handle.health().clone(), &metrics);
         let listeners = std::mem::take(&mut at.listeners);
         let accepting = tokio::spawn(http::accept::serve(listeners, places, workers, stopping));
         let backups = backups.map(kept_up);

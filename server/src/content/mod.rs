@@ -22,7 +22,7 @@ use std::fmt;
 use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
-use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedMutexGuard;
 
 pub(crate) use extent::{
     Extent, Part, Reach, Scope, depth_max, is_tree, members_key, readers_key, tree_key,
@@ -35,27 +35,57 @@ pub(crate) use room::Quota;
 pub(crate) use stream::stream;
 pub(crate) use upload::{Unreceived, Upload, receive};
 
-use crate::auth::Permitted;
+use crate::auth::{Caller, Permitted};
+use crate::http::shares::{Client, Full, Shares};
+use crate::metrics::Metrics;
 use turn::Turns;
+
+/// Of the files that can be written at the same time, one principal has at most one of so many.
+const UPLOADS_SHARE: usize = 4;
 
 /// What all workers and all paths that lead to some content share. Made once, with the server.
 #[derive(Clone)]
 pub(crate) struct Store {
     content: Arc<dyn Content>,
     turns: Turns,
-    uploads: Arc<Semaphore>,
+    uploads: Arc<Shares>,
+    uploads_max: usize,
+    metrics: Arc<Metrics>,
+}
+
+/// A file that is written counts until this is dropped.
+pub(crate) struct Open {
+    _taken: crate::http::shares::Taken,
+    metrics: Arc<Metrics>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.metrics.uploads.dec();
+    }
 }
 
 impl Store {
     /// Content with a limit of files that are written at the same time.
-    pub(crate) fn new(content: Arc<dyn Content>, uploads_max: usize) -> Self {
-        let uploads = Arc::new(Semaphore::new(uploads_max.min(Semaphore::MAX_PERMITS)));
-        Self { content, turns: Turns::default(), uploads }
+    pub(crate) fn new(
+        content: Arc<dyn Content>,
+        uploads_max: usize,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let uploads = Shares::new(uploads_max, uploads_max.div_ceil(UPLOADS_SHARE));
+        Self { content, turns: Turns::default(), uploads, uploads_max, metrics }
     }
 
     /// Counts one more file that is written, until the returned guard is dropped.
-    pub(crate) fn upload(&self) -> Result<OwnedSemaphorePermit, Error> {
-        self.uploads.clone().try_acquire_owned().map_err(|_| Error::NoFiles)
+    pub(crate) fn upload(&self, caller: &Caller) -> Result<Open, Error> {
+        let taken = self.uploads.take(&Client::of_principal(caller), None).map_err(|full| {
+            self.metrics.refusals.count("uploads");
+            let is_own = full != Full::All;
+            let share = if is_own { UPLOADS_SHARE } else { 1 };
+            Error::TooManyUploads { allowed: self.uploads_max.div_ceil(share), is_own }
+        })?;
+        self.metrics.uploads.inc();
+        Ok(Open { _taken: taken, metrics: self.metrics.clone() })
     }
 
     /// How many bytes there are together.
@@ -264,6 +294,13 @@ pub(crate) enum Error {
     },
     /// Too many files are open.
     NoFiles,
+    /// Too many files are being written.
+    TooManyUploads {
+        /// How many there may be.
+        allowed: usize,
+        /// Those of this principal; otherwise those of all.
+        is_own: bool,
+    },
     /// Something else went wrong.
     Broken(io::Error),
     /// It is not known what was done.
@@ -306,6 +343,12 @@ impl fmt::Display for Error {
             ),
             Error::NoFiles => f.write_str(
                 "the server has reached its limit of open files (LimitNOFILE, ulimit -n); repeat the request later",
+            ),
+            Error::TooManyUploads { allowed, is_own } => write!(
+                f,
+                "too many files are being written{}: {allowed} allowed (the limit of open files: LimitNOFILE, ulimit \
+                 -n); nothing was changed, repeat the request later",
+                if *is_own { " by one principal" } else { "" }
             ),
             Error::Broken(error) => error.fmt(f),
             Error::Unknown => f.write_str("it is not known whether something was changed"),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
-use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Draft, Error, Store};
+use super::{Draft, Error, Open, Store};
+use crate::auth::Caller;
 
 /// Written at once: few enough to hold for many uploads, many enough to be worth a thread's while.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -19,7 +19,7 @@ pub(crate) struct Upload {
     pub(crate) hash: String,
     pub(crate) size: u64,
     /// The upload has a file open.
-    _open: OwnedSemaphorePermit,
+    _open: Open,
 }
 
 /// Why a body did not come whole. Nothing was changed.
@@ -50,12 +50,13 @@ struct Progress {
 /// Takes a body in and makes it durable. A client may be slow, but not silent for longer than `patience`.
 pub(crate) async fn receive(
     store: &Store,
+    caller: &Caller,
     mut body: Body,
     kind: Option<String>,
     bytes_max: u64,
     patience: Duration,
 ) -> Result<Upload, Unreceived> {
-    let open = store.upload()?;
+    let open = store.upload(caller)?;
     let draft = store.blocking(|content| content.draft()).await?;
     let mut progress = Progress { draft, hasher: Sha256::new(), size: 0 };
     let mut piece = Vec::new();

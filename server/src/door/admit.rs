@@ -13,6 +13,7 @@ use super::vital::Vital;
 use super::{Arrival, Inner, Visitor};
 use crate::app::{self, App};
 use crate::auth::{Caller, Denied};
+use crate::http::shares::Full;
 use crate::http::{self, forwarded};
 use crate::{console, dialect};
 
@@ -114,8 +115,10 @@ impl Inner {
 
 pub(super) fn no_place(app: &App, visitor: &Visitor) -> Response {
     let http = &app.http;
-    if visitor.stream.as_ref().is_some_and(http::Stream::is_beyond_share) {
-        return beyond_share(app);
+    match visitor.stream.as_ref().and_then(http::Stream::refused) {
+        Some(Full::Share | Full::Quota(_)) => return beyond_share(app),
+        Some(Full::All) => app.metrics.refusals.count("streams-max"),
+        None => visitor.limit.iter().for_each(|limit| app.metrics.refusals.count(limit)),
     }
     let is_drained = app.engine.health().pulse().is_drained();
     let drained = "this server is drained (leasehold cluster drain): ask another one; the request had no effect";

@@ -61,6 +61,8 @@ pub struct Visitor {
     pub link: Link,
     /// There is no place for it, so it is only served what cannot wait.
     pub is_restricted: bool,
+    /// The setting because of which there is no place; `None`: another reason, or there is one.
+    pub limit: Option<&'static str>,
     /// Who the last request of its connection was from; `None`: nobody remembers.
     pub remembered: Option<Arc<Remembered>>,
     /// The HTTP/2 stream, if the request shares its connection with others.
@@ -73,6 +75,7 @@ impl Visitor {
         peer: Peer::LOCAL,
         link: Link::PLAIN,
         is_restricted: false,
+        limit: None,
         remembered: None,
         stream: None,
     };

@@ -317,6 +317,7 @@ impl EngineHandle {
         match refused {
             Refused::Full => {
                 self.0.metrics.ops.failed(op);
+                self.0.metrics.refusals.count("pending-max");
                 Error::Overloaded
             }
             Refused::Closed if self.0.shared.is_following() => Error::NotLeading,

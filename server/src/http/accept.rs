@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::opening::Port;
-use super::places::{NoPlace, Places};
+use super::places::Places;
 use super::socket::Unserved;
 use super::unix::UnixSocket;
 use super::worker::{Accepted, Workers};
@@ -131,7 +131,10 @@ async fn accept(listener: &Listener, places: &Arc<Places>, complaint: &Complaint
         match places.enter(peer) {
             Ok(place) => return Accepted { socket, peer, place, port: listener.port.clone() },
             // It is closed without a word: whoever has that many connections has been told on others.
-            Err(NoPlace::ForPeer | NoPlace::Any) => drop(socket),
+            Err(why) => {
+                drop(socket);
+                places.refuse(why);
+            }
         }
     }
 }

@@ -6,15 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::intake::Intake;
-use super::outgoing::Outgoing;
-use super::places::StreamPlace;
-use crate::engine::Undelivered;
+use super::streams::{Stream, Untaken};
 
 /// An upload slower than this is taken for somebody who only wants the place, once places are short.
 const DRIP_BYTES_PER_SECOND: u64 = 1024;
@@ -39,6 +37,8 @@ pub(super) struct Activity {
     has_unread: AtomicBool,
     /// Bytes that are not a complete request yet.
     pub(super) intake: Intake,
+    /// Responses of HTTP/2 that the client does not take.
+    pub(super) untaken: Untaken,
     shed: Notify,
 }
 
@@ -71,6 +71,7 @@ impl Activity {
             n_bytes_arrived: AtomicU64::new(0),
             has_unread: AtomicBool::new(false),
             intake: Intake::default(),
+            untaken: Untaken::default(),
             shed: Notify::new(),
         })
     }
@@ -79,7 +80,7 @@ impl Activity {
     pub(super) fn begin<B: HttpBody>(
         self: &Arc<Self>,
         body: B,
-        stream: Option<StreamPlace>,
+        stream: Option<Stream>,
     ) -> (InProgress, Arriving<B>) {
         let now_ms = self.now_ms();
         (self.enter(now_ms, stream), Arriving::new(body, self, now_ms))
@@ -90,12 +91,12 @@ impl Activity {
         self.enter(self.now_ms(), None)
     }
 
-    fn enter(self: &Arc<Self>, now_ms: u64, stream: Option<StreamPlace>) -> InProgress {
+    fn enter(self: &Arc<Self>, now_ms: u64, stream: Option<Stream>) -> InProgress {
         self.n_requests.fetch_add(1, Relaxed);
         if self.n_waiting.fetch_add(1, Relaxed) == 0 {
             self.waiting_since_ms.store(now_ms, Relaxed);
         }
-        InProgress { activity: self.clone(), is_waiting: true, _stream: stream }
+        InProgress { activity: self.clone(), is_waiting: true, stream }
     }
 
     pub(super) fn doing(&self) -> Doing {
@@ -189,10 +190,14 @@ impl Activity {
     }
 
     fn at(&self, ms: &AtomicU64) -> Instant {
-        self.epoch + Duration::from_millis(ms.load(Relaxed))
+        self.instant(ms.load(Relaxed))
     }
 
-    fn now_ms(&self) -> u64 {
+    pub(super) fn instant(&self, ms: u64) -> Instant {
+        self.epoch + Duration::from_millis(ms)
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64
     }
 }
@@ -201,12 +206,12 @@ impl Activity {
 pub(super) struct InProgress {
     activity: Arc<Activity>,
     is_waiting: bool,
-    _stream: Option<StreamPlace>,
+    pub(super) stream: Option<Stream>,
 }
 
 impl InProgress {
     /// The answer is there: from here on nobody waits but for the network.
-    fn is_answered(&mut self) {
+    pub(super) fn is_answered(&mut self) {
         if std::mem::take(&mut self.is_waiting) {
             self.activity.n_waiting.fetch_sub(1, Relaxed);
         }
@@ -280,64 +285,6 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Arriving<B> {
         }
         if self.body.is_end_stream() {
             self.is_here();
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A body that keeps its request in progress until it is written, or given up. Given up, it gives back what it grants.
-pub(super) struct Tracked {
-    body: Body,
-    grant: Option<Grant>,
-    _request: InProgress,
-}
-
-/// What an answer grants, until its last piece is handed over.
-pub(super) struct Grant {
-    pub(super) undelivered: Undelivered,
-    pub(super) outgoing: Arc<Outgoing>,
-    /// The connection has other answers at the same time.
-    pub(super) is_shared: bool,
-}
-
-impl Tracked {
-    pub(super) fn new(body: Body, grant: Option<Grant>, mut request: InProgress) -> Self {
-        if body.size_hint().exact().is_some() {
-            request.is_answered();
-        }
-        Self { body, grant, _request: request }
-    }
-
-    /// What grants something is never longer than one piece.
-    fn hand_over(&mut self, frame: &Frame<Bytes>) {
-        if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
-            let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
-            outgoing.hand_over(undelivered, n_bytes, is_shared);
-        }
-    }
-}
-
-impl HttpBody for Tracked {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if let Some(Ok(frame)) = &frame
-            && self.body.is_end_stream()
-        {
-            self.hand_over(frame);
         }
         Poll::Ready(frame)
     }

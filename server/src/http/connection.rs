@@ -11,21 +11,23 @@ use std::time::Duration;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Request, Response, Version};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Options;
-use super::activity::{Activity, Doing, Grant, Tracked};
+use super::activity::{Activity, Doing};
 use super::aside::Aside;
 use super::conversation::FOREVER;
 use super::intake::Counted;
 use super::opening::Opened;
 use super::outgoing::Outgoing;
 use super::places::{Place, Places};
+use super::streams::{Runner, Stream};
 use super::tls::Demand;
+use super::tracked::{Grant, Tracked};
 use super::wire::Wire;
 use crate::door::{Answer, Door, Visitor};
 use crate::peer::PING_EVERY;
@@ -42,6 +44,11 @@ const HTTP2_HEADERS_BYTES_MAX: u32 = 16 * 1024;
 const PEER_HEADERS_BYTES_MAX: u32 = 1 << 20;
 /// Most requests at once on one connection.
 const STREAMS_PER_CONNECTION: u32 = 256;
+
+/// Bytes of request bodies that a connection of HTTP/2 may send before the server reads them.
+const WINDOW_BYTES: u32 = 64 * 1024;
+/// Maximum bytes of one HTTP/2 response that wait for the connection.
+const SEND_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves it until it ends, has nothing more to say, or `stop` says so and nothing is in progress.
 pub(super) async fn serve(
@@ -87,29 +94,38 @@ async fn talk(
     let Opened { line, visitor, demand, .. } = opened;
     let is_certified = visitor.link.certificate.is_some();
     let is_for_peers = visitor.link.is_for_peers;
+    let options = &limits(options, is_for_peers);
+    let outgoing = line.outgoing().clone();
     let connection = Arc::new(Connection {
         door,
         activity: place.activity.clone(),
-        outgoing: line.outgoing().clone(),
+        outgoing: outgoing.clone(),
         places: place.places().clone(),
         visitor,
     });
-    let service = service_fn(move |request| answer(connection.clone(), request));
-    let builder = builder(options, is_for_peers);
+    let runner = Runner::default();
+    let builder = builder(options, is_for_peers, runner.clone());
+    let patience = (!is_for_peers).then_some(options.answer_timeout);
+    let service = service_fn(move |request: Request<Incoming>| {
+        // Only there a connection can have more than one request.
+        let is_shared = request.version() == Version::HTTP_2;
+        let stream =
+            is_shared.then(|| connection.places.add_stream(&connection.activity, patience));
+        stream.iter().for_each(|stream| runner.expect(stream.clone()));
+        answer(connection.clone(), request, stream)
+    });
     let activity = &place.activity;
     let counted = Counted::new(activity.clone(), place.places().clone());
     let line = line.with_heads().counted(counted);
     let serving = builder.serve_connection(TokioIo::new(line), service);
     tokio::pin!(serving);
     let trust = demand.clone().filter(|_| is_certified);
-    // Another server says itself when it has enough.
-    let idle_timeout = if is_for_peers { FOREVER } else { options.idle_timeout };
-    let options = Options { idle_timeout, ..options.clone() };
-    let mut ending = Aside::new(ending(wire, place, &options, trust));
+    let mut ending = Aside::new(ending(wire, &outgoing, place, options, trust));
     let mut stopping = Aside::new(async move {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
             () = unwelcome(demand, is_certified) => {}
+            () = activity.untaken.has_stuck.notified() => {}
         }
     });
     let mut is_stopping = false;
@@ -133,9 +149,18 @@ async fn talk(
     }
 }
 
+/// The time limits of a connection. Another server limits its clients itself, and says when it has enough.
+fn limits(options: &Options, is_for_peers: bool) -> Options {
+    let Options { idle_timeout, answer_timeout, .. } = *options;
+    let (idle_timeout, answer_timeout) =
+        if is_for_peers { (FOREVER, FOREVER) } else { (idle_timeout, answer_timeout) };
+    Options { idle_timeout, answer_timeout, ..options.clone() }
+}
+
 /// Returns when there is no use in going on.
 async fn ending(
     wire: &Wire,
+    outgoing: &Outgoing,
     place: &Place,
     options: &Options,
     trust: Option<watch::Receiver<Demand>>,
@@ -145,12 +170,20 @@ async fn ending(
         unwelcome(trust, true).await;
         tokio::time::sleep(DISTRUSTED_PATIENCE).await;
     };
+    let stalled = async {
+        outgoing.stalled_for(options.answer_timeout).await;
+        if !activity.intake.is_shared() {
+            // Of HTTP/1, no more than one response waits.
+            std::future::pending::<()>().await;
+        }
+    };
     tokio::select! {
         biased;
         () = gone(wire, activity) => {}
         () = disowned => {}
         () = idle_too_long(activity, options, place.is_restricted()) => {}
         () = activity.until_shed() => {}
+        () = stalled => {}
     }
 }
 
@@ -167,8 +200,8 @@ pub(super) async fn unwelcome(demand: Option<watch::Receiver<Demand>>, is_certif
     std::future::pending().await
 }
 
-fn builder(options: &Options, is_for_peers: bool) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(options: &Options, is_for_peers: bool, runner: Runner) -> auto::Builder<Runner> {
+    let mut builder = auto::Builder::new(runner);
     // We look after silent connections ourselves: one timer for each, not one for each request. We look after those
     // that
     // were closed by the client, too. And our answers are so short that copying head and body together takes less than
@@ -190,6 +223,12 @@ fn builder(options: &Options, is_for_peers: bool) -> auto::Builder<TokioExecutor
         .max_concurrent_streams(n_streams);
     if is_for_peers {
         builder.http2().max_header_list_size(PEER_HEADERS_BYTES_MAX);
+    } else {
+        builder
+            .http2()
+            .initial_connection_window_size(WINDOW_BYTES)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .max_send_buf_size(SEND_BYTES_MAX);
     }
     builder
 }
@@ -206,35 +245,36 @@ struct Connection {
 async fn answer(
     connection: Arc<Connection>,
     request: Request<Incoming>,
+    stream: Option<Stream>,
 ) -> Result<Response<Tracked>, Infallible> {
-    let Connection { door, activity, outgoing, places, .. } = &*connection;
-    let mut visitor = connection.visitor.clone();
-    // Only there a connection can have more than one request.
-    let is_shared = request.version() == Version::HTTP_2;
-    let stream = is_shared.then(|| {
-        let (stream, is_one_too_many) = places.add_stream(&door.app().metrics);
-        visitor.is_restricted |= is_one_too_many;
-        visitor.stream = Some(stream.stream.clone());
-        stream
-    });
+    let Connection { door, activity, outgoing, .. } = &*connection;
+    let is_shared = stream.is_some();
+    let visitor = Visitor { stream: stream.clone(), ..connection.visitor.clone() };
     let (head, body) = request.into_parts();
     if is_shared {
         activity.intake.share();
     } else {
         activity.intake.took_head(&head, body.size_hint().exact().is_some());
     }
-    let (in_progress, body) = activity.begin(body, stream);
+    let (in_progress, body) = activity.begin(body, stream.clone());
     let request = Request::from_parts(head, body);
     let Answer { mut response, undelivered } = door.answer(visitor, request).await;
     if !is_shared && activity.has_unread() {
         // What is left of the request stands where the next one would.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
+    if let Some(stream) = stream.filter(|_| is_refusal(response.status())) {
+        stream.leave();
+    }
     let grant = undelivered.map(|undelivered| {
         let outgoing = outgoing.clone();
         Grant { undelivered, outgoing, is_shared }
     });
     Ok(response.map(|body| Tracked::new(body, grant, in_progress)))
+}
+
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
 }
 
 /// Returns when the client is gone and waits for something. What it asked a moment ago may still be answered: there are
@@ -264,9 +304,14 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
                 since + restricted_timeout
             }
             Doing::New(since) | Doing::Asking(since) => since + header_timeout,
+            // It cannot send all of its responses any more.
+            Doing::Idle(since) if activity.untaken.is_stuck() => since + restricted_timeout,
             Doing::Idle(since) => since + idle_timeout,
             Doing::Busy | Doing::Sending(..) => Instant::now() + header_timeout.min(idle_timeout),
         };
+        let headers_since = activity.intake.headers_since_ms().map(|ms| activity.instant(ms));
+        let next_look =
+            headers_since.map_or(next_look, |since| next_look.min(since + header_timeout));
         let now = Instant::now();
         if next_look <= now {
             return;
@@ -283,7 +328,7 @@ pub(super) async fn idle_too_long(activity: &Activity, options: &Options, is_res
 mod tests {
     use super::*;
 
-    fn size<A, B, F: Future>(_: impl Fn(A, B) -> F) -> usize {
+    fn size<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
         size_of::<F>()
     }
 

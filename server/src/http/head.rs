@@ -13,15 +13,15 @@ use std::io::BufRead;
 const POISON: &[u8] = b"\0\r\n\r\n";
 /// The first bytes of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
-/// Maximum bytes of an incomplete line that are kept. The parser accepts no longer head.
-const LINE_BYTES_MAX: usize = 1 << 20;
+/// Maximum bytes of an incomplete line that are kept: enough for a header name and a length.
+const LINE_BYTES_MAX: usize = 128;
 
 /// The position of a connection in its requests.
 #[derive(Debug)]
 pub(super) struct Heads {
     state: State,
     /// The incomplete line of a head.
-    line: Vec<u8>,
+    unfinished: Unfinished,
     is_first_request: bool,
 }
 
@@ -75,7 +75,7 @@ struct Head {
 impl Heads {
     pub(super) fn new() -> Self {
         let state = State::Head(Head::default());
-        Self { state, line: Vec::new(), is_first_request: true }
+        Self { state, unfinished: Unfinished::default(), is_first_request: true }
     }
 
     /// Follows received bytes. Returns how many of them the parser gets. If these are not all, the parser gets the
@@ -124,25 +124,21 @@ impl Heads {
         let n = rest.skip_until(b'\n').unwrap_or(0);
         let piece = &all[..n];
         if piece.last() != Some(&b'\n') {
-            if self.line.len() + n > LINE_BYTES_MAX {
-                self.state = State::Lost;
-            } else {
-                self.line.extend_from_slice(piece);
-            }
+            self.unfinished.add(piece);
             return true;
         }
-        let whole = (!self.line.is_empty()).then(|| {
-            let mut whole = std::mem::take(&mut self.line);
-            whole.extend_from_slice(piece);
-            whole
+        let unfinished = (!self.unfinished.start.is_empty()).then(|| {
+            let mut unfinished = std::mem::take(&mut self.unfinished);
+            unfinished.add(piece);
+            unfinished
         });
-        let line = whole.as_deref().unwrap_or(piece);
+        let line = unfinished.as_ref().map_or_else(|| Line::of(piece), Unfinished::line);
         let State::Head(head) = &mut self.state else { return true };
-        if !head.has_target && self.is_first_request && line == PREFACE {
+        if !head.has_target && self.is_first_request && line.start == PREFACE {
             self.state = State::Lost;
             return true;
         }
-        let Some(line) = line.strip_suffix(b"\r\n") else { return false };
+        let Some(line) = line.without_end() else { return false };
         match head.read(line) {
             Read::Refused => return false,
             Read::Failed => self.state = State::Lost,
@@ -201,6 +197,61 @@ impl Heads {
     }
 }
 
+/// What is kept of a line that comes in pieces. The parser has the whole line already.
+#[derive(Default, Debug)]
+struct Unfinished {
+    start: Vec<u8>,
+    /// There is more than the start.
+    is_cut: bool,
+    /// There is a `#` behind the start.
+    has_hash: bool,
+    /// The last two bytes.
+    end: [u8; 2],
+}
+
+/// A line of a head, or what is kept of it.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    start: &'a [u8],
+    is_cut: bool,
+    /// There is a `#` behind the start.
+    has_hash: bool,
+    end: [u8; 2],
+}
+
+impl Unfinished {
+    fn add(&mut self, piece: &[u8]) {
+        let n_kept = piece.len().min(LINE_BYTES_MAX - self.start.len());
+        self.start.extend_from_slice(&piece[..n_kept]);
+        self.is_cut |= n_kept < piece.len();
+        self.has_hash |= piece[n_kept..].contains(&b'#');
+        for byte in &piece[piece.len().saturating_sub(2)..] {
+            self.end = [self.end[1], *byte];
+        }
+    }
+
+    fn line(&self) -> Line<'_> {
+        let Self { start, is_cut, has_hash, end } = self;
+        Line { start, is_cut: *is_cut, has_hash: *has_hash, end: *end }
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(whole: &'a [u8]) -> Self {
+        let end = whole.last_chunk().copied().unwrap_or_default();
+        Self { start: whole, is_cut: false, has_hash: false, end }
+    }
+
+    /// The line without its line end; `None` if it does not end as it must.
+    fn without_end(self) -> Option<Self> {
+        let start = match self.start.strip_suffix(b"\r\n") {
+            Some(start) if !self.is_cut => start,
+            _ => self.start,
+        };
+        (self.end == *b"\r\n").then_some(Self { start, ..self })
+    }
+}
+
 /// The result of reading a line of a head.
 enum Read {
     More,
@@ -213,11 +264,13 @@ enum Read {
 
 impl Head {
     /// Reads a line, given without its line end.
-    fn read(&mut self, line: &[u8]) -> Read {
+    fn read(&mut self, line: Line<'_>) -> Read {
+        let Line { start: line, is_cut, has_hash, .. } = line;
         if !self.has_target {
             // Empty lines before a request are skipped.
             self.has_target = !line.is_empty();
-            return if line.contains(&b'#') { Read::Refused } else { Read::More };
+            let has_hash = has_hash || line.contains(&b'#');
+            return if has_hash { Read::Refused } else { Read::More };
         }
         // Most header names begin with another letter.
         match line.first() {
@@ -234,7 +287,7 @@ impl Head {
         if !name.eq_ignore_ascii_case(b"content-length") {
             return Read::More;
         }
-        if self.is_chunked {
+        if self.is_chunked || is_cut {
             return Read::Refused;
         }
         let value = value.get(1..).unwrap_or_default().trim_ascii();
@@ -314,6 +367,32 @@ mod tests {
                     Some(&*expected),
                     "{text:?} by {n_piece}"
                 );
+            }
+        }
+    }
+
+    /// The parser keeps an incomplete line, and its buffer is charged. This is no second copy.
+    #[test]
+    fn of_an_incomplete_line_only_the_beginning_is_kept() {
+        for (begin, end, is_kept) in [
+            ("GET /", " HTTP/1.1\r\n\r\n", true),
+            ("GET /", "# HTTP/1.1\r\n\r\n", false),
+            ("GET / HTTP/1.1\r\nx: ", "\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\nx: ", "\n\r\n", false),
+            ("GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncookie: ", "\r\n\r\n0\r\n\r\n", true),
+            ("GET / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: ", "\r\n\r\n", false),
+            // Nobody sends a length like this, and only its beginning is known.
+            ("GET / HTTP/1.1\r\ncontent-length: ", "\r\n\r\n", false),
+        ] {
+            for n_piece in [1, 100, 128, 4096] {
+                let text = format!("{begin}{}{end}", "0".repeat(60_000));
+                assert_eq!(kept(&text, n_piece).is_none(), is_kept, "{begin:?} by {n_piece}");
+                let mut heads = Heads::new();
+                for piece in text.as_bytes()[..60_000].chunks(n_piece) {
+                    heads.follow(piece);
+                }
+                let n_bytes = heads.unfinished.start.capacity();
+                assert!(n_bytes <= 2 * LINE_BYTES_MAX, "{begin:?} by {n_piece}: {n_bytes}");
             }
         }
     }

@@ -11,6 +11,7 @@ use hyper::http::request::Parts;
 use tokio::sync::Notify;
 
 use super::activity::Activity;
+use super::frames::Headers;
 use super::places::Places;
 
 /// The buffer that every connection has.
@@ -24,6 +25,8 @@ pub(super) struct Intake {
     since_ms: AtomicU64,
     /// The exact end of the current request is known.
     is_exact: AtomicBool,
+    /// The same of the headers of an HTTP/2 request, which may be incomplete beside other requests.
+    headers_since_ms: AtomicU64,
     /// Several requests share the connection (HTTP/2), which has bounds of its own.
     is_shared: AtomicBool,
     /// What the buffer takes from the budget.
@@ -101,7 +104,23 @@ impl Intake {
 
     /// When the incomplete request began, if there is one.
     pub(super) fn since_ms(&self) -> Option<u64> {
-        self.since_ms.load(Relaxed).checked_sub(1)
+        let since_ms = self.since_ms.load(Relaxed).checked_sub(1);
+        since_ms.or_else(|| self.headers_since_ms())
+    }
+
+    /// When the incomplete headers of an HTTP/2 request began, if there are any.
+    pub(super) fn headers_since_ms(&self) -> Option<u64> {
+        self.headers_since_ms.load(Relaxed).checked_sub(1)
+    }
+
+    fn follow(&self, Headers { is_open, has_ended }: Headers, now_ms: impl Fn() -> u64) {
+        if has_ended {
+            self.headers_since_ms.store(0, Relaxed);
+        }
+        if is_open && self.headers_since_ms.load(Relaxed) == 0 {
+            self.headers_since_ms.store(now_ms() + 1, Relaxed);
+            self.begun.notify_one();
+        }
     }
 
     pub(super) async fn until_begun(&self) {
@@ -157,6 +176,11 @@ impl Counted {
         if n_buffer > self.n_known {
             self.grow(n_buffer);
         }
+    }
+
+    /// Received bytes begin or complete the headers of an HTTP/2 request.
+    pub(super) fn follow(&self, headers: Headers) {
+        self.activity.intake.follow(headers, || self.activity.now_ms());
     }
 
     #[cold]

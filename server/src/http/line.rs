@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
+use super::frames::Frames;
 use super::head::Heads;
 use super::intake::Counted;
 use super::outgoing::Outgoing;
@@ -27,6 +28,8 @@ pub(super) struct Line {
     outgoing: Arc<Outgoing>,
     /// Checks the bytes that are read, if they are HTTP/1.
     heads: Option<Heads>,
+    /// Follows the bytes that are read, if they are HTTP/2.
+    frames: Option<Frames>,
     /// Counts the bytes that are read.
     counted: Option<Counted>,
 }
@@ -44,18 +47,21 @@ struct Secured {
 
 impl Line {
     pub(super) fn clear(wire: Wire) -> Self {
-        Self { kind: Kind::Clear(wire), outgoing: Arc::default(), heads: None, counted: None }
+        Self::new(Kind::Clear(wire))
     }
 
     pub(super) fn secured(tls: TlsStream<Wire>) -> Self {
         let secured = Secured { tls, n_in_record: 0 };
-        let kind = Kind::Secured(Box::new(secured));
-        Self { kind, outgoing: Arc::default(), heads: None, counted: None }
+        Self::new(Kind::Secured(Box::new(secured)))
     }
 
-    /// The same, and refuses HTTP/1 heads that can be read in two ways.
+    fn new(kind: Kind) -> Self {
+        Self { kind, outgoing: Arc::default(), heads: None, frames: None, counted: None }
+    }
+
+    /// The same, and refuses HTTP/1 heads that can be read in two ways. Headers of HTTP/2 must be complete in time.
     pub(super) fn with_heads(self) -> Self {
-        Self { heads: Some(Heads::new()), ..self }
+        Self { heads: Some(Heads::new()), frames: Some(Frames::new()), ..self }
     }
 
     /// The same, and counts all bytes read from here on.
@@ -114,7 +120,7 @@ impl AsyncRead for Line {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { kind, heads, counted, .. } = &mut *self;
+        let Self { kind, heads, frames, counted, .. } = &mut *self;
         if let Some(poison) = heads.as_mut().and_then(|heads| heads.poison(buffer.remaining())) {
             buffer.put_slice(poison);
             return Poll::Ready(Ok(()));
@@ -126,6 +132,12 @@ impl AsyncRead for Line {
         })?;
         if let Some(counted) = counted {
             counted.heard(n_room - buffer.remaining(), n_room);
+            if let Some(following) = frames {
+                match following.follow(&buffer.filled()[n_before..]) {
+                    Some(headers) => counted.follow(headers),
+                    None => *frames = None,
+                }
+            }
         }
         if let Some(heads) = heads {
             let n_kept = heads.follow(&buffer.filled()[n_before..]);
@@ -148,11 +160,20 @@ impl AsyncWrite for Line {
         let Self { kind, outgoing, .. } = &mut *self;
         match kind {
             Kind::Clear(wire) => {
-                let n = ready!(Pin::new(wire).poll_write(context, bytes))?;
+                let Poll::Ready(n) = Pin::new(wire).poll_write(context, bytes)? else {
+                    outgoing.stalls();
+                    return Poll::Pending;
+                };
                 outgoing.accepted(n);
                 Poll::Ready(Ok(n))
             }
-            Kind::Secured(secured) => secured.poll_write(outgoing, context, bytes),
+            Kind::Secured(secured) => {
+                let written = secured.poll_write(outgoing, context, bytes);
+                if written.is_pending() {
+                    outgoing.stalls();
+                }
+                written
+            }
         }
     }
 

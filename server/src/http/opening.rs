@@ -170,9 +170,9 @@ fn opened(
     link: Link,
     demand: Option<watch::Receiver<Demand>>,
 ) -> (Opened, Place) {
-    let is_restricted = place.is_restricted();
-    let visitor =
-        Visitor { peer, link, is_restricted, remembered: Some(Arc::default()), stream: None };
+    let (is_restricted, limit) = (place.is_restricted(), place.limit());
+    let remembered = Some(Arc::default());
+    let visitor = Visitor { peer, link, is_restricted, limit, remembered, stream: None };
     (Opened { line, visitor, first_line: None, demand }, place)
 }
 

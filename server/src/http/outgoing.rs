@@ -5,6 +5,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use crate::engine::Undelivered;
 use crate::sync::lock;
@@ -18,6 +22,10 @@ pub(super) struct Outgoing {
     n_accepted: AtomicU64,
     has_grants: AtomicBool,
     grants: Mutex<Grants>,
+    is_stalled: AtomicBool,
+    stalled_since: Mutex<Option<Instant>>,
+    /// Rings when the system begins to accept nothing.
+    stall: Notify,
 }
 
 #[derive(Default)]
@@ -70,7 +78,34 @@ impl Outgoing {
 
     /// The system took so many more bytes.
     pub(super) fn accepted(&self, n_bytes: usize) {
+        if n_bytes > 0 && self.is_stalled.load(Relaxed) {
+            self.is_stalled.store(false, Relaxed);
+            *lock(&self.stalled_since) = None;
+        }
         self.n_accepted.store(self.n_accepted.load(Relaxed) + n_bytes as u64, Relaxed);
+    }
+
+    /// The system takes no more bytes, because the client reads none.
+    pub(super) fn stalls(&self) {
+        if !self.is_stalled.swap(true, Relaxed) {
+            *lock(&self.stalled_since) = Some(Instant::now());
+            self.stall.notify_one();
+        }
+    }
+
+    /// Returns when the client has read nothing for this long, although there was something to read.
+    pub(super) async fn stalled_for(&self, patience: Duration) {
+        loop {
+            self.stall.notified().await;
+            loop {
+                let since = *lock(&self.stalled_since);
+                let Some(until) = since.map(|since| since + patience) else { break };
+                if until <= Instant::now() {
+                    return;
+                }
+                Box::pin(sleep_until(until)).await;
+            }
+        }
     }
 
     #[cfg(test)]

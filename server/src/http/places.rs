@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::activity::Activity;
-use super::shares::{Shares, Stream};
+use super::streams::{Stream, Streams};
 use crate::complaint::Complaint;
 use crate::door::Peer;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Refusals};
 use crate::store::Health;
 use crate::sync::lock;
 
@@ -40,13 +39,13 @@ pub(crate) struct Places {
     epoch: Instant,
     taken: Mutex<Taken>,
     is_freed: Notify,
-    n_streams: AtomicUsize,
-    /// Of each client.
-    streams: Arc<Shares>,
+    streams: Arc<Streams>,
     /// Bytes of the buffers of all connections, beyond what each connection may have.
     heads_bytes: Gauge,
+    refusals: Refusals,
     /// Logs that heads use too much memory.
     complaint: Complaint,
+    stream_complaint: Complaint,
 }
 
 #[derive(Default)]
@@ -74,6 +73,8 @@ pub(crate) struct Place {
     /// None for those who may have as many as they like.
     peer: Option<IpAddr>,
     is_restricted: bool,
+    /// The setting because of which it is restricted.
+    limit: Option<&'static str>,
     pub(super) activity: Arc<Activity>,
 }
 
@@ -86,19 +87,30 @@ pub(super) enum NoPlace {
     ForPeer,
 }
 
+impl NoPlace {
+    /// The setting that says how many there may be.
+    pub(super) fn setting(self) -> &'static str {
+        match self {
+            NoPlace::Any => "connections-max",
+            NoPlace::ForPeer => "connections-per-peer-max",
+        }
+    }
+}
+
 impl Places {
-    pub(crate) fn new(options: Options, health: Arc<Health>, heads_bytes: Gauge) -> Arc<Self> {
-        let streams = Shares::new(usize::MAX, options.principal_streams_max);
+    pub(crate) fn new(options: Options, health: Arc<Health>, metrics: &Metrics) -> Arc<Self> {
+        let streams = Streams::new(&options, metrics);
         Arc::new(Self {
             options,
             health,
             epoch: Instant::now(),
             taken: Mutex::default(),
             is_freed: Notify::new(),
-            n_streams: AtomicUsize::new(0),
             streams,
-            heads_bytes,
+            heads_bytes: metrics.heads_bytes.clone(),
+            refusals: metrics.refusals.clone(),
             complaint: Complaint::default(),
+            stream_complaint: Complaint::default(),
         })
     }
 
@@ -146,16 +158,35 @@ impl Places {
         }
         let activity = Activity::new(self.epoch);
         let number = taken.add(activity.clone(), peer, is_restricted);
-        Ok(Place { places: self.clone(), number, peer, is_restricted, activity })
+        let limit = (is_restricted && !is_drained).then_some(match is_one_too_many {
+            true => "connections-per-peer-max",
+            false => "connections-max",
+        });
+        Ok(Place { places: self.clone(), number, peer, is_restricted, limit, activity })
     }
 
-    /// One more request on a connection that has many.
-    pub(super) fn add_stream(self: &Arc<Self>, metrics: &Metrics) -> (StreamPlace, bool) {
-        let n_before = self.n_streams.fetch_add(1, Relaxed);
-        let (stream, counted) = (Stream::new(self.streams.clone()), metrics.streams.clone());
-        counted.inc();
-        let place = StreamPlace { places: self.clone(), counted, stream };
-        (place, n_before >= self.options.streams_max)
+    /// One more request on a connection that has many. If there are too many streams in all, closes the connections that
+    /// leave most of their responses untaken.
+    pub(super) fn add_stream(
+        &self,
+        activity: &Arc<Activity>,
+        patience: Option<Duration>,
+    ) -> Stream {
+        let (stream, n_excess) = self.streams.add(activity.clone(), patience);
+        if n_excess > 0 {
+            let n_closed = self.taken().shed_untaken(n_excess, &self.streams);
+            if n_closed > 0 {
+                self.stream_complaint.make(|n_before| {
+                    tracing::warn!(
+                        n_closed,
+                        n_before,
+                        "too many HTTP/2 responses are not taken; closed the connections with most of them \
+                         (streams-max)"
+                    );
+                });
+            }
+        }
+        stream
     }
 
     /// The buffer of a connection has grown to this many bytes. If all buffers together are too large, closes the
@@ -189,6 +220,11 @@ impl Places {
     /// Closes the connection that has been idle for the longest time, if any is idle.
     pub(super) fn make_room(&self) {
         self.shed_idle();
+    }
+
+    /// A connection gets no place.
+    pub(super) fn refuse(&self, why: NoPlace) {
+        self.refusals.count(why.setting());
     }
 
     fn shed_idle(&self) -> bool {
@@ -261,12 +297,41 @@ impl Taken {
         }
         n_freed
     }
+
+    /// Closes connections until this many streams are free, first those that leave most responses untaken. Returns how
+    /// many connections.
+    fn shed_untaken(&mut self, n_excess: i64, streams: &Streams) -> usize {
+        let all = self.connections.iter().enumerate();
+        let mut untaken: Vec<_> = all
+            .filter_map(|(number, activity)| Some((activity.as_ref()?.untaken.n(), number)))
+            .filter(|(n, _)| *n > 0)
+            .collect();
+        untaken.sort_unstable();
+        let (mut n_freed, mut n_closed) = (0, 0);
+        for (_, number) in untaken.into_iter().rev() {
+            if n_freed >= n_excess {
+                break;
+            }
+            if let Some(activity) = self.connections[number].take() {
+                activity.shed();
+                self.n_full -= 1;
+                n_freed += streams.discharge(&activity);
+                n_closed += 1;
+            }
+        }
+        n_closed
+    }
 }
 
 impl Place {
     /// May it only be served what cannot wait?
     pub(super) fn is_restricted(&self) -> bool {
         self.is_restricted
+    }
+
+    /// The setting because of which it is restricted; `None`: another reason, or it is not.
+    pub(super) fn limit(&self) -> Option<&'static str> {
+        self.limit
     }
 
     pub(super) fn places(&self) -> &Arc<Places> {
@@ -277,6 +342,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.places.heads_bytes.dec_by(self.activity.intake.discharge() as i64);
+        self.activity.untaken.end();
         let mut taken = self.places.taken();
         // Whoever was shed has given its place up already.
         let was_full = taken.connections[self.number].take().is_some();
@@ -294,20 +360,6 @@ impl Drop for Place {
         }
         drop(taken);
         self.places.is_freed.notify_one();
-    }
-}
-
-/// The place of a request that shares its connection with others.
-pub(super) struct StreamPlace {
-    places: Arc<Places>,
-    counted: Gauge,
-    pub(super) stream: Stream,
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        self.places.n_streams.fetch_sub(1, Relaxed);
-        self.counted.dec();
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -41,6 +41,13 @@ impl Client {
             return Self { taker: Some(Taker::Principal(who.name().clone())), streams };
         }
         Self { streams, ..Self::at(address(), options) }
+    }
+
+    /// A principal; anonymous clients have no share.
+    pub(crate) fn of_principal(caller: &Caller) -> Self {
+        let who = caller.principal();
+        let taker = (!who.is_anonymous()).then(|| Taker::Principal(who.name().clone()));
+        Self { taker, streams: None }
     }
 
     /// The client at this address, before its principal is known.
@@ -153,33 +160,6 @@ impl Drop for Taken {
     }
 }
 
-/// An HTTP/2 request, which counts in its client's share as soon as the client is known.
-#[derive(Clone, Debug)]
-pub struct Stream(Arc<Entry>);
-
-#[derive(Debug)]
-struct Entry {
-    shares: Arc<Shares>,
-    taken: OnceLock<Option<Taken>>,
-}
-
-impl Stream {
-    pub(super) fn new(shares: Arc<Shares>) -> Self {
-        Self(Arc::new(Entry { shares, taken: OnceLock::new() }))
-    }
-
-    /// Counts the request for this client, unless it already counts for one; `false` if the client's share is used up.
-    pub(crate) fn enter(&self, client: &Client) -> bool {
-        let Entry { shares, taken } = &*self.0;
-        taken.get_or_init(|| shares.take(client, None).ok()).is_some()
-    }
-
-    /// Was the request beyond its client's share?
-    pub(crate) fn is_beyond_share(&self) -> bool {
-        self.0.taken.get().is_some_and(Option::is_none)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,9 +187,7 @@ mod tests {
     #[test]
     fn what_is_gone_leaves_nothing() {
         let shares = Shares::new(5, 2);
-        let stream = Stream::new(shares.clone());
-        assert!(stream.enter(&client("a")) && stream.enter(&client("b")));
-        drop(stream);
+        drop(shares.take(&client("a"), None).expect("the first"));
         assert_eq!(shares.n(), 0);
         assert!(lock(&shares.counts).by_taker.is_empty());
     }

@@ -13,6 +13,7 @@ struct LimitLabel {
 }
 
 /// Requests that met a limit.
+#[derive(Clone)]
 pub(crate) struct Refusals(Family<LimitLabel, Counter>);
 
 impl Refusals {

@@ -104,7 +104,14 @@ impl Hop {
             is_for_peers: false,
         };
         let peer = from.map_or(Peer::Unix, Peer::Address);
-        Visitor { peer, link, is_restricted: restricted, remembered: None, stream: None }
+        Visitor {
+            peer,
+            link,
+            is_restricted: restricted,
+            limit: None,
+            remembered: None,
+            stream: None,
+        }
     }
 }
 
@@ -131,7 +138,7 @@ mod tests {
             (Peer::Unix, by_unix, false),
             (remote, Link { is_relayed: true, ..Link::PLAIN }, false),
         ] {
-            let visitor = Visitor { peer, link, is_restricted, remembered: None, stream: None };
+            let visitor = Visitor { peer, link, is_restricted, ..Visitor::LOCAL };
             let sent = Hop::of(&visitor).encode();
             let came = Hop::decode(sent.as_bytes()).expect("a hop").visitor();
             assert_eq!(

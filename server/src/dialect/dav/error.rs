@@ -201,7 +201,9 @@ impl From<content::Error> for Refusal {
             | content::Error::TooMany
             | content::Error::OverQuota { .. }
             | content::Error::DiskLow { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, why),
-            content::Error::NoFiles => Self::new(StatusCode::SERVICE_UNAVAILABLE, why),
+            content::Error::NoFiles | content::Error::TooManyUploads { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, why)
+            }
             content::Error::Broken(error) => {
                 tracing::error!(%error, "a file could not be used");
                 let why = "the file could not be read or written";

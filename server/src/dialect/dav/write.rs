@@ -38,7 +38,8 @@ pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: is_new };
     let hold = Hold::take(dav, &asked, &[target]).await?;
     let timeout = dav.app.http.body_timeout;
-    let upload = content::receive(&dav.store, body, kind, bytes_max, timeout).await?;
+    let upload =
+        content::receive(&dav.store, &asked.caller, body, kind, bytes_max, timeout).await?;
     let (dav, headers) = (dav.clone(), asked.parts.headers);
     to_completion(publish(dav, hold, path, (headers, is_new), upload)).await
 }

@@ -212,7 +212,7 @@ impl From<content::Error> for Refusal {
             | content::Error::TooMany
             | content::Error::OverQuota { .. }
             | content::Error::DiskLow { .. } => Self::no_room(message),
-            content::Error::NoFiles => {
+            content::Error::NoFiles | content::Error::TooManyUploads { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message)
             }
             content::Error::Broken(error) => {

@@ -35,7 +35,7 @@ pub(super) async fn put(
     let is_new = upload::check_size(files, &path, body.size_hint().lower()).await?;
     let change = if is_new { Change::Member } else { Change::Content };
     let hold = Hold::take(files, session, &path, Reach::Itself, change).await?;
-    match receive(files, &path, &headers, body, kind).await {
+    match receive(files, session, &path, &headers, (body, kind)).await {
         Ok(upload) => {
             let publish = publish(files.clone(), hold, path, (headers, change), upload);
             to_completion(publish).await
@@ -49,15 +49,15 @@ pub(super) async fn put(
 
 async fn receive(
     files: &Files,
+    session: &Session,
     path: &Permitted<ToWrite>,
     headers: &HeaderMap,
-    body: Body,
-    kind: Option<String>,
+    (body, kind): (Body, Option<String>),
 ) -> Result<Upload, Refusal> {
     // Whoever would be refused anyway is spared the upload.
     check(files, path, headers).await?;
     let (bytes_max, patience) = (files.app.dialect.files.bytes_max, files.app.http.body_timeout);
-    Ok(content::receive(&files.store, body, kind, bytes_max, patience).await?)
+    Ok(content::receive(&files.store, &session.caller, body, kind, bytes_max, patience).await?)
 }
 
 /// The content becomes the file's and the lock is given back; or neither.

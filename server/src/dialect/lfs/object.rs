@@ -86,7 +86,7 @@ async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     }
     lfs.store.blocking(move |content| content.check_room(n_bytes)).await?;
     let timeout = lfs.app.http.body_timeout;
-    let upload = content::receive(&lfs.store, body, None, bytes_max, timeout).await?;
+    let upload = content::receive(&lfs.store, &caller, body, None, bytes_max, timeout).await?;
     if upload.hash != oid.as_str() {
         let why = format!(
             "the content has the SHA-256 {}, not {}; nothing was stored",

@@ -157,7 +157,7 @@ impl From<content::Error> for Refusal {
             | content::Error::DiskLow { .. } => {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, Code::LimitReached, why)
             }
-            content::Error::NoFiles => {
+            content::Error::NoFiles | content::Error::TooManyUploads { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, Code::Overloaded, why)
             }
             content::Error::Missing => Self::new(StatusCode::NOT_FOUND, Code::NotFound, why),

@@ -20,6 +20,8 @@ use crate::http::shares::Client;
 
 /// How often the latest version is looked for again if it was removed after it was found.
 const TRIES: usize = 3;
+/// The largest number of a version, as in the contract.
+const VERSION_MAX: u64 = i64::MAX as u64;
 /// Nobody looks into it, so nobody knows that it is JSON.
 const KIND: &str = "application/octet-stream";
 
@@ -63,7 +65,7 @@ pub(super) async fn read(Given(states): Given<States>, request: Request) -> Resp
 
 pub(super) fn number(version: Option<String>) -> Result<u64, Refusal> {
     let version = version.as_deref().unwrap_or_default();
-    let number = version.parse().ok().filter(|number| *number > 0);
+    let number = version.parse().ok().filter(|number| (1..=VERSION_MAX).contains(number));
     number.ok_or_else(|| Refusal::invalid("the version must be a number, from 1"))
 }
 

@@ -37,8 +37,10 @@ impl Backlog {
         n_bytes + n_more > self.n_bytes_max || n_bytes > half && n_of_topic + n_more > part
     }
 
-    pub(super) fn add(&self, n_bytes: usize) {
-        self.n_bytes.fetch_add(n_bytes, Relaxed);
+    /// Counts bytes; `false` if they do not fit into the budget.
+    pub(super) fn add(&self, n_bytes: usize) -> bool {
+        let add = |before: usize| Some(before + n_bytes).filter(|n| *n <= self.n_bytes_max);
+        self.n_bytes.fetch_update(Relaxed, Relaxed, add).is_ok()
     }
 
     pub(super) fn remove(&self, n_bytes: usize) {

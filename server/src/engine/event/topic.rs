@@ -11,8 +11,8 @@ use crate::sync::lock;
 
 /// How many events a reader may be behind before it misses some.
 const LAG_MAX: usize = 4096;
-/// How many events a reader can always be behind, however many bytes wait elsewhere.
-const LAG_MIN: usize = 8;
+/// How many events a reader can be behind, however many bytes other topics have, as long as the budget is not used up.
+const LAG_MIN: usize = 1;
 
 /// One namespace or one lock that somebody follows.
 pub(super) struct Topic {
@@ -80,7 +80,13 @@ impl Topic {
         {
             state.drop_oldest(&self.backlog);
         }
-        self.backlog.add(n_more);
+        while !self.backlog.add(n_more) {
+            if !state.drop_oldest(&self.backlog) {
+                // Readers that have read everything up to here get a gap.
+                state.n_dropped += 1;
+                return self.call_all(&mut state, bells);
+            }
+        }
         state.n_bytes += n_more;
         state.events.push_back(event.clone());
         self.call_all(&mut state, bells);
@@ -146,12 +152,14 @@ impl Topic {
 }
 
 impl State {
-    fn drop_oldest(&mut self, backlog: &Backlog) {
-        let Some(event) = self.events.pop_front() else { return };
+    /// `false`: there is none.
+    fn drop_oldest(&mut self, backlog: &Backlog) -> bool {
+        let Some(event) = self.events.pop_front() else { return false };
         let n_bytes = Backlog::weight(&event);
         backlog.remove(n_bytes);
         self.n_bytes -= n_bytes;
         self.n_dropped += 1;
+        true
     }
 
     fn clear(&mut self, backlog: &Backlog) {

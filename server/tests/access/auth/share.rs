@@ -183,7 +183,9 @@ async fn one_key_leaves_requests_of_http2_to_others() {
         assert_eq!(answer.status(), if n < 4 { 200 } else { 429 });
         answers.push(answer);
     }
-    assert_eq!(metric(&scene, "leasehold_streams").await, 6);
+    // What was refused counts no longer, though its answer is not taken.
+    assert_eq!(metric(&scene, "leasehold_streams").await, 4);
+    assert_eq!(metric(&scene, "leasehold_streams_open").await, 6);
     let refusals = "leasehold_limit_refusals_total{limit=\"principal-streams-max\"}";
     assert_eq!(metric(&scene, refusals).await, 2);
     // Another key is answered, and so is what keeps a lock from being lost.
@@ -202,5 +204,93 @@ async fn one_key_leaves_requests_of_http2_to_others() {
         asked.await.expect("an answer").status() == 200
     };
     scene.local.until("there is room again", is_free).await;
+    scene.stop().await;
+}
+
+fn without_key(scene: &Scene) -> hyper::Request<Full<Bytes>> {
+    let mut request = request(scene, "modest", "GET /v1/locks", "");
+    request.headers_mut().clear();
+    request
+}
+
+/// Refused requests whose answers were not taken restricted all clients of HTTP/2.
+#[tokio::test]
+async fn refused_requests_of_http2_leave_room_for_others() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.http.streams_max = 40;
+        settings.http.principal_streams_max = 4;
+    })
+    .await;
+    let (mut greedy, mut unknown) = (connect(&scene).await, connect(&scene).await);
+    let mut answers = Vec::new();
+    for _ in 0..23 {
+        greedy.ready().await.expect("a stream");
+        let asked = greedy.send_request(request(&scene, "greedy", "GET /v1/locks", ""));
+        answers.push(asked.await.expect("an answer"));
+        unknown.ready().await.expect("a stream");
+        let refused = unknown.send_request(without_key(&scene)).await.expect("an answer");
+        assert!(matches!(refused.status().as_u16(), 401 | 429), "{refused:?}");
+        answers.push(refused);
+    }
+    assert_eq!(metric(&scene, "leasehold_streams_open").await, 46, "more than streams-max");
+    assert_eq!(metric(&scene, "leasehold_streams").await, 4);
+    let mut other = connect(&scene).await;
+    let asked = other.send_request(request(&scene, "modest", "GET /v1/locks", ""));
+    assert_eq!(asked.await.expect("an answer").status(), 200);
+    scene.stop().await;
+}
+
+/// Above the maximum of all streams, whoever leaves most answers untaken is closed, and nobody else.
+#[tokio::test]
+async fn too_many_untaken_answers_end_their_own_connection() {
+    let scene = Scene::with(&rules(""), &NAMES, |settings| {
+        settings.http.streams_max = 40;
+        settings.http.principal_streams_max = 4;
+    })
+    .await;
+    let mut modest = connect(&scene).await;
+    let asked = modest.send_request(request(&scene, "modest", "GET /v1/locks", ""));
+    let kept = asked.await.expect("an answer");
+    let mut unknown = connect(&scene).await;
+    let mut answers = Vec::new();
+    for _ in 0..100 {
+        // The connection is closed at some point.
+        if unknown.ready().await.is_err() {
+            break;
+        }
+        let Ok(refused) = unknown.send_request(without_key(&scene)).await else { break };
+        answers.push(refused);
+    }
+    assert!((48..60).contains(&answers.len()), "{}", answers.len());
+    let asked = modest.send_request(request(&scene, "modest", "GET /v1/locks", ""));
+    assert_eq!(asked.await.expect("its connection is still there").status(), 200);
+    let are_gone =
+        async |_: &leasehold_testkit::Client| metric(&scene, "leasehold_streams_open").await <= 2;
+    scene.local.until("the others are gone", are_gone).await;
+    drop(kept);
+    scene.stop().await;
+}
+
+/// One key that left its uploads unfinished kept all others from writing.
+#[tokio::test]
+async fn one_key_leaves_uploads_to_others() {
+    let names = ["file-writer", "other", "admin"];
+    let scene = Scene::with(RULES, &names, |settings| settings.http.uploads_max = 2).await;
+    let (name, key) = scene.proof("file-writer").swap_remove(0);
+    let mut unfinished = TcpStream::connect(scene.local.address).await.expect("a connection");
+    let head = format!(
+        "POST /terraform/a HTTP/1.1\r\nhost: localhost\r\n{name}: {key}\r\ncontent-length: 9\r\n\r\n{{"
+    );
+    unfinished.write_all(head.as_bytes()).await.expect("it is there");
+    let has_begun =
+        async |_: &leasehold_testkit::Client| metric(&scene, "leasehold_uploads").await == 1;
+    scene.local.until("the upload has begun", has_begun).await;
+    let refused = scene.send("file-writer", "POST /terraform/b", json!({"serial": 1})).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.text.contains("by one principal: 1 allowed"), "{refused:?}");
+    assert_eq!(metric(&scene, "leasehold_limit_refusals_total{limit=\"uploads\"}").await, 1);
+    let other = scene.send("other", "POST /terraform/c", json!({"serial": 1})).await;
+    assert_eq!(other.status, 200, "{other:?}");
+    drop(unfinished);
     scene.stop().await;
 }

@@ -88,5 +88,7 @@ async fn an_upload_for_which_no_file_can_be_opened_is_told_to_come_again() {
     let refused = put.await.unwrap();
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.text_of("message").contains("LimitNOFILE"), "{refused:?}");
+    let refusals = "leasehold_limit_refusals_total{limit=\"uploads\"}";
+    assert_eq!(crate::bounds::metric(&local, refusals).await, 1);
     assert_eq!(local.client.acquire("l", "a", 1000, json!({})).await.status, 200);
 }

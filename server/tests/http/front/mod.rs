@@ -11,6 +11,7 @@ mod form;
 mod heads;
 mod linger;
 mod places;
+mod untaken;
 
 use std::net::SocketAddr;
 use std::time::Duration;

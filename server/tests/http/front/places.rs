@@ -45,6 +45,14 @@ fn check_no_place(answer: &str) {
     assert!(answer.contains("OVERLOADED") && answer.contains("connections-max"), "{answer}");
 }
 
+/// How many requests or connections were refused because of this setting.
+async fn refusals(local: &Local, setting: &str) -> usize {
+    let text = local.client.get("/metrics").await.text;
+    let begin = format!("leasehold_limit_refusals_total{{limit=\"{setting}\"}} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&*begin));
+    line.map_or(0, |line| line.parse().unwrap())
+}
+
 /// Waits until the places are taken by those who do not give them up.
 async fn until_full(address: SocketAddr) {
     for _ in 0..1000 {
@@ -238,10 +246,31 @@ async fn http2_requests_are_limited_in_total() {
         (0..2).map(|_| tokio::spawn(send("/v1/locks/db/acquire", waits.clone()))).collect();
     until_waiting(&local, "db", 2).await;
     assert_eq!(send("/v1/locks/db/acquire", waits).await.0, 503);
+    assert_eq!(refusals(&local, "streams-max").await, 1);
     let renewal = proof(&held, &[("extend_by_ms", 90_000)]);
     assert_eq!(send("/v1/locks/db/renew", renewal).await.0, 200);
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     until_waiting(&local, "db", 0).await;
     let (status, _) = send("/v1/locks/db/acquire", json!({"owner_id": "w", "ttl_ms": 1000})).await;
     assert_eq!(status, 409, "there is room again");
+}
+
+#[tokio::test]
+async fn refusals_for_lack_of_a_place_are_counted_by_setting() {
+    let all = with_places(1);
+    let mut of_peer = settings(None);
+    of_peer.http.connections_per_peer_max = 2;
+    of_peer.http.connections_per_peer_exempt = [].into();
+    for (settings, setting) in [(all, "connections-max"), (of_peer, "connections-per-peer-max")] {
+        let local = Local::start(settings).await;
+        local.client.acquire("db", "holder", 60_000, json!({})).await;
+        let mut waiter = Raw::connect(local.address).await;
+        waiter.send(wait("db", "waiter")).await;
+        until_waiting(&local, "db", 1).await;
+        until_full(local.address).await;
+        drop(waiter);
+        until_waiting(&local, "db", 0).await;
+        let is_counted = async |_: &leasehold_testkit::Client| refusals(&local, setting).await > 0;
+        local.until("it is counted", is_counted).await;
+    }
 }

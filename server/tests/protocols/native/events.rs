@@ -219,6 +219,37 @@ async fn events_that_are_not_taken_have_a_budget_in_bytes() {
     assert!(metrics.contains("leasehold_event_streams_bytes 0\n"), "{metrics}");
 }
 
+/// Each of many followed locks kept eight events, whatever the budget.
+#[tokio::test]
+async fn events_of_many_topics_together_stay_within_their_budget() {
+    let mut settings = settings(None);
+    settings.engine.event_streams_bytes_max = 10_000;
+    let local = Local::start(settings).await;
+    let engine = local.server.engine();
+    let follow = |n: usize| {
+        let lock = Interest::Lock(LockKey::new("default", format!("lock-{n}")));
+        engine.follow(Permitted::unchecked(lock), None)
+    };
+    let mut readers: Vec<_> = (0..50).map(follow).collect();
+    let n_bytes = async || {
+        let metrics = local.client.get("/metrics").await.text;
+        let line = metrics.lines().find_map(|l| l.strip_prefix("leasehold_event_streams_bytes "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    for n in 0..50 {
+        let held = local.client.acquire(&format!("lock-{n}"), "a", 60_000, json!({})).await;
+        local.client.release(&held, json!({})).await;
+        assert!(n_bytes().await <= 10_000);
+    }
+    let mut n_gaps = 0;
+    for reader in &mut readers {
+        n_gaps += usize::from(matches!(reader.next().await, Next::Gap(_)));
+    }
+    assert!((10..50).contains(&n_gaps), "{n_gaps}");
+    drop(readers);
+    assert_eq!(n_bytes().await, 0);
+}
+
 #[tokio::test]
 async fn a_reader_that_missed_much_gets_it_in_order() {
     let local = Local::ephemeral().await;

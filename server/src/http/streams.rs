@@ -1,0 +1,300 @@
+//! HTTP/2 requests: how many there are, and how long a client may take nothing of a response.
+//!
+//! An admitted request counts in `streams-max` and in its client's share until its response is taken. A refused request
+//! counts in neither. So that responses that nobody takes use little memory, each has a time limit
+//! (`answer-timeout`), and there is a maximum of all streams, admitted or not: above it, the server closes the
+//! connections that leave most of their responses untaken.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::rt::Executor;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::Options;
+use super::activity::Activity;
+use super::shares::{Client, Full, Shares, Taken};
+use crate::metrics::Metrics;
+use crate::sync::lock;
+
+/// The maximum of all streams is higher than `streams-max` by this fraction: room for refusals, renewals and releases.
+const RESERVE_SHARE: usize = 4;
+/// Above the maximum, at least this fraction of it is freed, so that the connections are not searched each time.
+const FREED_SHARE: i64 = 16;
+
+/// All HTTP/2 requests.
+pub(super) struct Streams {
+    shares: Arc<Shares>,
+    /// Admitted requests.
+    admitted: Gauge,
+    /// All requests, including refused ones whose response is not taken.
+    open: Gauge,
+    open_max: i64,
+}
+
+/// An HTTP/2 request, from its head to the last byte of its response.
+#[derive(Clone, Debug)]
+pub struct Stream(Arc<Entry>);
+
+struct Entry {
+    streams: Arc<Streams>,
+    activity: Arc<Activity>,
+    claim: Mutex<Claim>,
+    /// How long the client may take nothing of the response; `None`: without limit.
+    patience: Option<Duration>,
+    /// Since when the client has taken nothing, in milliseconds after the epoch, and one; 0: it need not.
+    untaken_since_ms: AtomicU64,
+    n_pieces: AtomicU32,
+}
+
+/// What a request takes of the shares.
+enum Claim {
+    Unknown,
+    Admitted(#[allow(dead_code, reason = "its drop gives the place back")] Taken),
+    Refused(Full),
+    Over,
+}
+
+impl Streams {
+    pub(super) fn new(options: &Options, metrics: &Metrics) -> Arc<Self> {
+        let Options { streams_max, principal_streams_max, .. } = *options;
+        let open_max = streams_max.saturating_add(streams_max / RESERVE_SHARE);
+        Arc::new(Self {
+            shares: Shares::new(streams_max, principal_streams_max),
+            admitted: metrics.streams.clone(),
+            open: metrics.streams_open.clone(),
+            open_max: i64::try_from(open_max).unwrap_or(i64::MAX),
+        })
+    }
+
+    /// One more request, and how many streams have to be closed for it.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        activity: Arc<Activity>,
+        patience: Option<Duration>,
+    ) -> (Stream, i64) {
+        activity.untaken.n_streams.fetch_add(1, Relaxed);
+        let n_excess = self.open.inc() + 1 - self.open_max;
+        let stream = Stream(Arc::new(Entry {
+            streams: self.clone(),
+            activity,
+            claim: Mutex::new(Claim::Unknown),
+            patience,
+            untaken_since_ms: AtomicU64::new(0),
+            n_pieces: AtomicU32::new(0),
+        }));
+        (stream, if n_excess > 0 { n_excess + self.open_max / FREED_SHARE } else { 0 })
+    }
+
+    /// A connection is being closed. Its streams count no longer. Returns how many it had.
+    pub(super) fn discharge(&self, activity: &Activity) -> i64 {
+        let n = i64::from(activity.untaken.n_streams.swap(0, Relaxed));
+        self.open.dec_by(n);
+        n
+    }
+}
+
+impl Stream {
+    /// Counts the request for this client, unless it already counts for one; `false` if there is no room.
+    pub(crate) fn enter(&self, client: &Client) -> bool {
+        let Entry { streams, claim, .. } = &*self.0;
+        let mut claim = lock(claim);
+        if let Claim::Unknown = *claim {
+            *claim = match streams.shares.take(client, None) {
+                Ok(taken) => {
+                    streams.admitted.inc();
+                    Claim::Admitted(taken)
+                }
+                Err(full) => Claim::Refused(full),
+            };
+        }
+        !matches!(*claim, Claim::Refused(_))
+    }
+
+    /// Why there was no room for the request.
+    pub(crate) fn refused(&self) -> Option<Full> {
+        match *lock(&self.0.claim) {
+            Claim::Refused(full) => Some(full),
+            _ => None,
+        }
+    }
+
+    /// The request is refused: gives its place back before its response is written.
+    pub(super) fn leave(&self) {
+        self.0.leave();
+    }
+
+    /// Has the response a time limit?
+    pub(super) fn is_limited(&self) -> bool {
+        self.0.patience.is_some()
+    }
+
+    /// The client has taken what it got before.
+    pub(super) fn is_taken(&self) {
+        self.0.untaken_since_ms.store(0, Relaxed);
+    }
+
+    /// The client gets one more piece of the response.
+    pub(super) fn gives(&self) {
+        self.0.n_pieces.fetch_add(1, Relaxed);
+        self.0.untaken_since_ms.store(self.0.activity.now_ms() + 1, Relaxed);
+    }
+
+    fn untaken_since(&self) -> Option<Instant> {
+        let ms = self.0.untaken_since_ms.load(Relaxed).checked_sub(1)?;
+        Some(self.0.activity.instant(ms))
+    }
+
+    /// Is a part of the response with the connection already, which keeps it until the client takes it?
+    fn is_stuck(&self) -> bool {
+        self.0.n_pieces.load(Relaxed) > 1
+    }
+}
+
+impl Entry {
+    fn leave(&self) {
+        let before = std::mem::replace(&mut *lock(&self.claim), Claim::Over);
+        if let Claim::Admitted(_) = before {
+            self.streams.admitted.dec();
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.leave();
+        let n_streams = &self.activity.untaken.n_streams;
+        let is_counted = n_streams.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok();
+        if is_counted {
+            self.streams.open.dec();
+        }
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").finish_non_exhaustive()
+    }
+}
+
+/// Of one connection: its responses that are not taken.
+#[derive(Default)]
+pub(super) struct Untaken {
+    /// Streams that count.
+    n_streams: AtomicU32,
+    n: AtomicU32,
+    /// Those that were given up and are partly with the connection.
+    stuck: Mutex<Stuck>,
+    pub(super) has_stuck: tokio::sync::Notify,
+}
+
+#[derive(Default)]
+struct Stuck {
+    streams: Vec<Stream>,
+    is_over: bool,
+}
+
+impl Untaken {
+    pub(super) fn n(&self) -> u32 {
+        self.n.load(Relaxed)
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        !lock(&self.stuck).streams.is_empty()
+    }
+
+    /// The connection is over, and all that it kept.
+    pub(super) fn end(&self) {
+        let mut stuck = lock(&self.stuck);
+        stuck.is_over = true;
+        let streams = std::mem::take(&mut stuck.streams);
+        drop(stuck);
+        drop(streams);
+    }
+
+    /// A stream still counts, because the connection keeps a part of its response.
+    fn keep(&self, stream: Stream) {
+        let mut stuck = lock(&self.stuck);
+        if !stuck.is_over {
+            stuck.streams.push(stream);
+            self.has_stuck.notify_one();
+        }
+    }
+}
+
+/// Runs the requests of one connection, each within its time limit.
+#[derive(Clone, Default)]
+pub(super) struct Runner {
+    /// The request that is about to run.
+    next: Arc<Mutex<Option<Stream>>>,
+}
+
+impl Runner {
+    pub(super) fn expect(&self, stream: Stream) {
+        *lock(&self.next) = Some(stream);
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Runner {
+    fn execute(&self, request: F) {
+        match lock(&self.next).take().filter(Stream::is_limited) {
+            Some(stream) => drop(tokio::spawn(within(stream, request))),
+            None => drop(tokio::spawn(request)),
+        }
+    }
+}
+
+/// Runs a request until its client has taken nothing of the response for too long: then the stream is reset.
+async fn within(stream: Stream, request: impl Future<Output = ()>) {
+    let is_given_up = {
+        let mut request = pin!(request);
+        let mut wait = None;
+        poll_fn(|context| match request.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending => poll_late(&stream, &mut wait, context).map(|()| true),
+        })
+        .await
+    };
+    if is_given_up && stream.is_stuck() {
+        // The reset waits behind what the connection keeps.
+        let activity = stream.0.activity.clone();
+        activity.untaken.keep(stream);
+    }
+}
+
+/// A response that is not taken, and until when it may be.
+struct Wait {
+    until: Instant,
+    sleep: std::pin::Pin<Box<Sleep>>,
+    activity: Arc<Activity>,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.activity.untaken.n.fetch_sub(1, Relaxed);
+    }
+}
+
+fn poll_late(stream: &Stream, wait: &mut Option<Wait>, context: &mut Context<'_>) -> Poll<()> {
+    let (Some(since), Some(patience)) = (stream.untaken_since(), stream.0.patience) else {
+        *wait = None;
+        return Poll::Pending;
+    };
+    let until = since + patience;
+    let wait = wait.get_or_insert_with(|| {
+        let activity = stream.0.activity.clone();
+        activity.untaken.n.fetch_add(1, Relaxed);
+        Wait { until, sleep: Box::pin(sleep_until(until)), activity }
+    });
+    if wait.until != until {
+        wait.until = until;
+        wait.sleep.as_mut().reset(until);
+    }
+    wait.sleep.as_mut().poll(context)
+}

@@ -1,0 +1,114 @@
+//! The body of a response, until the client may have all of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
+use super::activity::InProgress;
+use super::outgoing::Outgoing;
+use crate::engine::Undelivered;
+
+/// Maximum bytes of a response that a connection of HTTP/2 gets before the client may get the first of them.
+const PIECE_BYTES_MAX: usize = 16 * 1024;
+
+/// A body that keeps its request in progress until it is written, or given up. Given up, it gives back what it grants.
+pub(super) struct Tracked {
+    body: Body,
+    grant: Option<Grant>,
+    /// What the body gave and the connection has not got.
+    rest: Bytes,
+    request: InProgress,
+}
+
+/// What an answer grants, until its last piece is handed over.
+pub(super) struct Grant {
+    pub(super) undelivered: Undelivered,
+    pub(super) outgoing: Arc<Outgoing>,
+    /// The connection has other answers at the same time.
+    pub(super) is_shared: bool,
+}
+
+impl Tracked {
+    pub(super) fn new(body: Body, grant: Option<Grant>, mut request: InProgress) -> Self {
+        if body.size_hint().exact().is_some() {
+            request.is_answered();
+        }
+        Self { body, grant, rest: Bytes::new(), request }
+    }
+
+    /// What grants something is never longer than one piece.
+    fn hand_over(&mut self, frame: &Frame<Bytes>) {
+        if let Some(Grant { undelivered, outgoing, is_shared }) = self.grant.take() {
+            let n_bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            outgoing.hand_over(undelivered, n_bytes, is_shared);
+        }
+    }
+}
+
+impl Tracked {
+    /// The next piece for a connection of HTTP/2, which takes a piece whole as soon as it may send the first byte of it.
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Some(stream) = &self.request.stream {
+            stream.is_taken();
+        }
+        if self.rest.is_empty() {
+            let frame = match ready!(self.poll_body(context)) {
+                Some(Ok(frame)) => frame,
+                other => return Poll::Ready(other),
+            };
+            match frame.into_data() {
+                Ok(bytes) => self.rest = bytes,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        if let Some(stream) = &self.request.stream {
+            stream.gives();
+        }
+        // With the last byte apart, the request is in progress until the client may get all bytes.
+        let n_bytes = self.rest.len().saturating_sub(1).clamp(1, PIECE_BYTES_MAX);
+        let piece = self.rest.split_to(n_bytes.min(self.rest.len()));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn poll_body(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && self.body.is_end_stream()
+        {
+            self.hand_over(frame);
+        }
+        Poll::Ready(frame)
+    }
+}
+
+impl HttpBody for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        match &self.request.stream {
+            Some(stream) if stream.is_limited() => self.poll_piece(context),
+            _ => self.poll_body(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
