@@ -86,7 +86,7 @@ fn wait(lock: &str, owner: &str) -> String {
     post(&format!("/v1/locks/{lock}/acquire"), &body)
 }
 
-/// Waits until this many clients wait for the lock. Asks the engine, because a connection would need a place of its own.
+/// Waits until this many clients wait for the lock. Asks the engine: a connection would need a place of its own.
 async fn until_waiting(local: &Local, lock: &str, n_waiting: usize) {
     let engine = local.server.engine();
     let is_so = async |_: &leasehold_testkit::Client| {
