@@ -93,8 +93,8 @@ pub struct Grant {
     pub lease: LeaseView,
     /// How it came about.
     pub kind: GrantKind,
-    /// Who let the lock expire before this grant.
-    pub previous: Option<Owner>,
+    /// Who let the lock expire before this grant, and through which dialect.
+    pub previous: Option<(Dialect, Owner)>,
 }
 
 /// How an acquire came to a lease.

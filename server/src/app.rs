@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get};
 use axum::{Json, Router};
 use leasehold_api::{Code, Failure};
-use leasehold_core::{Limits, RetryHint};
+use leasehold_core::{LeaseNumber, Limits, LockKey, RetryHint};
 
-use crate::audit::{Act, Audit, Kind, Part};
+use crate::audit::{Act, Audit, Kind, Mismatch, Part};
 use crate::auth::{Caller, Gate};
 use crate::backup::Backups;
 use crate::cluster::roster::Roster;
@@ -161,6 +161,18 @@ impl App {
         let request_id = caller.trail().and_then(|trail| trail.request_id());
         let act = more(Act::of(kind, act, caller.by())).claimed("request_id", request_id);
         audit.acted(part, &act, self.engine.wall_ms());
+    }
+
+    /// Writes to the audit files that a request named an existing lease with a wrong proof.
+    pub(crate) fn note_mismatch(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        (lock, lease): (&LockKey, LeaseNumber),
+    ) {
+        let Some(audit) = &self.audit else { return };
+        let mismatch = Mismatch { by: caller.by(), operation, lock: lock.clone(), lease: lease.0 };
+        audit.mismatched(&mismatch, self.engine.wall_ms());
     }
 
     /// Takes backups, if these are any.

@@ -79,6 +79,11 @@ pub(crate) fn tell_all(app: &App, caller: &Caller, whose: &Whose, reason: &str, 
     });
 }
 
+/// Writes to the audit files that a lock was taken from another principal through a dialect of clients.
+pub(crate) fn note_revoked(app: &App, caller: &Caller, lock: &LockKey, reason: &str) {
+    app.note(caller, "revoke", |act| act.on(lock).detail("n", 1).claimed("reason", Some(reason)));
+}
+
 /// A session by its number, and how many leases it has.
 pub(crate) async fn find_session<E>(
     app: &App,

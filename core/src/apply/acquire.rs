@@ -10,7 +10,7 @@ use crate::group::Group;
 use crate::lease::{Lease, LeaseRecord, Mode, Phase};
 use crate::lock::Lock;
 use crate::mutant;
-use crate::name::Owner;
+use crate::name::{Dialect, Owner};
 use crate::outcome::{Acquired, AcquiredAll, Grant, GrantKind, Holding, Rejection};
 use crate::queue::Queue;
 use crate::request::{Fingerprint, Operation, Request};
@@ -299,7 +299,7 @@ fn granted(
     t: &Transition<'_>,
     lease: Slot<Lease>,
     kind: GrantKind,
-    previous: Option<Owner>,
+    previous: Option<(Dialect, Owner)>,
 ) -> Acquired {
     Acquired::Granted(Box::new(grant(t, lease, kind, previous)))
 }
@@ -308,7 +308,7 @@ pub(super) fn grant(
     t: &Transition<'_>,
     lease: Slot<Lease>,
     kind: GrantKind,
-    previous: Option<Owner>,
+    previous: Option<(Dialect, Owner)>,
 ) -> Grant {
     let mut lease = t.view(lease);
     if mutant!(ReplayFirstRemaining) && kind == GrantKind::Replayed {
@@ -318,9 +318,14 @@ pub(super) fn grant(
 }
 
 /// Who let the lock expire before, if that was somebody else.
-pub(super) fn previous(t: &Transition<'_>, lock: Slot<Lock>, owner: &Owner) -> Option<Owner> {
+pub(super) fn previous(
+    t: &Transition<'_>,
+    lock: Slot<Lock>,
+    owner: &Owner,
+) -> Option<(Dialect, Owner)> {
     let lapse = t.state.locks[lock].lapse.as_deref()?;
-    Some(t.state.owner(lapse.owner)).filter(|last| *last != owner).cloned()
+    let last = Some(t.state.owner(lapse.owner)).filter(|last| *last != owner);
+    last.map(|last| (lapse.dialect, last.clone()))
 }
 
 /// The session a lease is to belong to. The lease is counted with whoever the session is.

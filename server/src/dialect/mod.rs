@@ -14,6 +14,7 @@ pub mod lfs;
 mod limit;
 mod listener;
 mod metadata;
+mod mismatch;
 pub mod native;
 mod owner;
 pub(crate) mod path;

@@ -84,7 +84,7 @@ impl Inner {
         // Renewals and releases count, but are never refused.
         let unless_renewal = match taken.map_err(|denied| (Vital::of(request), denied)) {
             Ok(()) | Err((Vital::Always, _)) => None,
-            Err((Vital::IfRenewal, denied)) => Some(refuse(denied)),
+            Err((Vital::IfRenewal | Vital::IfOwn, denied)) => Some(refuse(denied)),
             Err((Vital::Never, denied)) => return Err(refuse(denied)),
         };
         let entered = area.check(&caller, dialect::of_path(path), request.headers());
@@ -96,7 +96,8 @@ impl Inner {
         Ok(unless_renewal)
     }
 
-    /// Why a request on a reserved connection is not served, or served only if it renews.
+    /// Why a request on a reserved connection is not served, or served only if it renews or ends
+    /// what is its caller's own.
     pub(super) fn crowd_out<B: HttpBody>(
         &self,
         visitor: &Visitor,
@@ -107,7 +108,7 @@ impl Inner {
         }
         match Vital::of(request) {
             Vital::Always => Ok(None),
-            Vital::IfRenewal => Ok(Some(Box::new(no_place(&self.app, visitor)))),
+            Vital::IfRenewal | Vital::IfOwn => Ok(Some(Box::new(no_place(&self.app, visitor)))),
             Vital::Never => Err(Box::new(no_place(&self.app, visitor))),
         }
     }

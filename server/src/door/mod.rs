@@ -19,6 +19,7 @@ mod methods;
 mod protection;
 mod record;
 mod trace;
+mod unless_own;
 mod vital;
 
 use std::sync::Arc;
@@ -54,7 +55,9 @@ pub use link::{CertificateNames, Link};
 pub(crate) use methods::NOT_ALLOWED;
 use record::{Recorder, Route};
 pub(crate) use trace::TraceContext;
+pub(crate) use unless_own::UnlessOwn;
 use vital::Vital;
+pub(crate) use vital::is_vital;
 
 /// Everything the server answers. Cheap to clone.
 #[derive(Clone)]
@@ -294,14 +297,16 @@ impl Inner {
             let second = self.crowd_out(visitor, &request)?;
             Ok(first.or(second))
         });
-        let unless_renewal = match admitted {
-            Ok(unless_renewal) => unless_renewal,
+        let unless_vital = match admitted {
+            Ok(unless_vital) => unless_vital,
             Err(refused) => return (Route::Refused, (*refused).into()),
         };
-        if let Some(refused) = unless_renewal
-            && !sticky::is_renewal(&self.app, &arrival.caller, request.uri()).await
-        {
-            return (Route::Refused, (*refused).into());
+        if let Some(refused) = unless_vital {
+            if Vital::of(&request) == Vital::IfOwn {
+                request.extensions_mut().insert(UnlessOwn::new(*refused));
+            } else if !sticky::is_renewal(&self.app, &arrival.caller, request.uri()).await {
+                return (Route::Refused, (*refused).into());
+            }
         }
         if self.speaks_native
             && let Some(direct) = native::Direct::of(&request)

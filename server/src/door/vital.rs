@@ -1,11 +1,12 @@
-//! Decides which requests are served when the server is full or beyond a rate limit: renewals, releases and health
-//! checks. None of them waits or streams.
+//! Decides which requests are served when the server is full or beyond a rate limit: renewals and releases of what the
+//! caller holds, and health checks. None of them waits or streams.
 //!
 //! The operation decides, not a word in the URL: a request counts only if the handler of its protocol would renew or
 //! release something.
 
 use axum::body::HttpBody;
 use axum::extract::Query;
+use axum::http::request::Parts;
 use axum::http::{Method, Request, Uri};
 
 use crate::dialect::{Dialect, of_path};
@@ -17,13 +18,19 @@ pub(super) enum Vital {
     Always,
     /// It renews if its caller holds the lock; otherwise it acquires.
     IfRenewal,
+    /// It renews or ends what is its caller's own, or takes a lock from another principal: its handler knows.
+    IfOwn,
     /// It can wait.
     Never,
 }
 
 impl Vital {
     pub(super) fn of<B: HttpBody>(request: &Request<B>) -> Self {
-        let (method, uri) = (request.method(), request.uri());
+        let is_empty = || request.body().is_end_stream();
+        Self::by(request.method(), request.uri(), is_empty)
+    }
+
+    fn by(method: &Method, uri: &Uri, is_empty: impl FnOnce() -> bool) -> Self {
         let segments: Vec<_> = uri.path().split('/').skip(1).collect();
         let is_always = match (of_path(uri.path()), method.as_str()) {
             (Dialect::Sticky, "POST") if uri.path() == "/lock" => return Self::IfRenewal,
@@ -31,22 +38,35 @@ impl Vital {
             (Dialect::Native | Dialect::Leases, "GET" | "HEAD") => is_health(uri.path()),
             (Dialect::Native, "POST" | "DELETE") => is_native(method, &segments),
             (Dialect::Leases, "POST") => matches!(segments[..], ["leases", _, "renew" | "release"]),
-            (Dialect::Claims, "PATCH" | "PUT") => {
-                matches!(segments[..], ["v1", "claims", _] | ["v1", "claims", _, ""])
-            }
             (Dialect::Files, "DELETE") => uri.path() == "/auth/session",
             (Dialect::Files, "GET" | "POST") => is_of_held_file(&segments, uri),
-            (Dialect::Terraform, "UNLOCK") => {
-                matches!(segments[..], ["terraform", _] | ["terraform", _, "lock"])
-            }
-            (Dialect::Terraform, "DELETE") => matches!(segments[..], ["terraform", _, "lock"]),
-            (Dialect::Lfs, "POST") => matches!(segments[..], ["lfs", _, .., "locks", _, "unlock"]),
+            (dialect, method) if can_take_away(dialect, method, &segments) => return Self::IfOwn,
             (Dialect::Dav, "UNLOCK") => true,
             // `LOCK` without a body refreshes a lock.
-            (Dialect::Dav, "LOCK") => request.body().is_end_stream(),
+            (Dialect::Dav, "LOCK") => is_empty(),
             _ => false,
         };
         if is_always { Self::Always } else { Self::Never }
+    }
+}
+
+/// Is this request of a handler, whose door counted only its address, one that is never refused?
+pub(crate) fn is_vital(parts: &Parts) -> bool {
+    Vital::by(&parts.method, &parts.uri, || true) == Vital::Always
+}
+
+/// Does its body say whether it renews or ends what is the caller's own, or takes a lock from another principal?
+fn can_take_away(dialect: Dialect, method: &str, segments: &[&str]) -> bool {
+    match (dialect, method) {
+        (Dialect::Claims, "PATCH" | "PUT") => {
+            matches!(segments, ["v1", "claims", _] | ["v1", "claims", _, ""])
+        }
+        (Dialect::Terraform, "UNLOCK") => {
+            matches!(segments, ["terraform", _] | ["terraform", _, "lock"])
+        }
+        (Dialect::Terraform, "DELETE") => matches!(segments, ["terraform", _, "lock"]),
+        (Dialect::Lfs, "POST") => matches!(segments, ["lfs", _, .., "locks", _, "unlock"]),
+        _ => false,
     }
 }
 
@@ -110,21 +130,25 @@ mod tests {
             "DELETE /v1/sessions/s",
             "POST /leases/l/renew",
             "DELETE /lock?client=a",
-            "PATCH /v1/claims/7/",
-            "PUT /v1/claims/7",
             "GET /a/b?lock=release",
             "GET /files/a?lock=%72elease",
             "POST /a/b?lock=refresh",
             "DELETE /auth/session",
-            "UNLOCK /terraform/prod",
-            "DELETE /terraform/prod/lock",
-            "POST /lfs/team/app/locks/7/unlock",
             "UNLOCK /dav/a",
             "LOCK /dav/a",
         ] {
             assert_eq!(of(line, ""), Vital::Always, "{line}");
         }
         assert_eq!(of("POST /lock?client=a&ttl=5s", ""), Vital::IfRenewal);
+        for line in [
+            "PATCH /v1/claims/7/",
+            "PUT /v1/claims/7",
+            "UNLOCK /terraform/prod",
+            "DELETE /terraform/prod/lock",
+            "POST /lfs/team/app/locks/7/unlock",
+        ] {
+            assert_eq!(of(line, ""), Vital::IfOwn, "{line}");
+        }
     }
 
     #[test]

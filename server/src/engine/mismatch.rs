@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{Asker, Command, LeaseNumber, Outcome, Proof, Rejection};
+use leasehold_core::{Asker, Command, LeaseNumber, Outcome, Proof, Rejection, Revoke, Target};
 
 use super::writer::Writer;
 use crate::audit::{By, Mismatch};
@@ -25,6 +25,9 @@ impl Writer {
             Command::Confirm(confirm) => ("confirm", std::slice::from_ref(&confirm.proof)),
             Command::Release(release) => ("release", std::slice::from_ref(&release.proof)),
             Command::ReleaseAll(release) => ("release", &*release.proofs),
+            Command::Revoke(Revoke { target: Target::Lease(proof, _), .. }) => {
+                ("revoke", std::slice::from_ref(proof))
+            }
             _ => return None,
         };
         let leases = proofs.iter().map(named).collect();

@@ -23,6 +23,14 @@ const OPS: [(Op, &str); 3] =
     [(Op::Acquire, "acquire"), (Op::Renew, "renew"), (Op::Release, "release")];
 
 impl Op {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Op::Acquire => "acquire",
+            Op::Renew => "renew",
+            Op::Release => "release",
+        }
+    }
+
     pub(crate) fn of_command(command: &Command) -> Option<Self> {
         match command {
             Command::Acquire(_) | Command::AcquireAll(_) => Some(Op::Acquire),

@@ -62,7 +62,7 @@ fn granted(grant: &Grant, now: Timestamp) -> String {
         GrantKind::Replayed => "granted before",
     };
     let previous = grant.previous.as_ref();
-    let after = previous.map_or(String::new(), |owner| format!(", after {}", name(owner)));
+    let after = previous.map_or(String::new(), |(_, owner)| format!(", after {}", name(owner)));
     format!("{kind}: {}, {} left{after}", lease(&grant.lease), left(&grant.lease, now))
 }
 

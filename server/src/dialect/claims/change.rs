@@ -16,14 +16,17 @@ use super::parameter::Update;
 use super::wire::Claim;
 use crate::app::App;
 use crate::auth::{Caller, Permitted, Right};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, mismatch};
+use crate::door::UnlessOwn;
 use crate::engine::{Ask, ReadLock};
+use crate::operator;
 
 pub(super) async fn change(
     State(app): State<App>,
     Base(base): Base,
     Id(number): Id,
     caller: Caller,
+    unless_own: UnlessOwn,
     Body(parameters): Body,
 ) -> Answer {
     let dialect = Dialect::Claims.number();
@@ -31,8 +34,14 @@ pub(super) async fn change(
     // Without authentication whoever knows a claim's number may change it.
     let principal = caller.name_if_asked();
     let proof = Proof::Number { number, principal };
-    let claim = if caller.is_asked() { Some(read(&app, &caller, number).await?) } else { None };
-    let is_own = claim.as_ref().is_some_and(|claim| caller.is(claim.principal()));
+    let claim = match caller.is_asked() {
+        true => Some(find(&app, &caller, number, update.operation()).await?),
+        false => None,
+    };
+    let is_own = claim.as_ref().is_none_or(|claim| caller.is(claim.principal()));
+    if let Some(refused) = unless_own.filter(is_own && !matches!(update, Update::Activate)) {
+        return Ok(refused);
+    }
     let change = Change { app, caller, base, number, lock: claim.map(|claim| claim.lock) };
     match update {
         Update::Activate => change.activate(Confirm { proof, dialect }).await,
@@ -41,26 +50,27 @@ pub(super) async fn change(
             let release = change.caller.own(release);
             change.end(release).await
         }
-        Update::Revoke(word) => {
-            // Its own, or any if it may take them away.
-            let may_revoke = |lock| change.caller.check(Right::Revoke, lock).is_ok();
-            let proof = match &change.lock {
-                Some(lock) if !is_own && may_revoke(lock) => {
-                    Proof::Number { number, principal: None }
-                }
-                _ => proof,
-            };
-            let target = Target::Lease(proof, dialect);
-            let revoke = Revoke { target, reason: word.into() };
-            let revoke = change.caller.permit_on(Right::Revoke, [], revoke)?;
-            change.end(revoke).await
-        }
+        Update::Revoke(word) => change.revoke(proof, word, is_own).await,
         Update::Ttl(ttl) => {
             let extend = Extend::Exactly(ttl);
             change.set(Renew { proof, dialect, extend, request_id: None }).await
         }
         Update::Timeout(ttl) => change.set(Amend { proof, dialect, ttl }).await,
     }
+}
+
+/// The claim, if the caller may see it. A claim of others that it names without that right is audited.
+async fn find(
+    app: &App,
+    caller: &Caller,
+    number: LeaseNumber,
+    operation: &'static str,
+) -> Result<Claim, Refusal> {
+    let found = read(app, caller, number).await;
+    if found.is_err() {
+        mismatch::of_lease(app, caller, operation, (number, Dialect::Claims)).await;
+    }
+    found
 }
 
 /// A change of a claim that somebody asks for.
@@ -88,6 +98,28 @@ impl Change {
             }
             Err(Rejection::Grace { .. }) => {
                 Err(Refusal::conflict("The resource is held by another", None))
+            }
+            Err(rejection) => Err(self.refusal(rejection).await),
+        }
+    }
+
+    /// Ends the claim for a reason: its caller's own, or any if the caller may take locks away.
+    async fn revoke(self, proof: Proof, word: &'static str, is_own: bool) -> Answer {
+        let may_revoke = |lock: &&LockKey| self.caller.check(Right::Revoke, lock).is_ok();
+        let of_other = self.lock.as_ref().filter(|_| !is_own).filter(may_revoke);
+        let proof = match of_other {
+            Some(_) => Proof::Number { number: self.number, principal: None },
+            None => proof,
+        };
+        let target = Target::Lease(proof, Dialect::Claims.number());
+        let revoke = Revoke { target, reason: word.into() };
+        let revoke = self.caller.permit_on(Right::Revoke, [], revoke)?;
+        match self.app.engine.ask(revoke).await? {
+            Ok(_) => {
+                if let Some(lock) = of_other {
+                    operator::note_revoked(&self.app, &self.caller, lock, word);
+                }
+                Ok(StatusCode::NO_CONTENT.into_response())
             }
             Err(rejection) => Err(self.refusal(rejection).await),
         }

@@ -39,6 +39,18 @@ pub(super) enum Update {
     Timeout(Span),
 }
 
+impl Update {
+    /// What it is called in the audit files.
+    pub(super) fn operation(&self) -> &'static str {
+        match self {
+            Update::Activate => "confirm",
+            Update::Release => "release",
+            Update::Revoke(_) => "revoke",
+            Update::Ttl(_) | Update::Timeout(_) => "renew",
+        }
+    }
+}
+
 impl Parameters {
     pub(super) fn new_claim(mut self, limits: &Limits) -> Result<NewClaim, Refusal> {
         let resource = self.resource(limits.name_bytes_max);

@@ -16,6 +16,7 @@ use crate::auth::Caller;
 use crate::content::{Extent, FilePath, Part, Reach, Scope, members_key, readers_key, tree_key};
 use crate::dialect::grip::{self, Grip, Obstacle};
 use crate::dialect::{Dialect, owner};
+use crate::engine::ReadLock;
 
 /// What is kept with the leases of a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -180,11 +181,20 @@ pub(super) async fn covering(
     caller: &Caller,
     path: &FilePath,
 ) -> Result<Vec<Active>, Refusal> {
+    covering_as(dav, Reader::Caller(caller), path).await
+}
+
+async fn covering_as(
+    dav: &Dav,
+    reader: Reader<'_>,
+    path: &FilePath,
+) -> Result<Vec<Active>, Refusal> {
     let of = governing(&dav.app, path, Reach::Itself);
-    let mut all = on_node(dav, caller, path, &of).await?;
+    let mut all = Vec::new();
+    add(&mut all, path, &look(dav, reader, &of, path.lock(&dav.app)).await?, false);
     // No deeper folder can be locked: its lock would have had too many parts.
     for folder in path.ancestors().take(dav.app.limits.group_max) {
-        let view = look(dav, caller, &of, tree_key(&dav.app, &folder)).await?;
+        let view = look(dav, reader, &of, tree_key(&dav.app, &folder)).await?;
         add(&mut all, &folder, &view, true);
     }
     // Several parts of one lock count as one lock.
@@ -201,9 +211,27 @@ pub(super) async fn on_node(
     of: &[LockKey],
 ) -> Result<Vec<Active>, Refusal> {
     let mut all = Vec::new();
-    let view = look(dav, caller, of, path.lock(&dav.app)).await?;
+    let view = look(dav, Reader::Caller(caller), of, path.lock(&dav.app)).await?;
     add(&mut all, path, &view, false);
     Ok(all)
+}
+
+/// Writes to the audit files that a request showed a token with which its caller cannot use any lock on this path.
+pub(super) async fn note_wrong_token(
+    dav: &Dav,
+    caller: &Caller,
+    path: &FilePath,
+    (operation, token): (&'static str, &str),
+) {
+    if dav.app.audit.is_none() {
+        return;
+    }
+    let Ok(all) = covering_as(dav, Reader::Audit(caller), path).await else { return };
+    let meant = all.iter().find(|active| active.token() == token);
+    if let Some(active) = meant.or_else(|| all.iter().find(|active| active.is_ours)) {
+        let (lock, number) = (active.root.lock(&dav.app), active.lease.id.number);
+        dav.app.note_mismatch(caller, operation, (&lock, number));
+    }
 }
 
 fn add(all: &mut Vec<Active>, at: &FilePath, view: &LockView, is_tree: bool) {
@@ -224,7 +252,7 @@ pub(super) async fn is_any_inside(
 ) -> Result<bool, Refusal> {
     let of = governing(&dav.app, folder, Reach::Itself);
     for key in [tree_key(&dav.app, folder), readers_key(&dav.app, folder)] {
-        if look(dav, caller, &of, key).await?.n_holders > 0 {
+        if look(dav, Reader::Caller(caller), &of, key).await?.n_holders > 0 {
             return Ok(true);
         }
     }
@@ -241,13 +269,28 @@ const FREE: LockView = LockView {
     lapse: None,
 };
 
+/// For whom locks are looked up.
+#[derive(Clone, Copy)]
+enum Reader<'a> {
+    Caller(&'a Caller),
+    /// The audit files, for a request of this caller, who is told nothing of it.
+    Audit(&'a Caller),
+}
+
 /// Whoever may see the way to something may see the locks on it.
 async fn look(
     dav: &Dav,
-    caller: &Caller,
+    reader: Reader<'_>,
     of: &[LockKey],
     key: LockKey,
 ) -> Result<LockView, Refusal> {
+    let caller = match reader {
+        Reader::Caller(caller) => caller,
+        Reader::Audit(caller) => {
+            let read = caller.audit_lock(ReadLock { key, n_queue_max: 0 });
+            return Ok(*dav.app.engine.ask(read).await??);
+        }
+    };
     match grip::look(&dav.app, caller, of, key).await {
         // Somebody who sees nothing but the way sees no locks.
         Err(Obstacle::Denied(_)) => Ok(FREE),

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use leasehold_core::{Extend, Limits, Span};
 use roxmltree::Node;
 
-use super::active::{Active, Note, covering, governing, new_secret};
+use super::active::{Active, Note, covering, governing, new_secret, note_wrong_token};
 use super::error::Refusal;
 use super::hold::{self, Hold};
 use super::place::href;
@@ -150,7 +150,10 @@ async fn refresh(dav: &Dav, asked: &Asked, ttl: Span) -> Answer {
             "LOCK without a body refreshes a lock: it needs the header If with the one token of it";
         return Err(Refusal::invalid(why));
     };
-    let mut active = own(dav, asked, token).await?.ok_or_else(no_such_lock)?;
+    let Some(mut active) = own(dav, asked, token).await? else {
+        note_wrong_token(dav, &asked.caller, &asked.path, ("renew", token)).await;
+        return Err(no_such_lock());
+    };
     let grip = active.grip(&dav.app);
     let renewed = Grip::renew(&dav.app, &asked.caller, &[&grip], Extend::Exactly(ttl)).await;
     match renewed.map_err(|obstacle| Refusal::of_obstacle(&dav.app, obstacle))? {
@@ -172,7 +175,11 @@ pub(super) async fn unlock(dav: &Dav, asked: Asked) -> Answer {
         token.to_str().ok().and_then(|text| text.trim().strip_prefix('<')?.strip_suffix('>'));
     let token = token.ok_or_else(|| Refusal::invalid("Lock-Token must be <TOKEN>"))?;
     let all = covering(dav, &asked.caller, &asked.path).await?;
-    let Some(active) = all.into_iter().find(|active| active.token() == token) else {
+    let found = all.into_iter().find(|active| active.token() == token);
+    if !found.as_ref().is_some_and(|active| active.is_usable(&asked.caller)) {
+        note_wrong_token(dav, &asked.caller, &asked.path, ("release", token)).await;
+    }
+    let Some(active) = found else {
         let why = "no lock on this has this token; it may have expired";
         return Err(Refusal::conflict(why).named("lock-token-matches-request-uri"));
     };

@@ -19,7 +19,7 @@ use crate::audit::Kind;
 use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{Dialect, owner};
-use crate::door::Arrival;
+use crate::door::{self, Arrival};
 use crate::engine::ReadSession;
 use crate::http::forwarded;
 
@@ -91,7 +91,7 @@ impl Session {
     }
 
     /// The same with who it belongs to: whoever comes with a session is whoever opened it.
-    pub(super) async fn known(self, files: &Files) -> Result<Self, Refusal> {
+    async fn known(self, files: &Files, parts: &Parts) -> Result<Self, Refusal> {
         if !self.caller.is_asked() {
             return Ok(self);
         }
@@ -100,7 +100,11 @@ impl Session {
         let read = self.caller.look_up(ReadSession { digest, dialect, principal: None });
         let record = engine.ask(read).await?.ok_or_else(Refusal::bad_session)?;
         let caller = self.caller.of_session(&record, engine.wall_ms_of(engine.now()));
-        Ok(Self { caller: caller.ok_or_else(Refusal::bad_session)?, ..self })
+        let caller = caller.ok_or_else(Refusal::bad_session)?;
+        if self.caller.principal().is_anonymous() && !caller.principal().is_anonymous() {
+            count(files, parts, &caller)?;
+        }
+        Ok(Self { caller, ..self })
     }
 
     /// All that is known of it, if it is still there.
@@ -109,6 +113,18 @@ impl Session {
         let read = self.caller.own(ReadSession { digest, dialect, principal: None });
         let record = files.app.engine.ask(read).await?;
         record.map(|record| *record).ok_or_else(Refusal::bad_session)
+    }
+}
+
+/// Counts a request with whoever opened its session: the door knew its address only. What renews or releases is never
+/// refused.
+fn count(files: &Files, parts: &Parts, caller: &Caller) -> Result<(), Refusal> {
+    let app = &files.app;
+    let Arrival { peer, received, .. } = *Arrival::of(parts);
+    let from = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
+    match app.auth.take_request(caller, from, app.engine.at(received)) {
+        Err(denied) if !door::is_vital(parts) => Err(denied.into()),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -121,7 +137,7 @@ impl Session {
     ) -> Result<Option<Self>, Refusal> {
         let session = match Self::of(parts, files, caller) {
             Ok(None) => return Ok(None),
-            Ok(Some(session)) => session.known(files).await,
+            Ok(Some(session)) => session.known(files, parts).await,
             Err(refusal) => Err(refusal),
         };
         session.map(Some).map_err(|refusal| {

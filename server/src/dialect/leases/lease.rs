@@ -14,7 +14,7 @@ use super::wire::{self, AcquireRequest, Origin, ReleaseRequest, RenewRequest};
 use crate::app::App;
 use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, lease_id, owner};
+use crate::dialect::{Dialect, lease_id, mismatch, owner};
 use crate::door;
 use crate::engine::{Granted, ReadLease, Take};
 use crate::metrics::Op;
@@ -103,7 +103,10 @@ async fn proof(
         Rejection::NoSuchLease
     };
     let id = lease_id::parse(id).ok_or_else(missing)?;
-    let origin = origin(app, caller, id.number).await?.ok_or_else(missing)?;
+    let Some(origin) = origin(app, caller, id.number).await? else {
+        mismatch::of_lease(app, caller, op.name(), (id.number, Dialect::Leases)).await;
+        return Err(missing().into());
+    };
     let owner = owner::of(caller, owner_id);
     Ok((Proof::Id { id, owner, token: None, lock: None }, origin))
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::error::Refusal;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::dialect::{Dialect, calendar, lease_id};
+use crate::dialect::{Dialect, calendar, lease_id, owner};
 
 /// `ttl_seconds` stays as it was written: whatever is no whole number has an error code of its own.
 #[derive(Deserialize, JsonSchema)]
@@ -112,7 +112,7 @@ pub(super) fn lease(app: &App, caller: &Caller, origin: Origin, lease: &LeaseVie
         lease_id: is_ours.then(|| lease_id::render(lease.id)),
         tenant_id: tenant_id(app, &origin.key),
         lock_key: origin.key.name.to_string(),
-        owner_id: lease.owner.instance.to_string(),
+        owner_id: owner::shown(lease.dialect, &lease.owner).into(),
         status: match lease.phase {
             Phase::Waiting | Phase::Parked | Phase::Active => Status::Active,
             Phase::Ended(Ending::Expired) => Status::Expired,

@@ -13,8 +13,9 @@ use super::{Answer, Asked, Lfs};
 use crate::auth::{ANONYMOUS, Caller, Right};
 use crate::dialect::counted::Counted;
 use crate::dialect::{ALL, Dialect};
-use crate::door;
+use crate::door::{self, UnlessOwn};
 use crate::engine::{ReadLease, Take};
+use crate::operator;
 
 /// Takes the lock of a file, until it is given back.
 pub(super) async fn create(lfs: &Lfs, asked: Asked) -> Answer {
@@ -72,13 +73,18 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
     let app = &lfs.app;
     let owner = asked.owner();
     let (repository, caller) = (asked.repository.clone(), asked.caller.clone());
+    let unless_own = UnlessOwn::of(&asked.parts);
     let UnlockRequest { force } = asked.json(lfs).await?;
     let lease = find(lfs, &caller, &repository, id).await?.ok_or_else(|| Refusal::no_lock(id))?;
     let held = Held::from(&lease);
     let path = repository.path(&lease.lock).unwrap_or_default();
     let (number, dialect) = (lease.number, lease.dialect);
     // Whoever may lock may end what is their own; what is another's takes the right to take locks away.
-    let right = if caller.is(&lease.owner.principal) { Right::FilesWrite } else { Right::Revoke };
+    let is_own = caller.is(&lease.owner.principal);
+    if let Some(refused) = unless_own.filter(is_own) {
+        return Ok(refused);
+    }
+    let right = if is_own { Right::FilesWrite } else { Right::Revoke };
     let done = if held.is_of(&owner) {
         let proof = Proof::Number { number, principal: None };
         let release = caller.own(Release { proof, dialect, request_id: None });
@@ -88,7 +94,12 @@ pub(super) async fn unlock(lfs: &Lfs, asked: Asked, id: &str) -> Answer {
         let reason = format!("git lfs unlock --force by {}", owner.instance);
         let target = Target::Lease(proof, dialect);
         let revoke = Revoke { target, reason: cut(&reason, app.limits.reason_bytes_max).into() };
-        app.engine.ask(caller.permit_on(right, [&lease.lock], revoke)?).await?.map(drop)
+        let done = app.engine.ask(caller.permit_on(right, [&lease.lock], revoke)?).await?;
+        // Without authentication, all principals are one.
+        if done.is_ok() && (!is_own || !caller.is_asked()) {
+            operator::note_revoked(app, &caller, &lease.lock, &reason);
+        }
+        done.map(drop)
     } else {
         let remedy = match caller.check(right, &lease.lock) {
             Ok(()) => "--force takes it away",

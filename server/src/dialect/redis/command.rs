@@ -102,21 +102,6 @@ impl<'a> Command<'a> {
             _ => return Err(wrong()),
         })
     }
-
-    /// What is served even if there is no place left: what keeps a lock from being lost or held for nothing.
-    pub(super) fn is_vital(&self) -> bool {
-        match self {
-            Command::Run(script, ..) => script.is_vital(),
-            Command::Set(..)
-            | Command::SetNew(..)
-            | Command::Get(_)
-            | Command::Remaining(..)
-            | Command::Exists(_)
-            | Command::Delete(_)
-            | Command::Expire(..) => false,
-            _ => true,
-        }
-    }
 }
 
 /// How much of a command's name is repeated.

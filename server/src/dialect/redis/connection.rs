@@ -89,7 +89,8 @@ async fn answer(party: &mut Party, requests: &[Request], said: &mut Said) {
         let words: Result<Vec<_>, _> = request.words().map(str::from_utf8).collect();
         let name = words.as_ref().map_or(command::OTHER, |words| command::name(words));
         if let Some(reply) = party.transaction.answer(name) {
-            asked.push((name, Asked::Told(reply)));
+            let counted = party.caller().map_or(Ok(()), |caller| party.count(name, &caller));
+            asked.push((name, Asked::Told(counted.err().unwrap_or(reply))));
             continue;
         }
         let parsed = match &words {
@@ -132,10 +133,13 @@ async fn settle(party: &Party, asked: &mut Vec<(&'static str, Asked)>, said: &mu
 /// What is told of a command that makes no sense. A stranger is told nothing but to say who they are, unless that is
 /// what they tried.
 fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
-    if !matches!(name, "auth" | "hello") {
-        let known = party.caller().and_then(|caller| caller.check_known());
-        if let Err(denied) = known {
-            return party.refuse(None, name, denied);
+    match party.caller().and_then(|caller| caller.check_known().map(|()| caller)) {
+        Err(_) if matches!(name, "auth" | "hello") => {}
+        Err(denied) => return party.refuse(None, name, denied),
+        Ok(caller) => {
+            if let Err(refused) = party.count(name, &caller) {
+                return refused;
+            }
         }
     }
     if let ("eval" | "script", Reply::Error(why)) = (name, &reply) {
@@ -145,16 +149,16 @@ fn wrong(party: &Party, name: &'static str, reply: Reply) -> Reply {
 }
 
 /// Who asks, if they may ask this at all.
-fn admit(party: &Party, name: &'static str, command: &Command<'_>) -> Result<Caller, Reply> {
-    let app = &party.app;
+fn admit(party: &mut Party, name: &'static str, command: &Command<'_>) -> Result<Caller, Reply> {
     let caller = party.caller().map_err(|denied| party.refuse(None, name, denied))?;
-    let refuse = |denied| party.refuse(Some(&caller), name, denied);
-    caller.check_known().map_err(refuse)?;
+    caller.check_known().map_err(|denied| party.refuse(Some(&caller), name, denied))?;
+    let is_exempt = party.is_exempt(command.urgency());
+    let app = &party.app;
     let taken = app.auth.take_request(&caller, || party.address(), app.engine.now());
-    if command.is_vital() {
+    if is_exempt {
         return Ok(caller);
     }
-    taken.map_err(refuse)?;
+    taken.map_err(|denied| party.refuse(Some(&caller), name, denied))?;
     if party.visitor.is_restricted {
         return Err(Reply::error(format_args!(
             "max number of clients reached: {} in total (connections-max), {} from one address \

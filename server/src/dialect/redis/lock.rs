@@ -2,22 +2,20 @@
 
 use leasehold_core::{
     Acquire, AcquireAll, Extend, LeaseView, LockKey, LockView, Mode, Other, Owner, Proof,
-    Rejection, Release, ReleaseAll, Renew, RenewAll, Revoke, Secret, Span, Target, Timestamp,
+    Rejection, Release, ReleaseAll, Renew, RenewAll, Secret, Span, Timestamp,
 };
 
 use super::command::{Command, lasting};
 use super::party::Party;
 use super::refusal::is_no;
 use super::reply::Reply;
+use super::revoke::Revoking;
 use super::script::Script;
 use super::semaphore::joined;
 use crate::auth::{Caller, Denied};
 use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, grip, name_of, owner};
+use crate::dialect::{Dialect, name_of, owner};
 use crate::engine::{self, Call, ReadLock, Take, Together, Undelivered, WaitForAll, WaitedAll};
-
-/// What is kept with a lease that somebody deleted without being its owner.
-const DELETED: &str = "deleted by DEL through the redis dialect";
 
 /// Why a command is not asked.
 pub(super) enum Refusal {
@@ -60,7 +58,7 @@ pub(super) enum Asked {
     ReleasedAll(Call<ReleaseAll>),
     Looked(Call<ReadLock>, Look),
     Counted(Vec<Call<ReadLock>>),
-    Revoked(Vec<Call<Revoke>>),
+    Revoked(Box<Revoking>),
 }
 
 /// What is looked for.
@@ -216,20 +214,7 @@ impl Asking<'_, '_> {
         Ok(self.together.ask(read))
     }
 
-    /// Whoever deletes without showing the value needs the right to take locks away.
-    fn revoke(&mut self, keys: &[&str]) -> Result<Asked, Refusal> {
-        self.check_number(keys)?;
-        let revoke = |key: &&str| {
-            let lock = self.party.lock(key);
-            self.party.app.limits.check_key(&lock)?;
-            grip::check_revocable(&self.party.app, &lock).map_err(Reply::error)?;
-            Ok(self.caller.permit(Revoke { target: Target::Lock(lock), reason: DELETED.into() })?)
-        };
-        let all = keys.iter().map(revoke).collect::<Result<Vec<_>, Refusal>>()?;
-        Ok(Asked::Revoked(all.into_iter().map(|revoke| self.together.ask(revoke)).collect()))
-    }
-
-    fn check_number(&self, keys: &[&str]) -> Result<(), Refusal> {
+    pub(super) fn check_number(&self, keys: &[&str]) -> Result<(), Refusal> {
         let limits = &self.party.app.limits;
         let exceeded = limits.exceeded(leasehold_core::Limit::Group);
         if keys.len() > limits.group_max { Err(exceeded.into()) } else { Ok(()) }
@@ -300,16 +285,16 @@ impl Asked {
                 Err(error) => error.into(),
             },
             Asked::Counted(calls) => sum(calls, |view| i64::from(view.n_holders > 0)).await,
-            Asked::Revoked(calls) => sum(calls, |ended| i64::from(!ended.is_empty())).await,
+            Asked::Revoked(revoking) => revoking.answer(party).await,
             Asked::Taken(..) | Asked::TakenAll(..) | Asked::Places(_) => Reply::Nil,
         }
     }
 }
 
-type Answered<T> = Result<Result<T, Rejection>, engine::Error>;
+pub(super) type Answered<T> = Result<Result<T, Rejection>, engine::Error>;
 
 /// A number, which is 0 if it is not theirs.
-fn answered<T>(answered: Answered<T>, number: impl FnOnce(T) -> i64) -> Reply {
+pub(super) fn answered<T>(answered: Answered<T>, number: impl FnOnce(T) -> i64) -> Reply {
     match answered {
         Ok(Ok(answer)) => Reply::Integer(number(answer)),
         Ok(Err(rejection)) => told(rejection, Reply::Integer(0)),

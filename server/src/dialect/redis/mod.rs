@@ -11,10 +11,12 @@ mod lock;
 mod party;
 mod refusal;
 mod reply;
+mod revoke;
 mod script;
 mod semaphore;
 mod transaction;
 mod turn;
+mod urgency;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use leasehold_core::LockKey;
 
 use super::reply::{Protocol, Reply};
 use super::transaction::Transaction;
+use super::urgency::Urgency;
 use crate::app::App;
 use crate::audit::Refused;
 use crate::auth::{Caller, Denied, Logged, Trail, Way, are_changes_logged};
@@ -30,15 +31,49 @@ pub(super) struct Party {
     /// It has said goodbye.
     pub(super) is_over: bool,
     pub(super) transaction: Transaction,
+    /// How many commands that prepare the connection it has sent.
+    n_setup: u32,
 }
+
+/// Maximum commands that prepare a connection and are served beyond a rate limit, or on a reserved connection.
+const SETUP_MAX: u32 = 16;
 
 impl Party {
     pub(super) async fn new(app: App, visitor: Visitor) -> Self {
         let caller = identify(&app, &visitor, None).await;
         let namespace = app.dialect.redis.namespace_of(0);
         let id = u32::from_ne_bytes(crate::random::bytes());
-        let (protocol, is_over, transaction) = (Protocol::Resp2, false, Transaction::default());
-        Self { app, visitor, caller, protocol, database: 0, namespace, id, is_over, transaction }
+        Self {
+            app,
+            visitor,
+            caller,
+            protocol: Protocol::Resp2,
+            database: 0,
+            namespace,
+            id,
+            is_over: false,
+            transaction: Transaction::default(),
+            n_setup: 0,
+        }
+    }
+
+    /// Is this command served whatever is full?
+    pub(super) fn is_exempt(&mut self, urgency: Urgency) -> bool {
+        match urgency {
+            Urgency::Vital => true,
+            Urgency::Setup => {
+                self.n_setup = self.n_setup.saturating_add(1);
+                self.n_setup <= SETUP_MAX
+            }
+            Urgency::Ordinary => false,
+        }
+    }
+
+    /// Counts a command that is answered before it is known what it asks for. The error is the answer.
+    pub(super) fn count(&self, name: &str, caller: &Caller) -> Result<(), Reply> {
+        let (auth, now) = (&self.app.auth, self.app.engine.now());
+        let taken = auth.take_request(caller, || self.address(), now);
+        taken.map_err(|denied| self.refuse(Some(caller), name, denied))
     }
 
     /// Where it comes from.

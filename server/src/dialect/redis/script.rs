@@ -124,7 +124,12 @@ impl Script {
 
     /// Does it keep a lock from being lost, or from being held for nothing?
     pub(super) fn is_vital(self) -> bool {
-        !matches!(self, Script::TakeAll | Script::Join | Script::JoinMany | Script::Remaining)
+        match self {
+            Script::Delete | Script::DeleteAll | Script::LeaveMany => true,
+            Script::Expire | Script::ExpireAll | Script::Extend => true,
+            Script::Stay | Script::StayMany => true,
+            Script::TakeAll | Script::Join | Script::JoinMany | Script::Remaining => false,
+        }
     }
 }
 

@@ -7,12 +7,15 @@ use super::lock::{Refusal, is_ours, read, span};
 use super::party::Party;
 use super::refusal::is_no;
 use super::reply::Reply;
+use super::revoke;
 use super::script::Script;
 use crate::auth::{Caller, Right};
 use crate::dialect::{Dialect, grip, name_of, owner};
 
 /// What is kept with a lease that somebody let expire at once without being its owner.
 const EXPIRED: &str = "expired by PEXPIRE through the redis dialect";
+/// What the audit files say of a lease whose expiry somebody set without being its owner.
+const SHORTENED: &str = "expiry set by PEXPIRE through the redis dialect";
 
 impl Command<'_> {
     /// Has it to be asked alone?
@@ -55,9 +58,12 @@ async fn expire(
     let Some(lease) = holders.first() else { return Ok(Reply::Integer(0)) };
     let Some(ttl) = ttl else {
         grip::check_revocable(&party.app, &lock).map_err(Reply::error)?;
-        let revoke = Revoke { target: Target::Lock(lock), reason: EXPIRED.into() };
+        let revoke = Revoke { target: Target::Lock(lock.clone()), reason: EXPIRED.into() };
         return Ok(match party.app.engine.ask(caller.permit(revoke)?).await {
-            Ok(Ok(ended)) => Reply::Integer(i64::from(!ended.is_empty())),
+            Ok(Ok(ended)) => {
+                revoke::note(party, caller, (&lock, &ended), EXPIRED);
+                Reply::Integer(i64::from(!ended.is_empty()))
+            }
             Ok(Err(rejection)) => rejection.into(),
             Err(error) => error.into(),
         });
@@ -74,7 +80,10 @@ async fn expire(
     let proof = Proof::Number { number: lease.id.number, principal: None };
     let permitted = caller.permit_on(Right::Revoke, [&lock], renew(proof, ttl))?;
     Ok(match party.app.engine.ask(permitted).await {
-        Ok(Ok(_)) => Reply::Integer(1),
+        Ok(Ok(lease)) => {
+            revoke::note(party, caller, (&lock, &[*lease]), SHORTENED);
+            Reply::Integer(1)
+        }
         Ok(Err(rejection)) if is_no(&rejection) => Reply::Integer(0),
         Ok(Err(rejection)) => rejection.into(),
         Err(error) => error.into(),

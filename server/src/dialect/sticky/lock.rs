@@ -54,8 +54,8 @@ fn acquired(app: &App, now: Instant, job: &str, grant: &Grant) -> Response {
     let message = match (kind, previous) {
         (GrantKind::Renewed, _) => "renewed".into(),
         (GrantKind::New | GrantKind::Replayed, None) => "acquired".into(),
-        (GrantKind::New | GrantKind::Replayed, Some(previous)) => {
-            format!("acquired from {}", previous.instance)
+        (GrantKind::New | GrantKind::Replayed, Some((dialect, previous))) => {
+            format!("acquired from {}", owner::shown(*dialect, previous))
         }
     };
     let body = Acquired {

@@ -5,7 +5,7 @@ use leasehold_core::{Acquire, Extend, LeaseView, Proof, Release, Renew, Span};
 use super::States;
 use super::error::Refusal;
 use super::info::WITHOUT_LOCK;
-use super::lock::{holder, refused, secret};
+use super::lock::{holder, note_wrong_id, refused, secret};
 use super::state::State;
 use crate::auth::Caller;
 use crate::dialect::counted::Counted;
@@ -38,6 +38,7 @@ impl Hold {
         let (lock, owner) = (state.lock.clone(), owner::of(caller, id));
         let ttl = states.app.dialect.terraform.lock_ttl;
         let Some(lease) = renewed(states, caller, Proof::Owner { lock, owner }, ttl).await? else {
+            note_wrong_id(states, caller, state, "write").await;
             return Err(lost(states, caller, state).await);
         };
         let (states, state, caller) = (states.clone(), state.clone(), caller.clone());

@@ -11,10 +11,11 @@ use super::state::State;
 use super::{Answer, Asked, States};
 use crate::auth::{Caller, Right};
 use crate::dialect::counted::Counted;
-use crate::dialect::{Dialect, owner};
-use crate::door;
+use crate::dialect::{Dialect, mismatch, owner};
+use crate::door::{self, UnlessOwn};
 use crate::engine::{ReadLock, Take};
 use crate::http::body;
+use crate::operator;
 
 /// What is kept with a lease that `terraform force-unlock` ended.
 const FORCED: &str = "terraform force-unlock";
@@ -71,7 +72,7 @@ pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
     let Asked { state, caller, body, parts, .. } = asked;
     let bytes = Asked::bytes(body, &parts.headers, app).await?;
     if bytes.is_empty() {
-        return force(states, &caller, &state).await;
+        return force(states, &caller, &state, UnlessOwn::of(&parts)).await;
     }
     let owner = owner::of(&caller, &parse(&bytes)?.id);
     app.limits.check_owner(&owner)?;
@@ -82,17 +83,30 @@ pub(super) async fn unlock(states: &States, asked: Asked) -> Answer {
         Ok(_) => Ok(unlocked()),
         Err(Rejection::Limit(exceeded)) => Err(Rejection::Limit(exceeded).into()),
         // It is not theirs any more. If it is nobody's, that is what was wanted.
-        Err(_) => match holder(states, &caller, &state).await {
-            Ok(None) => Ok(unlocked()),
-            Ok(Some(info)) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
-            // Whoever may not look is told nothing of others.
-            Err(_) => Err(Refusal::lost()),
-        },
+        Err(_) => {
+            note_wrong_id(states, &caller, &state, "release").await;
+            match holder(states, &caller, &state).await {
+                Ok(None) => Ok(unlocked()),
+                Ok(Some(info)) => Err(Refusal::Locked(StatusCode::CONFLICT, Box::new(info))),
+                // Whoever may not look is told nothing of others.
+                Err(_) => Err(Refusal::lost()),
+            }
+        }
     }
 }
 
+/// Writes to the audit files that the request has another ID than the lock of the state, if that is held.
+pub(super) async fn note_wrong_id(
+    states: &States,
+    caller: &Caller,
+    state: &State,
+    operation: &'static str,
+) {
+    mismatch::of_lock(&states.app, caller, operation, (&state.lock, Dialect::Terraform)).await;
+}
+
 /// Ends the very lease that is seen. What is held by another dialect is not Terraform's to end.
-async fn force(states: &States, caller: &Caller, state: &State) -> Answer {
+async fn force(states: &States, caller: &Caller, state: &State, unless_own: UnlessOwn) -> Answer {
     let app = &states.app;
     let view = look(states, caller, state).await?;
     let Some(lease) = view.holders.first() else { return Ok(unlocked()) };
@@ -104,9 +118,20 @@ async fn force(states: &States, caller: &Caller, state: &State) -> Answer {
     let proof = Proof::Number { number: lease.id.number, principal: None };
     let revoke = Revoke { target: Target::Lease(proof, dialect), reason: FORCED.into() };
     // Whoever may write may end what is their own; what is another's takes the right to take locks away.
-    let right = if caller.is(&lease.owner.principal) { Right::FilesWrite } else { Right::Revoke };
+    let is_own = caller.is(&lease.owner.principal);
+    if let Some(refused) = unless_own.filter(is_own) {
+        return Ok(refused);
+    }
+    let right = if is_own { Right::FilesWrite } else { Right::Revoke };
     match app.engine.ask(caller.permit_on(right, [&state.lock], revoke)?).await? {
-        Ok(_) | Err(Rejection::NoSuchLease | Rejection::Ended(_)) => Ok(unlocked()),
+        Ok(_) => {
+            // Without authentication, all principals are one.
+            if !is_own || !caller.is_asked() {
+                operator::note_revoked(app, caller, &state.lock, FORCED);
+            }
+            Ok(unlocked())
+        }
+        Err(Rejection::NoSuchLease | Rejection::Ended(_)) => Ok(unlocked()),
         Err(rejection) => Err(rejection.into()),
     }
 }

@@ -19,6 +19,7 @@ mod quota;
 mod reload;
 mod remembered;
 mod retention;
+mod revocation;
 mod rotation;
 mod secluded;
 mod share;
@@ -26,6 +27,7 @@ mod sign_in;
 mod together;
 mod token;
 mod waits;
+mod wrong_proof;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

@@ -168,3 +168,42 @@ async fn only_what_renews_or_releases_is_beyond_the_limit_whatever_the_address_s
     assert_eq!(send(renewal).await, 429, "and now has it no longer");
     scene.stop().await;
 }
+
+#[tokio::test]
+async fn a_session_of_files_counts_for_whoever_opened_it() {
+    let rules =
+        RULES.to_owned() + "[[quota]]\nwho = [\"key:file-writer\"]\nrequests-per-second = 4\n";
+    let scene = Scene::with(&rules, &NAMES, |_| {}).await;
+    let session = async |who: &str| {
+        let opened = scene.send(who, "POST /auth/session", Value::Null).await;
+        format!("Bearer {}", opened.text_of("sessionId"))
+    };
+    let (limited, other) = (session("file-writer").await, session("other").await);
+    let status =
+        async |bearer: &str, line: &str| scene.status(&[("authorization", bearer)], line, "").await;
+    for (line, expected) in [
+        ("PUT /a.txt", 201),
+        ("GET /a.txt?lock=acquire", 200),
+        ("GET /a.txt", 200),
+        ("GET /a.txt", 429),
+        ("PUT /b.txt", 429),
+        ("GET /auth/session", 429),
+        ("POST /a.txt?lock=refresh", 200),
+        ("POST /a.txt?lock=release", 200),
+    ] {
+        assert_eq!(status(&limited, line).await, expected, "{line}");
+    }
+    assert_eq!(scene.send("file-writer", "GET /a.txt", Value::Null).await.status, 429);
+    assert_eq!(status(&other, "GET /a.txt").await, 200);
+    scene.local.advance_ms(1000);
+    // With the key beside its session, a request counts once.
+    let proof = scene.proof("file-writer").remove(0).1;
+    let cookie = format!("hengdang_session={}", limited.trim_start_matches("Bearer "));
+    let both = [("authorization", proof.as_str()), ("cookie", cookie.as_str())];
+    for n in 0..5 {
+        let expected = if n < 4 { 200 } else { 429 };
+        assert_eq!(scene.status(&both, "GET /auth/session", "").await, expected, "{n}");
+    }
+    assert_eq!(status(&limited, "DELETE /auth/session").await, 204);
+    scene.stop().await;
+}

@@ -6,4 +6,5 @@ mod dav;
 mod files;
 mod lfs;
 mod redis;
+mod shown;
 mod terraform;

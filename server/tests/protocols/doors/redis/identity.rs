@@ -1,7 +1,7 @@
 //! Who asks: an API key as the password, and the rules that go with it.
 
 use leasehold_server::audit;
-use leasehold_testkit::settings;
+use leasehold_testkit::{Value, settings};
 
 use crate::doors::redis::{DELETE, EXPIRE, Scene, request_of};
 
@@ -35,8 +35,12 @@ struct Guarded {
 
 impl Guarded {
     async fn new() -> Self {
+        Self::with(RULES).await
+    }
+
+    async fn with(rules: &str) -> Self {
         let names = ["taker", "other", "reader", "revoker"];
-        let files = leasehold_testkit::Guarded::new(RULES, &names);
+        let files = leasehold_testkit::Guarded::new(rules, &names);
         let scene = Scene::with(settings(None), |settings| {
             settings.auth_file = Some(files.file());
             settings.audit = Some(audit::Options::new(files.folder().join("audit.log")));
@@ -217,4 +221,74 @@ async fn the_value_of_a_lock_is_shown_whole_to_its_principal_only() {
     taker.check(&format!("SET job {value} NX PX 60000 => OK\nGET job => \"{value}\"")).await;
     reader.check("GET job => \"f1a2b3c4...\"").await;
     taker.check(&format!("EVALSHA {DELETE} 1 job {value} => 1")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_taken_from_another_principal_is_told() {
+    let guarded = Guarded::new().await;
+    let (mut taker, mut revoker) = (guarded.scene.connect().await, guarded.scene.connect().await);
+    taker.check(&format!("AUTH {} => OK", guarded.key("taker"))).await;
+    revoker.check(&format!("AUTH {} => OK", guarded.key("revoker"))).await;
+    taker.check("SET a me NX PX 60000 => OK\nSET b me NX PX 60000 => OK").await;
+    revoker.check("PEXPIRE a 5000 => 1\nDEL a none => 1\nPEXPIRE b 0 => 1\nDEL b => 0").await;
+    // The right to take locks away in one namespace makes no operator.
+    let text = std::fs::read_to_string(guarded.files.folder().join("audit.log")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let told: Vec<_> = lines
+        .filter(|line| line["act"] == "revoke")
+        .map(|line| {
+            assert_eq!(line["by"]["principal"], "key:revoker");
+            assert_eq!(line["by"]["rule"], "revokers");
+            let reason = line["claimed"]["reason"].as_str().unwrap().to_owned();
+            (line["lock"].as_str().unwrap().to_owned(), reason)
+        })
+        .collect();
+    let expected =
+        [("a", "expiry set by PEXPIRE"), ("a", "deleted by DEL"), ("b", "expired by PEXPIRE")];
+    let through =
+        |(lock, what): (&str, &str)| (lock.to_owned(), format!("{what} through the redis dialect"));
+    assert_eq!(told, expected.map(through));
+    guarded.scene.local.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beyond_its_limit_a_client_renews_and_releases_and_prepares_to() {
+    let quota = "[[quota]]\nwho = [\"key:taker\"]\nrequests-per-second = 5\n";
+    let guarded = Guarded::with(&format!("{RULES}{quota}")).await;
+    let (mut client, mut other) = (guarded.scene.connect().await, guarded.scene.connect().await);
+    client.check(&format!("AUTH {} => OK", guarded.key("taker"))).await;
+    other.check(&format!("AUTH {} => OK", guarded.key("other"))).await;
+    // What makes no sense counts, too.
+    client
+        .check(&format!(
+            r#"
+            SET job me NX PX 60000 => OK
+            GET => -ERR wrong number of arguments...
+            FLUSHALL => -ERR unknown command...
+            MULTI => -ERR MULTI is not supported...
+            DISCARD => OK
+            GET job => -ERR too many requests of key:taker: 5 a second allowed...
+            SET other me NX => -ERR too many requests...
+            EXISTS job => -ERR too many requests...
+            DEL => -ERR too many requests...
+            FLUSHALL => -ERR too many requests...
+            MULTI => -ERR too many requests...
+            EXEC => -ERR too many requests...
+            PING => PONG
+            EVALSHA {EXPIRE} 1 job me 50000 => 1
+            "#
+        ))
+        .await;
+    other.check("GET job => \"m...\"").await;
+    for n in 0..17 {
+        let answer = client.ask("SELECT 0").await;
+        assert_eq!(answer == "OK", n < 16, "{n}: {answer}");
+    }
+    for line in ["INFO", "HELLO 2", "CLIENT ID", "SCRIPT EXISTS x"] {
+        assert!(client.ask(line).await.starts_with("-ERR too many requests"), "{line}");
+    }
+    client.check(&format!("PING => PONG\nEVALSHA {DELETE} 1 job me => 1")).await;
+    guarded.scene.local.advance_ms(1000);
+    client.check("INFO => \"# Server...\nGET job => nil").await;
+    guarded.scene.local.stop().await;
 }

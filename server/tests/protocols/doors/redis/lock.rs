@@ -1,8 +1,9 @@
 //! One lock: taking it, looking at it, extending it, giving it back.
 
-use leasehold_testkit::{folder, settings};
+use leasehold_testkit::{Method, folder, json, settings};
 
 use crate::doors::redis::{DELETE, EXPIRE, EXTEND, Scene, request, request_of};
+use crate::doors::shown;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_set_once_until_it_expires() {
@@ -174,4 +175,33 @@ async fn of_a_pipeline_that_is_cut_off_what_came_whole_is_done() {
     drop(client);
     let mut client = scene.connect().await;
     client.check("GET whole => \"me\"\nGET half => nil").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_other_dialect_shows_the_whole_value_of_a_lock() {
+    let (value, secret) = ("f1a2b3c4d5e6f7a8b9c0", "d5e6f7a8");
+    let held = async |namespace: &str, key: &str| {
+        let scene = Scene::with(settings(None), |settings| {
+            settings.dialect.redis.namespace = namespace.into();
+        })
+        .await;
+        let put = scene.local.client.send(Method::PUT, "/dav/f.txt", None, "x".to_owned()).await;
+        assert_eq!(put.unwrap().status, 201);
+        let set = format!("SET {key} {value} NX PX 60000");
+        assert_eq!(scene.connect().await.ask(&set).await, "OK");
+        scene
+    };
+    let names = ["f1a2b3c4..."];
+    let scene = held("default", "job").await;
+    shown::check(&shown::by_name(&scene.local, "default", "job").await, &names, secret);
+    // Nor does a lock that expired.
+    let set = format!("SET gone {value} NX PX 1");
+    assert_eq!(scene.connect().await.ask(&set).await, "OK");
+    scene.local.advance_ms(10);
+    let taken = scene.local.client.post("/lock?client=c&job=gone", json!({})).await.unwrap();
+    assert_eq!(taken.text_of("message"), "acquired from f1a2b3c4...");
+    let scene = held("files", "/f.txt").await;
+    shown::check(&shown::by_file(&scene.local, "/f.txt").await, &names, secret);
+    let scene = held("lfs", "team/app/x").await;
+    shown::check(&shown::by_repository(&scene.local, "team/app", "x").await, &names, secret);
 }

@@ -2,6 +2,7 @@
 
 use leasehold_testkit::{json, settings};
 
+use crate::doors::shown;
 use crate::doors::terraform::{A, B, Scene, info};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,4 +204,25 @@ async fn the_whole_id_of_a_lock_is_shown_nowhere() {
         let page = scene.get(&format!("/console?q={part}")).await.text;
         assert_eq!(page.contains("name=prod"), is_found, "{part}: {page}");
     }
+}
+
+#[tokio::test]
+async fn no_other_dialect_shows_the_whole_id_of_a_lock() {
+    let (who, secret) = ("ann@laptop", "643f541c206f");
+    let held = async |namespace: &str, state: &str| {
+        let scene = Scene::with(settings(None), |settings| {
+            settings.dialect.terraform.namespace = namespace.into();
+        })
+        .await;
+        scene.is(&scene.send("PUT /dav/f.txt", "x").await, 201);
+        scene.is(&scene.send(&format!("LOCK /terraform/{state}"), info(A, who)).await, 200);
+        scene
+    };
+    let names = ["a35dde15...", who];
+    let scene = held("default", "prod").await;
+    shown::check(&shown::by_name(&scene.local, "default", "prod").await, &names, secret);
+    let scene = held("files", "%2Ff.txt").await;
+    shown::check(&shown::by_file(&scene.local, "/f.txt").await, &names, secret);
+    let scene = held("lfs", "team%2Fapp%2Fx").await;
+    shown::check(&shown::by_repository(&scene.local, "team/app", "x").await, &names, secret);
 }

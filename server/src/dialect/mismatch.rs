@@ -1,0 +1,42 @@
+//! Writes wrong proofs to the audit files where the engine cannot: the caller may not see the lease, or the proof is a
+//! name. Nothing of what is looked up here is shown to the caller.
+
+use leasehold_core::{LeaseNumber, LockKey};
+
+use super::Dialect;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::engine::{ReadLease, ReadLock};
+
+/// The request named this lease, which its caller may not see.
+pub(super) async fn of_lease(
+    app: &App,
+    caller: &Caller,
+    operation: &'static str,
+    (number, dialect): (LeaseNumber, Dialect),
+) {
+    if app.audit.is_none() {
+        return;
+    }
+    let read = caller.audit_lease(ReadLease::new(number, dialect.number()));
+    if let Ok(Some(lease)) = app.engine.ask(read).await {
+        app.note_mismatch(caller, operation, (&lease.lock, lease.number));
+    }
+}
+
+/// The request named this lock, and its proof is not the one of the lease that this dialect has on it.
+pub(super) async fn of_lock(
+    app: &App,
+    caller: &Caller,
+    operation: &'static str,
+    (lock, dialect): (&LockKey, Dialect),
+) {
+    if app.audit.is_none() {
+        return;
+    }
+    let read = caller.audit_lock(ReadLock { key: lock.clone(), n_queue_max: 0 });
+    let Ok(Ok(view)) = app.engine.ask(read).await else { return };
+    if let Some(lease) = view.holders.iter().find(|lease| lease.dialect == dialect.number()) {
+        app.note_mismatch(caller, operation, (lock, lease.id.number));
+    }
+}
