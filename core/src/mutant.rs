@@ -281,8 +281,12 @@ pub const OF_NOTES: [Mutant; 6] = [
 pub const OF_DELIVERY: [Mutant; 2] = [Mutant::UndeliveredIsKept, Mutant::DeliveredIsGivenBack];
 
 /// Those in what servers pass on to each other.
-pub const OF_PEERS: [Mutant; 3] =
-    [Mutant::HeldTimeIgnored, Mutant::LostIsRepeated, Mutant::CursorAheadNotAwaited];
+pub const OF_PEERS: [Mutant; 4] = [
+    Mutant::HeldTimeIgnored,
+    Mutant::LostIsRepeated,
+    Mutant::GiveBackWhatIsKnownElsewhere,
+    Mutant::CursorAheadNotAwaited,
+];
 
 /// Gives the bug of this thread to the thread that runs `life`.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {
