@@ -193,6 +193,8 @@ pub enum Mutant {
     ReceivedWhenAsked,
     /// Store in etcd: the seat is kept though its writer hangs.
     KeptThoughStuck,
+    /// Engine: what was granted to a waiter whose wait ended with an unknown outcome is given back at once.
+    ForsakenGivenBack,
     /// Relay: how long a request was held by another server is not looked at.
     HeldTimeIgnored,
     /// Relay: a request whose answer was lost is sent again.
@@ -287,6 +289,9 @@ pub const OF_PEERS: [Mutant; 4] = [
     Mutant::GiveBackWhatIsKnownElsewhere,
     Mutant::CursorAheadNotAwaited,
 ];
+
+/// The bugs in what becomes of waiters while etcd is silent.
+pub const OF_SILENCE: [Mutant; 1] = [Mutant::ForsakenGivenBack];
 
 /// Gives the bug of this thread to the thread that runs `life`.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {

@@ -119,7 +119,7 @@ mod tests {
 
     /// A request that is answered with a grant, and the answer is sent.
     fn answered(under_way: &UnderWay, id: u64, undelivered: Undelivered) {
-        answered(&under_way, id, undelivered).expect("a guard");
+        under_way.begin(id).grants(undelivered).expect("a guard").delivered();
     }
 
     #[test]
