@@ -131,7 +131,7 @@ impl Uplink {
         self.connect(there).await.map(drop)
     }
 
-    /// Does the server there answer, and accept this one as a peer?
+    /// Does the server there lead, and accept this one as a peer?
     pub(super) async fn sound(&self, there: &Peering) -> Result<(), Obstacle> {
         let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await;
         match asked.ok().flatten() {
@@ -139,7 +139,8 @@ impl Uplink {
                 self.is_stranger(there);
                 Err(Obstacle::WrongSecret)
             }
-            Some(_) => Ok(()),
+            Some(answer) if answer.status() == StatusCode::NO_CONTENT => Ok(()),
+            Some(_) => Err(Obstacle::AnotherServer),
             None => {
                 // The next try must not wait for responses lost on this connection.
                 self.0.state.lock().await.connected = None;
