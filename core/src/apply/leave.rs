@@ -45,7 +45,9 @@ pub(crate) fn step_aside(t: &mut Transition<'_>, number: LeaseNumber) -> bool {
         give_back(t, slot, together);
     }
     while let Some(lock) = t.stirred.pop_front() {
-        t.postpone(lock);
+        if t.state.locks[lock].queue().is_some() {
+            t.postpone(lock);
+        }
     }
     false
 }

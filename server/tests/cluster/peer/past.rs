@@ -1,7 +1,6 @@
 //! What happened is told by every server, without a gap when another leads.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use leasehold_testkit::{Signal, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
