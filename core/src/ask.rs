@@ -10,7 +10,7 @@ use crate::apply::{
 use crate::command::{
     Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, GiveUp, KeepSession,
     Leave, Maintain, OpenSession, Prove, Release, ReleaseAll, Renew, RenewAll, Restore, Resume,
-    Revoke, Settle, Sweep,
+    Revoke, Settle, StepAside, Sweep,
 };
 use crate::lease::LeaseRecord;
 use crate::outcome::{Acquired, AcquiredAll, Rejection, SessionOpened, Swept};
@@ -121,6 +121,8 @@ commands! {
     Confirm -> Box<LeaseRecord>, |t, asked| confirm::confirm(t, &asked);
     /// The connection behind a lease is gone.
     Leave -> (), |t, Leave(lease)| { leave::leave(t, lease); Ok(()) };
+    /// The wait of a lease ended with an unknown outcome. Is it active, and can a repeated request find it?
+    StepAside -> bool, |t, StepAside(lease)| Ok(leave::step_aside(t, lease));
     /// Start a session.
     OpenSession -> SessionOpened, session::open;
     /// Move a session's deadline. The answer is the new one.

@@ -68,7 +68,7 @@ pub use circle::trimmed;
 pub use command::{
     Acquire, AcquireAll, Amend, Cancel, CloseSession, Confirm, EndSession, Extend, GiveUp,
     KeepSession, Leave, Maintain, OpenSession, Other, Proof, Prove, Quota, Release, ReleaseAll,
-    Renew, RenewAll, Restore, Resume, Revoke, Settle, Sweep, Target, Wait,
+    Renew, RenewAll, Restore, Resume, Revoke, Settle, StepAside, Sweep, Target, Wait,
 };
 pub use fact::{Fact, What};
 pub use footprint::Footprint;

@@ -193,6 +193,8 @@ pub enum Mutant {
     ReceivedWhenAsked,
     /// Store in etcd: the seat is kept though its writer hangs.
     KeptThoughStuck,
+    /// Engine: what was granted to a waiter whose wait ended with an unknown outcome is given back at once.
+    ForsakenGivenBack,
     /// Relay: how long a request was held by another server is not looked at.
     HeldTimeIgnored,
     /// Relay: a request whose answer was lost is sent again.
@@ -281,8 +283,15 @@ pub const OF_NOTES: [Mutant; 6] = [
 pub const OF_DELIVERY: [Mutant; 2] = [Mutant::UndeliveredIsKept, Mutant::DeliveredIsGivenBack];
 
 /// Those in what servers pass on to each other.
-pub const OF_PEERS: [Mutant; 3] =
-    [Mutant::HeldTimeIgnored, Mutant::LostIsRepeated, Mutant::CursorAheadNotAwaited];
+pub const OF_PEERS: [Mutant; 4] = [
+    Mutant::HeldTimeIgnored,
+    Mutant::LostIsRepeated,
+    Mutant::GiveBackWhatIsKnownElsewhere,
+    Mutant::CursorAheadNotAwaited,
+];
+
+/// The bugs in what becomes of waiters while etcd is silent.
+pub const OF_SILENCE: [Mutant; 1] = [Mutant::ForsakenGivenBack];
 
 /// Gives the bug of this thread to the thread that runs `life`.
 pub fn inherited<T>(life: impl FnOnce() -> T) -> impl FnOnce() -> T {

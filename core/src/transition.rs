@@ -171,7 +171,7 @@ impl Transition<'_> {
     }
 
     /// The lock's queue is to be looked at again by the next sweep.
-    fn postpone(&mut self, lock: Slot<Lock>) {
+    pub(crate) fn postpone(&mut self, lock: Slot<Lock>) {
         let busy = self.state.locks[lock].busy_mut();
         if !busy.pending {
             busy.pending = true;

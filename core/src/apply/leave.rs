@@ -17,12 +17,39 @@ pub(crate) fn leave(t: &mut Transition<'_>, number: LeaseNumber) {
         let stay = can_come_back(t.state, &t.state.leases[slot]).then_some(t.limits.park_max);
         for waiter in together {
             t.stirred.push_back(t.state.leases[waiter].lock);
-            step_aside(t, waiter, stay);
+            park(t, waiter, stay);
         }
     } else if !t.state.is_queued(slot) {
         give_back(t, slot, together);
     }
     t.promote_stirred();
+}
+
+/// A waiter whose client was told that the outcome is unknown is parked if it can come back, for as long as after a
+/// restart. A lease that was granted meanwhile is kept for a repeated request, or else given back. Its lock waits for a
+/// sweep: promoted at once, others who have yet to step aside would be granted it. Returns whether it is active.
+pub(crate) fn step_aside(t: &mut Transition<'_>, number: LeaseNumber) -> bool {
+    let Some(slot) = t.state.find_lease(number) else { return false };
+    let together = t.state.together(slot);
+    let can_come_back = can_come_back(t.state, &t.state.leases[slot]);
+    if t.phase(slot) == Phase::Waiting && t.state.leases[slot].tethered {
+        let stay = can_come_back.then_some(t.limits.resume_park_max);
+        for waiter in together {
+            t.stirred.push_back(t.state.leases[waiter].lock);
+            park(t, waiter, stay);
+        }
+    } else if !t.state.is_queued(slot) {
+        if can_come_back {
+            return t.state.leases[slot].is_active();
+        }
+        give_back(t, slot, together);
+    }
+    while let Some(lock) = t.stirred.pop_front() {
+        if t.state.locks[lock].queue().is_some() {
+            t.postpone(lock);
+        }
+    }
+    false
 }
 
 /// Gives back what nobody heard of. So nobody can ask about it: it goes without a trace, and the same request may be
@@ -65,7 +92,7 @@ pub(crate) fn resume(t: &mut Transition<'_>, n_max: usize) -> bool {
         false => t.limits.resume_park_max,
     };
     for (_, waiter, can_come_back) in waiters {
-        step_aside(t, waiter, can_come_back.then_some(stay));
+        park(t, waiter, can_come_back.then_some(stay));
     }
     // If there are more, a sweep will look at these queues: after a restart it looks at every queue.
     for lock in locks.into_iter().filter(|_| !more) {
@@ -95,7 +122,7 @@ fn start_every_ttl_anew(t: &mut Transition<'_>) {
 }
 
 /// Parks a waiter for this long, or ends its wait if it cannot return.
-fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, stay: Option<Span>) {
+fn park(t: &mut Transition<'_>, slot: Slot<Lease>, stay: Option<Span>) {
     let lease = &t.state.leases[slot];
     let number = lease.number;
     if let Some(stay) = stay {
@@ -111,7 +138,8 @@ fn step_aside(t: &mut Transition<'_>, slot: Slot<Lease>, stay: Option<Span>) {
 #[cfg(test)]
 mod tests {
     use crate::{
-        Acquire, Dialect, Limits, LockKey, Machine, Owner, Resume, Secret, Span, Timestamp, Wait,
+        Acquire, Dialect, LeaseNumber, Limits, LockKey, Machine, Owner, Phase, Resume, Revoke,
+        Secret, Span, StepAside, Sweep, Target, Timestamp, Wait,
     };
 
     /// A lock that is held, and five who wait for it: some can come back by their request id.
@@ -129,6 +157,37 @@ mod tests {
             machine.apply(Timestamp::from_nanos(n.into()), acquire);
         }
         machine
+    }
+
+    fn phase(machine: &Machine, n: u64) -> Option<Phase> {
+        machine.lease(LeaseNumber(n)).map(|lease| lease.phase)
+    }
+
+    #[test]
+    fn nobody_is_granted_a_lock_before_all_waiters_have_stepped_aside() {
+        let mut machine = machine();
+        let now = Timestamp::from_nanos(100);
+        let revoke = |machine: &mut Machine| {
+            let target = Target::Lock(LockKey::new("ns", "a"));
+            machine.apply(now, Revoke { target, reason: "t".into() }).outcome.expect("revoked");
+        };
+        let step_aside = |machine: &mut Machine, n| {
+            machine.apply(now, StepAside(LeaseNumber(n))).outcome.expect("done")
+        };
+        // Those with an even number cannot come back. The first of them is granted the lock.
+        revoke(&mut machine);
+        assert_eq!(phase(&machine, 2), Some(Phase::Active));
+        assert!(!step_aside(&mut machine, 2));
+        assert_eq!((phase(&machine, 2), phase(&machine, 3)), (None, Some(Phase::Waiting)));
+        machine.apply(now, Sweep { n_changes_max: 100 });
+        assert!(step_aside(&mut machine, 3), "its request can be repeated");
+        assert_eq!(phase(&machine, 3), Some(Phase::Active));
+        revoke(&mut machine);
+        for n in [4, 5, 6] {
+            assert!(!step_aside(&mut machine, n));
+        }
+        machine.apply(now, Sweep { n_changes_max: 100 });
+        assert_eq!([4, 5, 6].map(|n| phase(&machine, n)), [None, Some(Phase::Parked), None]);
     }
 
     #[test]

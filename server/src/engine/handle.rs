@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use leasehold_core::{LeaseNumber, Span, Timestamp, mutant};
+use leasehold_core::{Span, Timestamp, mutant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ask::Ask;
@@ -227,11 +227,6 @@ impl EngineHandle {
     /// Does this server follow another, or nobody, instead of answering by itself?
     pub fn is_following(&self) -> bool {
         self.0.shared.is_following()
-    }
-
-    /// Nobody was told of what was granted in this epoch. If that is over it says nothing: the next one may have told.
-    pub(crate) fn give_back(&self, lease: LeaseNumber, epoch: u64) {
-        self.0.shared.is_gone(Gone::Grant(lease, epoch));
     }
 
     /// What is left of a wait that began when its request came.

@@ -80,7 +80,7 @@ impl Undelivered {
     }
 
     /// One guard more for the same grant: only if none of them is delivered is it given back.
-    pub(super) fn split(self) -> (Self, Self) {
+    pub(crate) fn split(self) -> (Self, Self) {
         let report = self.shared();
         (Self::from_shared(report.clone()), Self::from_shared(report))
     }

@@ -14,6 +14,7 @@ use super::ask::{Question, Reply};
 use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
 use super::gather::{Ended, Gathering};
+use super::lapse::Forsaken;
 use super::log;
 use super::mailbox::{Outbox, ReplyTo, Told};
 use super::message::{Asked, Error};
@@ -69,8 +70,8 @@ pub struct Writer {
     gathering: Gathering,
     /// A batch of which it is not known yet whether it is durable. Nothing is applied meanwhile.
     pub(super) held: Option<Held>,
-    /// Leases whose waits ended because the store was silent, until the store can record that.
-    pub(super) forsaken: Vec<LeaseNumber>,
+    /// Leases whose waits ended because the store was silent.
+    pub(super) forsaken: Forsaken,
 }
 
 /// What a batch did and whom to tell, held back until it is durable.
@@ -122,7 +123,7 @@ impl Writer {
             was_silent: false,
             gathering: Gathering::default(),
             held: None,
-            forsaken: Vec::new(),
+            forsaken: Forsaken::default(),
         }
     }
 
@@ -163,7 +164,8 @@ impl Writer {
         let is_due = self.machine.next_deadline().is_some_and(|at| at <= now);
         let gone = self.shared.take_gone();
         let is_idle = asks.is_empty() && !is_due && gone.is_empty() && !self.is_tick_due(now);
-        if is_idle && !self.is_confirm_due(now) && !self.has_forsaken() {
+        let has_left = self.has_forsaken() || self.has_unclaimed(now);
+        if is_idle && !self.is_confirm_due(now) && !has_left {
             return Ok(());
         }
         self.was_due = is_due;
@@ -187,14 +189,21 @@ impl Writer {
         };
         self.was_busy = false;
         let mut batch = std::mem::take(&mut self.batch);
+        let n_bytes_max = self.store.record_bytes_max() / 2;
+        let steps_aside = self.must_step_aside(is_due || !gone.is_empty(), asks);
+        if steps_aside && !self.step_aside(now, n_bytes_max, &mut batch) {
+            // Nothing is granted before all of them have stepped aside.
+            gone.into_iter().for_each(|gone| self.shared.add_gone(gone));
+            return self.commit(permit, Kind::Batch, batch);
+        }
+        self.leave_unclaimed(now, n_bytes_max, &mut batch);
         self.leave(gone, &mut batch);
-        if is_due {
+        if is_due || steps_aside {
             self.sweep(&mut batch);
         }
         if !asks.is_empty() {
             self.metrics.batch_size.observe(asks.len() as f64);
         }
-        let n_bytes_max = self.store.record_bytes_max() / 2;
         let mut asked = asks.drain(..);
         for ask in asked.by_ref() {
             self.answer(ask, &mut batch);
@@ -204,7 +213,6 @@ impl Writer {
         }
         let later: Vec<_> = asked.collect();
         asks.extend(later);
-        self.leave_forsaken(&mut batch);
         self.commit(permit, Kind::Batch, batch)
     }
 

@@ -23,7 +23,7 @@ use super::hop::Hop;
 use super::refusal::{lost, nobody_leads, not_leading, stranger, uncertified};
 use super::repeat::{AGAIN_AFTER, Doubt, Ended, ended, is_repeatable_wait};
 use super::under_way::UnderWay;
-use super::uplink::{Loss, Sent, Uplink, grant_of};
+use super::uplink::{Loss, Sent, Uplink, grants};
 use super::{GRANT, HELD_MS, HOP, ID, KEY, NOT_LEADING, OURS, Peers, SEQ};
 use crate::app::failure;
 use crate::clock;
@@ -192,16 +192,16 @@ impl Relay {
                 self.led_again(engine, there).await;
                 Some(lost(passed.head.method.is_safe()).into())
             }
-            Sent::Answered(response) if response.headers().contains_key(NOT_LEADING) => {
+            Sent::Answered(response, _) if response.headers().contains_key(NOT_LEADING) => {
                 if response.status() == StatusCode::FORBIDDEN {
                     self.uplink.is_stranger(there);
                 }
                 None
             }
-            Sent::Answered(response) if grant_of(&response).is_some() => {
-                Some(self.deliver(there, response).await)
+            Sent::Answered(response, id) if grants(&response) => {
+                Some(self.deliver((there, id), response).await)
             }
-            Sent::Answered(response)
+            Sent::Answered(response, _)
                 if response.status() == StatusCode::SERVICE_UNAVAILABLE
                     && passed.can_be_repeated() =>
             {
@@ -213,7 +213,7 @@ impl Relay {
                     }
                 }
             }
-            Sent::Answered(response) => Some(response.map(Body::new).into()),
+            Sent::Answered(response, _) => Some(response.map(Body::new).into()),
         }
     }
 
@@ -234,10 +234,9 @@ impl Relay {
     }
 
     /// The answer on its way to the client. What it grants is given back if it does not get there.
-    async fn deliver(&self, there: &Peering, response: Response<Incoming>) -> Answer {
-        let Some(grant) = grant_of(&response) else { return response.map(Body::new).into() };
+    async fn deliver(&self, (there, id): (&Peering, u64), response: Response<Incoming>) -> Answer {
         let (uplink, there) = (self.uplink.clone(), there.clone());
-        let undelivered = Undelivered::elsewhere(move || uplink.give_back(there, grant));
+        let undelivered = Undelivered::elsewhere(move || uplink.give_up(there, id));
         let (mut head, body) = response.into_parts();
         head.headers.remove(GRANT);
         match to_bytes(Body::new(body), GRANT_BYTES_MAX).await {
@@ -294,7 +293,8 @@ impl Relay {
             answer.undelivered.as_ref().and_then(Undelivered::grant)
             && let Ok(grant) = HeaderValue::from_str(&format!("{epoch}-{lease}"))
         {
-            under_way.grants((epoch, LeaseNumber(lease)));
+            let undelivered = answer.undelivered.take();
+            answer.undelivered = undelivered.and_then(|undelivered| under_way.grants(undelivered));
             answer.response.headers_mut().insert(GRANT, grant);
         }
         answer
@@ -311,13 +311,8 @@ impl Relay {
             }
             (&Method::GET, ["leads"]) => return not_leading(),
             (&Method::POST, ["gone", id]) => {
-                if let Some((epoch, lease)) = number(id).and_then(|id| self.under_way.give_up(id)) {
-                    engine.give_back(lease, epoch);
-                }
-            }
-            (&Method::POST, ["leave", epoch, lease]) => {
-                if let Some((epoch, lease)) = number(epoch).zip(number(lease)) {
-                    engine.give_back(LeaseNumber(lease), epoch);
+                if let Some(id) = number(id) {
+                    self.under_way.give_up(id);
                 }
             }
             _ => return failure(StatusCode::NOT_FOUND, Code::NotFound, "no such path"),

@@ -1,12 +1,16 @@
 //! Requests of other servers that are being answered, so that one whose client is gone can be given up; and what the
 //! latest of them were granted, so that it can be given back if the answer was lost on its way to the other server.
+//!
+//! Several requests can be granted the same lease: a server repeats a wait of which it has lost the connection, or its
+//! client returns through another server. The requests share one guard, so the lease is given back only when all of
+//! them are given up.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use leasehold_core::LeaseNumber;
 use tokio::sync::Notify;
 
+use crate::engine::Undelivered;
 use crate::sync::lock;
 
 /// So many of the latest grants are remembered. A link that is silently cut is noticed within seconds.
@@ -19,15 +23,24 @@ pub(super) struct UnderWay(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
-    asked: HashMap<u64, Arc<Notify>>,
-    /// What was answered, and in which epoch it was granted.
-    granted: HashMap<u64, Grant>,
+    asked: HashMap<u64, Asked>,
+    /// The guards of what was granted. Only the other server knows whether its client was told.
+    granted: HashMap<u64, Undelivered>,
     /// The same, the oldest first.
     order: VecDeque<u64>,
 }
 
-/// In which epoch, and what.
-pub(super) type Grant = (u64, LeaseNumber);
+struct Asked {
+    gone: Arc<Notify>,
+    is_given_up: bool,
+}
+
+impl Drop for All {
+    /// The clients may have been told of what was granted.
+    fn drop(&mut self) {
+        self.granted.drain().for_each(|(_, undelivered)| undelivered.delivered());
+    }
+}
 
 /// One of them, until it is dropped.
 pub(super) struct Request {
@@ -39,17 +52,22 @@ pub(super) struct Request {
 impl UnderWay {
     pub(super) fn begin(&self, id: u64) -> Request {
         let gone = Arc::new(Notify::new());
-        lock(&self.0).asked.insert(id, gone.clone());
+        let asked = Asked { gone: gone.clone(), is_given_up: false };
+        lock(&self.0).asked.insert(id, asked);
         Request { all: self.clone(), id, gone }
     }
 
-    /// Nobody waits for its answer any more. If it was answered already: what is to be given back.
-    pub(super) fn give_up(&self, id: u64) -> Option<Grant> {
+    /// The other server gives this request up. What it was granted is given back, unless another connection was told
+    /// of it too.
+    pub(super) fn give_up(&self, id: u64) {
         let mut all = lock(&self.0);
-        if let Some(gone) = all.asked.get(&id) {
-            gone.notify_one();
+        if let Some(asked) = all.asked.get_mut(&id) {
+            asked.is_given_up = true;
+            asked.gone.notify_one();
         }
-        all.granted.remove(&id)
+        let undelivered = all.granted.remove(&id);
+        drop(all);
+        drop(undelivered);
     }
 }
 
@@ -59,16 +77,23 @@ impl Request {
         self.gone.notified().await;
     }
 
-    /// The answer grants this.
-    pub(super) fn grants(&self, grant: Grant) {
+    /// The answer grants this. Returns the guard that goes with the answer: dropped, it gives the request up. There is
+    /// none if the request was given up already.
+    pub(super) fn grants(&self, undelivered: Undelivered) -> Option<Undelivered> {
         let mut all = lock(&self.all.0);
-        all.granted.insert(self.id, grant);
+        if all.asked.get(&self.id).is_some_and(|asked| asked.is_given_up) {
+            return None;
+        }
+        all.granted.insert(self.id, undelivered);
         all.order.push_back(self.id);
         if all.order.len() > GRANTS_MAX
             && let Some(oldest) = all.order.pop_front()
+            && let Some(undelivered) = all.granted.remove(&oldest)
         {
-            all.granted.remove(&oldest);
+            undelivered.delivered();
         }
+        let (all, id) = (self.all.clone(), self.id);
+        Some(Undelivered::elsewhere(move || all.give_up(id)))
     }
 }
 
@@ -80,20 +105,75 @@ impl Drop for Request {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::*;
+
+    /// A guard that counts how often its grant is given back.
+    fn guard(n_back: &Arc<AtomicUsize>) -> Undelivered {
+        let n_back = n_back.clone();
+        Undelivered::elsewhere(move || {
+            n_back.fetch_add(1, Relaxed);
+        })
+    }
+
+    /// A request that is answered with a grant, and the answer is sent.
+    fn answered(under_way: &UnderWay, id: u64, undelivered: Undelivered) {
+        under_way.begin(id).grants(undelivered).expect("a guard").delivered();
+    }
 
     #[test]
     fn the_latest_grants_are_remembered_until_they_are_given_up() {
-        let under_way = UnderWay::default();
-        let grant = |id: u64| (1, LeaseNumber(id));
+        let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
         for id in 0..=GRANTS_MAX as u64 {
-            under_way.begin(id).grants(grant(id));
+            answered(&under_way, id, guard(&n_back));
         }
-        assert_eq!(under_way.give_up(0), None, "that was too long ago");
-        assert_eq!(under_way.clone().give_up(1), Some(grant(1)));
-        assert_eq!(under_way.give_up(1), None, "once");
-        let all = lock(&under_way.0);
-        assert!(all.asked.is_empty() && all.granted.len() < GRANTS_MAX);
-        assert_eq!(all.order.len(), GRANTS_MAX);
+        let given_up = |id| {
+            under_way.clone().give_up(id);
+            n_back.load(Relaxed)
+        };
+        assert_eq!(given_up(0), 0, "that was too long ago");
+        assert_eq!(given_up(1), 1);
+        assert_eq!(given_up(1), 1, "once");
+        {
+            let all = lock(&under_way.0);
+            assert!(all.asked.is_empty() && all.granted.len() < GRANTS_MAX);
+            assert_eq!(all.order.len(), GRANTS_MAX);
+        }
+        drop(under_way);
+        assert_eq!(n_back.load(Relaxed), 1, "the clients may have the others");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_delivered_is_given_back_once() {
+        let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
+        drop(under_way.begin(1).grants(guard(&n_back)));
+        assert_eq!(n_back.load(Relaxed), 1);
+        under_way.give_up(1);
+        assert_eq!(n_back.load(Relaxed), 1);
+        // It was given up just before it was granted something.
+        let request = under_way.begin(2);
+        under_way.give_up(2);
+        assert!(request.grants(guard(&n_back)).is_none());
+        assert_eq!(n_back.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn a_grant_of_two_requests_is_given_back_once_both_are_given_up() {
+        let (under_way, n_back) = (UnderWay::default(), Arc::new(AtomicUsize::new(0)));
+        let (one, two) = guard(&n_back).split();
+        answered(&under_way, 1, one);
+        answered(&under_way, 2, two);
+        under_way.give_up(1);
+        under_way.give_up(1);
+        assert_eq!(n_back.load(Relaxed), 0);
+        under_way.give_up(2);
+        assert_eq!(n_back.load(Relaxed), 1);
+        // The other one waits at this server.
+        let (one, here) = guard(&n_back).split();
+        answered(&under_way, 3, one);
+        here.delivered();
+        under_way.give_up(3);
+        assert_eq!(n_back.load(Relaxed), 1);
     }
 }

@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use leasehold_core::LeaseNumber;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -67,8 +66,8 @@ type Sending =
 
 /// What became of a request.
 pub(super) enum Sent {
-    /// It was answered.
-    Answered(Response<Incoming>),
+    /// It was answered. What the request is called there.
+    Answered(Response<Incoming>, u64),
     /// Not a byte of it was sent.
     Unsent,
     /// It was sent, and nobody knows whether it was looked at.
@@ -87,8 +86,7 @@ pub(super) struct Loss {
 
 impl Drop for Loss {
     fn drop(&mut self) {
-        let (uplink, there, id) = (self.uplink.clone(), self.there.clone(), self.id);
-        spawn(async move { uplink.tell(&there, &gone(id)).await });
+        self.uplink.give_up(self.there.clone(), self.id);
     }
 }
 
@@ -117,7 +115,7 @@ impl Uplink {
         let answer = sending.await;
         asked.sending = None;
         match answer {
-            Ok(response) => Sent::Answered(response),
+            Ok(response) => Sent::Answered(response, id),
             Err(mut error) => {
                 if error.take_message().is_some() {
                     return Sent::Unsent;
@@ -133,7 +131,7 @@ impl Uplink {
         self.connect(there).await.map(drop)
     }
 
-    /// Does the server there answer, and accept this one as a peer?
+    /// Does the server there lead, and accept this one as a peer?
     pub(super) async fn sound(&self, there: &Peering) -> Result<(), Obstacle> {
         let asked = timeout(CONNECT_MAX, self.ask(there, Method::GET, "/leads")).await;
         match asked.ok().flatten() {
@@ -141,7 +139,8 @@ impl Uplink {
                 self.is_stranger(there);
                 Err(Obstacle::WrongSecret)
             }
-            Some(_) => Ok(()),
+            Some(answer) if answer.status() == StatusCode::NO_CONTENT => Ok(()),
+            Some(_) => Err(Obstacle::AnotherServer),
             None => {
                 // The next try must not wait for responses lost on this connection.
                 self.0.state.lock().await.connected = None;
@@ -173,10 +172,10 @@ impl Uplink {
         }
     }
 
-    /// Nobody was told of what was granted there.
-    pub(super) fn give_back(&self, there: Peering, (epoch, lease): (u64, LeaseNumber)) {
-        let (uplink, LeaseNumber(lease)) = (self.clone(), lease);
-        spawn(async move { uplink.tell(&there, &format!("/leave/{epoch}/{lease}")).await });
+    /// Gives up a request, and with it what it was granted there.
+    pub(super) fn give_up(&self, there: Peering, id: u64) {
+        let uplink = self.clone();
+        spawn(async move { uplink.tell(&there, &gone(id)).await });
     }
 
     /// Tells it until it is heard. Only one at a time tries again: when a leader is gone, thousands have to.
@@ -270,11 +269,9 @@ fn gone(id: u64) -> String {
     format!("/gone/{id}")
 }
 
-/// What an answer grants, as it says to the server it goes through.
-pub(super) fn grant_of<B>(response: &Response<B>) -> Option<(u64, LeaseNumber)> {
-    let text = response.headers().get(GRANT)?.to_str().ok()?;
-    let (epoch, lease) = text.split_once('-')?;
-    Some((epoch.parse().ok()?, LeaseNumber(lease.parse().ok()?)))
+/// Does an answer grant something, as it says to the server it goes through?
+pub(super) fn grants<B>(response: &Response<B>) -> bool {
+    response.headers().contains_key(GRANT)
 }
 
 /// A request that was sent. Dropped before it is answered, its client is gone: the leader is told so, which gives it up
@@ -295,8 +292,9 @@ impl Drop for Asked {
             let gone = gone(id);
             let telling = uplink.tell(&there, &gone);
             let (answer, ()) = tokio::join!(sending, telling);
-            if let Some(grant) = answer.ok().as_ref().and_then(grant_of) {
-                uplink.give_back(there, grant);
+            if answer.is_ok_and(|answer| grants(&answer)) {
+                // It may not have been granted yet when the leader was told.
+                uplink.give_up(there, id);
             }
         });
     }

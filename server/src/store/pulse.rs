@@ -68,7 +68,7 @@ impl Pulse {
     /// For followers: records a try that began at `began` and did not reach this leader, which has led since this
     /// revision.
     pub fn did_not_reach(&self, leader: (&str, i64), why: Obstacle, began: Instant) {
-        lock(&self.tries).failed(leader, why, began);
+        lock(&self.tries).failed(leader, why, (began, Instant::now()));
     }
 
     /// For followers: records that the leader was reached, or that there is none.

@@ -12,7 +12,7 @@ use super::{BINARY, N_CLIENTS, Random, World, judge, seed, work};
 
 pub(super) const N_SERVERS: usize = 3;
 /// Bytes each member of etcd may have, of which those of [`Fault::NoSpace`] fill up what is left.
-const QUOTA: u64 = 128 << 20;
+pub(super) const QUOTA: u64 = 128 << 20;
 /// `UPGRADE_FROM=leasehold-0.1` begins with that program; whatever is started again is the one that is tested.
 const UPGRADE_FROM: &str = "UPGRADE_FROM";
 /// `CLUSTER_ROUNDS=100` tries it for longer, with three members of etcd instead of one.

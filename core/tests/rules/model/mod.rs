@@ -136,6 +136,7 @@ pub(crate) fn summary(outcome: &Result<Outcome, Rejection>) -> String {
         Ok(Outcome::KeepSession(deadline)) => format!("kept {deadline:?}"),
         Ok(Outcome::CloseSession(())) => "closed".into(),
         Ok(Outcome::EndSession(()) | Outcome::Prove(_) | Outcome::Maintain(())) => "done".into(),
+        Ok(Outcome::StepAside(_)) => "done".into(),
         Ok(Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Sweep(_)) => "done".into(),
         Ok(Outcome::Resume(_) | Outcome::Restore(())) => "done".into(),
         Err(Rejection::Held(holding)) => format!("held, {} waiting", holding.n_waiting),
@@ -221,6 +222,10 @@ impl Model {
             Command::Amend(amend) => self.amend(amend),
             Command::Confirm(asked) => self.confirm(asked),
             Command::Leave(Leave(lease)) => self.leave(lease.0),
+            Command::StepAside(StepAside(lease)) => {
+                self.part(lease.0, true);
+                Ok("done".into())
+            }
             Command::OpenSession(open) => self.open(open),
             Command::KeepSession(keep) => self.keep(keep),
             Command::CloseSession(close) => self.close(close),

@@ -99,6 +99,9 @@ enum What {
     Leave {
         lease: u64,
     },
+    StepAside {
+        lease: u64,
+    },
     Open {
         session: u8,
         who: Who,
@@ -172,6 +175,7 @@ fn what() -> impl Strategy<Value = What> {
         1 => (recent(), who(), 0..9u64).prop_map(|(lease, who, ttl)| What::Amend { lease, who, ttl }),
         2 => (recent(), who()).prop_map(|(lease, who)| What::Confirm { lease, who }),
         4 => recent().prop_map(|lease| What::Leave { lease }),
+        2 => recent().prop_map(|lease| What::StepAside { lease }),
         2 => (0..2u8, who(), 1..9u64).prop_map(|(session, who, ttl)| What::Open { session, who, ttl }),
         1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Keep { session, dialect }),
         1 => (0..2u8, 0..2u8).prop_map(|(session, dialect)| What::Close { session, dialect }),
@@ -296,6 +300,7 @@ impl Step {
                 dialect: dialect(who.dialect),
             }),
             What::Leave { lease } => Command::Leave(Leave(number(lease))),
+            What::StepAside { lease } => Command::StepAside(StepAside(number(lease))),
             What::Again { .. } => unreachable!("it was replaced by what it repeats"),
             What::Settle { lock } => Command::Settle(Settle(key(lock))),
             What::Sweep => Command::Sweep(Sweep { n_changes_max: usize::MAX }),

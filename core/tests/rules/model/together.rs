@@ -244,19 +244,29 @@ impl Model {
     }
 
     pub(super) fn leave(&mut self, number: u64) -> Result<String, String> {
-        let Some(n) = self.find(number) else { return Ok("done".into()) };
+        for n in self.part(number, false) {
+            self.promote(&self.leases[n].asked.lock.clone());
+        }
+        Ok("done".into())
+    }
+
+    /// The leases that left. If they step aside, a lease whose request can be repeated is kept.
+    pub(super) fn part(&mut self, number: u64, aside: bool) -> Vec<usize> {
+        let Some(n) = self.find(number) else { return vec![] };
         let mut together = self.together(n);
+        let stay = if aside { self.limits.resume_park_max } else { self.limits.park_max };
+        let can_return = !self.leases[together[0]].requests.is_empty();
         let lease = &self.leases[n];
         if lease.phase == Phase::Waiting && matches!(lease.asked.wait, Wait::Connected(_)) {
-            together.iter().for_each(|n| self.step_aside(*n, self.limits.park_max));
-        } else if lease.phase.is_queued() {
-            return Ok("done".into());
+            together.iter().for_each(|n| self.step_aside(*n, stay));
+        } else if lease.phase.is_queued() || aside && can_return {
+            return vec![];
         } else {
             let is_known = |l: &Lease| {
                 !l.is_gone && (l.is_known_elsewhere || l.phase == Phase::Active && l.version > 1)
             };
             if together.iter().any(|n| is_known(&self.leases[*n])) {
-                return Ok("done".into());
+                return vec![];
             }
             together.retain(|n| self.leases[*n].phase == Phase::Active);
             for n in &together {
@@ -265,8 +275,7 @@ impl Model {
                 self.leases[*n].is_gone = true;
             }
         }
-        together.iter().for_each(|n| self.promote(&self.leases[*n].asked.lock.clone()));
-        Ok("done".into())
+        together
     }
 
     pub(super) fn step_aside(&mut self, n: usize, stay: Span) {

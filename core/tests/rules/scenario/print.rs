@@ -46,6 +46,7 @@ fn success(outcome: &Outcome, now: Timestamp) -> String {
         Outcome::Prove(view) => format!("proven: {}", lease(view)),
         Outcome::Maintain(()) => "done".into(),
         Outcome::GiveUp(()) => "given up".into(),
+        Outcome::StepAside(_) => "done".into(),
         Outcome::Leave(()) | Outcome::Settle(()) | Outcome::Resume(_) | Outcome::Restore(()) => {
             "done".into()
         }

@@ -18,6 +18,7 @@ use crate::sync::lock;
 /// The positions of the results in the response.
 const DRAINS: usize = 0;
 const NODES: usize = 1;
+const PAUSE: usize = 2;
 
 /// The watch of one leader.
 pub(super) struct Watch {
@@ -67,14 +68,24 @@ impl Watch {
         let [drains, nodes] = [self.keys.drains(), self.keys.nodes()];
         let txn = Txn::default()
             .then(Op::GetRange(drains.0, drains.1, 0))
-            .then(Op::GetRange(nodes.0, nodes.1, 0));
+            .then(Op::GetRange(nodes.0, nodes.1, 0))
+            .then(Op::Get(self.keys.pause()));
         let answer = cluster.txn(txn.request())?;
-        if answer.found_all(DRAINS).iter().any(|found| found.key == own_drain) {
-            return Ok(Some(Dismissal::ByOperator));
-        }
         let judgement = self.reports.judge(pace::now(), &self.others(&answer));
         self.note(&judgement, health);
-        if !judgement.hands_over {
+        let found = answer.found_all(DRAINS).iter().find(|found| found.key == own_drain);
+        if let Some(found) = found {
+            let is_own_word = found.value == Drained::Unreached.word().as_bytes();
+            if is_own_word {
+                // The response to the put was lost.
+                lock(&back_off).hands_over(pace::now());
+                self.handed_over = Some(Dismissal::Unreached(judgement.unreached_by));
+            }
+            let by_operator = || Some(Dismissal::ByOperator);
+            return Ok(self.handed_over.clone().or_else(by_operator));
+        }
+        // While the servers are paused, none would take over.
+        if !judgement.hands_over || answer.found(PAUSE).is_some() {
             return Ok(None);
         }
         let mut next = *lock(&back_off);
@@ -137,5 +148,139 @@ impl Watch {
         // An operator might have written the key in the meantime.
         let txn = Txn::default().when(key, When::Absent).then(put);
         cluster.txn(txn.request()).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use leasehold_etcd::{
+        Kind, LeaseGrantResponse, RangeResponse, Request, Response, ResponseOp, TxnRequest,
+    };
+
+    use super::*;
+
+    /// Keys and their values, without revisions and conditions.
+    #[derive(Default)]
+    struct Keyed {
+        all: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+        /// Responses to writes are lost.
+        loses: AtomicBool,
+    }
+
+    impl Keyed {
+        fn put(&self, key: Vec<u8>, value: &str) {
+            lock(&self.all).insert(key, value.into());
+        }
+    }
+
+    impl Cluster for Keyed {
+        fn range(&self, request: RangeRequest) -> Result<RangeResponse, Error> {
+            let end = match request.range_end {
+                end if end.is_empty() => [&request.key[..], b"\0"].concat(),
+                end => end,
+            };
+            let kv = |(key, value): (&Vec<u8>, &Vec<u8>)| KeyValue {
+                key: key.clone(),
+                value: value.clone(),
+                ..KeyValue::default()
+            };
+            let kvs = lock(&self.all).range(request.key..end).map(kv).collect();
+            Ok(RangeResponse { kvs, ..RangeResponse::default() })
+        }
+
+        fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Error> {
+            let mut answer = TxnResponse { succeeded: true, ..TxnResponse::default() };
+            for op in request.success {
+                let response = match op.request {
+                    Some(Request::Range(range)) => Some(Response::Range(self.range(range)?)),
+                    Some(Request::Put(put)) => {
+                        lock(&self.all).insert(put.key, put.value);
+                        if self.loses.load(Relaxed) {
+                            return Err(Error::new(Kind::Unknown, "the test", "it is lost"));
+                        }
+                        None
+                    }
+                    _ => None,
+                };
+                answer.responses.push(ResponseOp { response });
+            }
+            Ok(answer)
+        }
+
+        fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, Error> {
+            Ok(LeaseGrantResponse { id: 1, ttl, ..LeaseGrantResponse::default() })
+        }
+
+        fn lease_keep_alive(&self, _: i64) -> Result<i64, Error> {
+            Ok(1)
+        }
+
+        fn lease_revoke(&self, _: i64) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn compact(&self, _: i64) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn n_members(&self) -> usize {
+            1
+        }
+
+        fn wait(&self, _: Duration) {}
+    }
+
+    const SEAT: i64 = 7;
+
+    /// A leader, n1, that its only follower, n2, has not reached for a minute.
+    fn unreached() -> (Keyed, Keys, Watch) {
+        let (cluster, keys) = (Keyed::default(), Keys::new("test"));
+        let report = format!(
+            r#"{{"instance":"i","process":"p","address":"http://n2","peer":"","version":"1","formats":[1],"seq":1,
+                "unreached":{{"leader":"n1","seat":{SEAT},"why":"unreachable","for_ms":60000,"run":1}}}}"#
+        );
+        cluster.put(keys.node("n2"), &report);
+        let tenure = Tenure { created_at: SEAT, value: Vec::new() };
+        let watch = Watch::new(keys.clone(), "n1", &tenure, Some(Arc::default()));
+        (cluster, keys, watch)
+    }
+
+    fn by_n2() -> Option<Dismissal> {
+        Some(Dismissal::Unreached(vec!["n2".into()]))
+    }
+
+    #[test]
+    fn a_leader_does_not_hand_over_while_the_servers_are_paused() {
+        let (cluster, keys, mut watch) = unreached();
+        let health = Health::default();
+        cluster.put(keys.pause(), "paused");
+        assert_eq!(watch.look(&cluster, &health).ok(), Some(None));
+        assert_eq!(health.pulse().unreached_by(), 1, "it says so all the same");
+        assert!(!lock(&cluster.all).contains_key(&keys.drain("n1")));
+        lock(&cluster.all).remove(&keys.pause());
+        assert_eq!(watch.look(&cluster, &health).ok(), Some(by_n2()));
+        assert_eq!(lock(&cluster.all).get(&keys.drain("n1")), Some(&b"handed-over".to_vec()));
+    }
+
+    #[test]
+    fn a_leader_that_an_operator_drains_steps_down_also_while_the_servers_are_paused() {
+        let (cluster, keys, mut watch) = unreached();
+        cluster.put(keys.pause(), "paused");
+        cluster.put(keys.drain("n1"), "step-down");
+        let looked = watch.look(&cluster, &Health::default());
+        assert_eq!(looked.ok(), Some(Some(Dismissal::ByOperator)));
+    }
+
+    #[test]
+    fn a_leader_that_hands_over_says_why_also_if_the_response_of_etcd_is_lost() {
+        let (cluster, _, mut watch) = unreached();
+        let health = Health::default();
+        cluster.loses.store(true, Relaxed);
+        assert!(watch.look(&cluster, &health).is_err());
+        cluster.loses.store(false, Relaxed);
+        assert_eq!(watch.look(&cluster, &health).ok(), Some(by_n2()));
     }
 }

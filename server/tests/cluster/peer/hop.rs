@@ -13,6 +13,7 @@ use leasehold_server::auth::NewKey;
 use leasehold_testkit::{Client, Method, Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 use crate::peer::world::{Node, World};
 use crate::peer::{Outcome, holds};
@@ -96,19 +97,18 @@ async fn every_server_of_a_cluster_says_which_leases_outlast_a_leader_change() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_could_not_deliver_is_given_back_in_the_epoch_that_granted_it() {
+async fn what_a_server_could_not_deliver_is_given_back() {
     let world = World::new().await;
     let (leader, _follower) = world.pair().await;
     let mut peer = Peer::of(&world).await;
     let (head, taken) = peer.pass("/v1/locks/db/acquire", "0", acquire("a", 0)).await;
     assert_eq!((head.status().as_u16(), &taken["acquired"]), (200, &json!(true)));
-    let grant = head.headers()["leasehold-grant"].to_str().expect("a text").to_owned();
-    let (epoch, lease) = grant.split_once('-').expect("an epoch and a lease");
-    let other_epoch = epoch.parse::<u64>().expect("a number") + 1;
-    assert_eq!(peer.tell(&format!("/leave/{other_epoch}/{lease}")).await, 204);
+    let passed = peer.n_sent;
+    assert!(head.headers().contains_key("leasehold-grant"), "{head:?}");
+    assert_eq!(peer.tell(&format!("/gone/{}", passed + 1_000)).await, 204);
     let held = leader.client.acquire("db", "b", 60_000, json!({})).await;
-    assert_eq!(held.status, 409, "another epoch may have told of it again");
-    assert_eq!(peer.tell(&format!("/leave/{epoch}/{lease}")).await, 204);
+    assert_eq!(held.status, 409, "{held:?}");
+    assert_eq!(peer.tell(&format!("/gone/{passed}")).await, 204);
     let free = leader.client.acquire("db", "b", 60_000, json!({"wait_ms": 5_000})).await;
     assert_eq!(free.status, 200, "{free:?}");
     // What was a renewal in disguise grants nothing new.
@@ -146,6 +146,88 @@ async fn what_an_answer_granted_that_was_lost_between_servers_is_given_back() {
     assert_eq!(held.status, 409, "{held:?}");
 }
 
+/// Waits for this lock by a request that other connections repeat, held by a server since then.
+fn waits(mut peer: Peer, lock: &str) -> JoinHandle<(Peer, Response<()>)> {
+    let path = format!("/v1/locks/{lock}/acquire");
+    let wish = json!({"owner_id": "b", "ttl_ms": 60_000, "wait_ms": 60_000, "request_id": "r"});
+    tokio::spawn(async move {
+        let (head, _) = peer.pass(&path, "0", wish).await;
+        (peer, head)
+    })
+}
+
+/// One request waits on two connections of servers and is granted. One of the servers gives it up: the other may have
+/// told the client.
+pub(crate) async fn told_through_two_servers() -> Outcome {
+    let world = World::new().await;
+    let (leader, _follower) = world.pair().await;
+    for n in 1..=20 {
+        let lock = format!("db-{n}");
+        let held = leader.client.acquire(&lock, "a", 60_000, json!({})).await;
+        let [mut one, mut two] = [Peer::of(&world).await, Peer::of(&world).await];
+        (one.n_sent, two.n_sent) = (n * 100, n * 100 + 50);
+        let one = waits(one, &lock);
+        leader.until_waiting(&lock, 1).await;
+        let two = waits(two, &lock);
+        tokio::time::sleep(Duration::from_millis(n * 50)).await;
+        assert_eq!(leader.client.release(&held, json!({})).await.status, 200);
+        let (mut one, _) = one.await.expect("no panic");
+        let (mut two, head) = two.await.expect("no panic");
+        if !head.headers().contains_key("leasehold-grant") {
+            // It came after the first was granted the lock, so it repeated that answer.
+            continue;
+        }
+        let (first, second) = (one.n_sent, two.n_sent);
+        for _ in 0..2 {
+            assert_eq!(one.tell(&format!("/gone/{first}")).await, 204);
+            let other = leader.client.acquire(&lock, "c", 60_000, json!({})).await;
+            holds(other.status == 409, &other)?;
+        }
+        assert_eq!(two.tell(&format!("/gone/{second}")).await, 204);
+        let free = leader.client.acquire(&lock, "c", 60_000, json!({"wait_ms": 60_000})).await;
+        return holds(free.status == 200, &free);
+    }
+    panic!("the second never waited in time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_gives_up_is_kept_if_the_client_may_have_it_through_another() {
+    told_through_two_servers().await.expect("it is kept");
+}
+
+/// The client has hung up at a follower and waits at the leader itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_gives_up_is_kept_if_the_client_was_told_here() {
+    let world = World::new().await;
+    let (leader, _follower) = world.pair().await;
+    for n in 1..=20 {
+        let lock = format!("db-{n}");
+        let held = leader.client.acquire(&lock, "a", 60_000, json!({})).await;
+        let (client, path) = (leader.client.clone(), format!("/v1/locks/{lock}/acquire"));
+        let wish = json!({"owner_id": "b", "ttl_ms": 60_000, "wait_ms": 60_000, "request_id": "r"});
+        let here = tokio::spawn(async move { client.post(&path, wish).await });
+        leader.until_waiting(&lock, 1).await;
+        let mut peer = Peer::of(&world).await;
+        peer.n_sent = n * 100;
+        let there = waits(peer, &lock);
+        tokio::time::sleep(Duration::from_millis(n * 50)).await;
+        assert_eq!(leader.client.release(&held, json!({})).await.status, 200);
+        let told = here.await.expect("no panic").expect("an answer");
+        assert_eq!(told.status, 200, "{told:?}");
+        let (mut peer, head) = there.await.expect("no panic");
+        if !head.headers().contains_key("leasehold-grant") {
+            continue;
+        }
+        let passed = peer.n_sent;
+        assert_eq!(peer.tell(&format!("/gone/{passed}")).await, 204);
+        let other = leader.client.acquire(&lock, "c", 60_000, json!({})).await;
+        assert_eq!(other.status, 409, "{other:?}");
+        assert_eq!(leader.client.release(&told, json!({})).await.status, 200, "its client has it");
+        return;
+    }
+    panic!("the passed request never waited in time");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_servers_are_believed_what_servers_say() {
     let world = World::new().await;
@@ -155,7 +237,7 @@ async fn only_servers_are_believed_what_servers_say() {
         let headers = [("leasehold-peer-key", key), ("leasehold-hop", HOP)];
         let (head, said) = peer.ask("/v1/locks/db/acquire", &headers, acquire("a", 0)).await;
         assert_eq!((head.status().as_u16(), &said["code"]), (403, &json!("FORBIDDEN")));
-        let (head, _) = peer.ask("/leave/1/1", &[("leasehold-peer-key", key)], Value::Null).await;
+        let (head, _) = peer.ask("/gone/1", &[("leasehold-peer-key", key)], Value::Null).await;
         assert_eq!(head.status().as_u16(), 403);
     }
     // Where clients come in it means nothing.
@@ -207,7 +289,7 @@ async fn a_request_that_was_held_waits_so_much_less_and_came_so_much_earlier() {
 }
 
 /// Somebody who takes requests and hangs up.
-async fn silent_leader(world: &World) -> (SocketAddr, tokio::task::JoinHandle<usize>) {
+async fn silent_leader(world: &World) -> (SocketAddr, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let taking = tokio::spawn(async move {

@@ -8,6 +8,7 @@ async fn play(mutant: Mutant) -> Outcome {
     match mutant {
         Mutant::HeldTimeIgnored => hop::held_for_a_while().await,
         Mutant::LostIsRepeated => hop::lost_on_the_way().await,
+        Mutant::GiveBackWhatIsKnownElsewhere => hop::told_through_two_servers().await,
         Mutant::CursorAheadNotAwaited => past::ahead_of_a_follower().await,
         other => panic!("{other:?} has no scene"),
     }

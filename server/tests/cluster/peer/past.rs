@@ -1,13 +1,12 @@
 //! What happened is told by every server, without a gap when another leads.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use leasehold_testkit::{Signal, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::peer::world::{Node, World};
+use crate::peer::world::{Node, PATIENCE, World};
 use crate::peer::{Outcome, holds};
 
 /// A stream of events.
@@ -40,7 +39,7 @@ impl Stream {
                 self.text += &String::from_utf8_lossy(&bytes[..n]);
             }
         };
-        let read = tokio::time::timeout(Duration::from_secs(20), reading).await;
+        let read = tokio::time::timeout(PATIENCE, reading).await;
         assert!(read.is_ok(), "no {words:?} in {}", self.text);
     }
 

@@ -8,7 +8,7 @@ use leasehold_server::dialect::Dialect;
 use leasehold_server::serve::{Error, Server, Settings};
 use leasehold_testkit::{Client, Etcd, TempDir, Value, folder, settings};
 
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A cluster of etcd with a store in it.
 pub(crate) struct World {
