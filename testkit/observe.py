@@ -17,7 +17,7 @@ import urllib.request
 
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 SERVER = "http://127.0.0.1:8080"
 PROMETHEUS = "http://127.0.0.1:9090"
 COLLECTOR = "http://127.0.0.1:4318"
@@ -132,7 +132,7 @@ def eventually(condition):
 
 
 def fetch(url, headers=()):
-    with urllib.request.urlopen(urllib.request.Request(url, headers=dict(headers)), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=dict(headers)), timeout=60) as answer:
         return answer.read().decode()
 
 

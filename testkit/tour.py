@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 MARK = "--- end of block"
-SECONDS_MAX = 120
+SECONDS_MAX = 900
 
 
 def main():

@@ -9,7 +9,7 @@ use crate::ask::{ask, persist};
 use crate::connection::ServerArgs;
 use crate::duration::{DurationArg, glance, lasting};
 use crate::exit::Failure;
-use crate::output::{OutputArgs, plain, print, print_json};
+use crate::output::{OutputArgs, plain, print, print_json, warn_short};
 use crate::proof::ProofArgs;
 
 const EXAMPLES: &str = "\
@@ -46,6 +46,7 @@ pub(crate) fn renew(args: &RenewArgs) -> Result<(), Failure> {
     ask(args.output, async {
         let client = args.server.reach().await?;
         let renewed = persist(|| client.renew(&proof.lock, &request)).await?;
+        warn_short(&client, args.ttl.0, Duration::ZERO);
         if args.output.json {
             return print_json(&renewed);
         }

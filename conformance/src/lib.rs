@@ -22,4 +22,4 @@ pub mod subject;
 pub mod world;
 
 /// How long anything may take that has no bound of its own.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);

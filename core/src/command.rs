@@ -347,8 +347,8 @@ pub struct CloseSession {
 #[derive(Clone, Debug)]
 pub struct Leave(pub LeaseNumber);
 
-/// The wait of a lease, or the answer that grants it, ended with an unknown outcome. Others are granted nothing before the
-/// next sweep, so that any number of waiters can step aside first.
+/// The wait of a lease, or the answer that grants it, ended with an unknown outcome. Others are granted nothing before
+/// the next sweep, so that any number of waiters can step aside first.
 #[derive(Clone, Debug)]
 pub struct StepAside(pub LeaseNumber);
 

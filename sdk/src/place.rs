@@ -61,7 +61,7 @@ impl<W: Wish> Leaving<W> {
         }
         // Nobody waits, so it may have been granted. The same request tells, and what it gives is given back.
         let wish = self.wish.by(client);
-        let granted = wish.ask(&self.request_id, None).await?;
+        let granted = persist(client, || wish.ask(&self.request_id, None)).await?;
         wish.give_back(granted).await;
         Ok(())
     }

@@ -69,7 +69,7 @@ func TestNothingIsRenewedAfterAReleaseThoughARenewalWasUnderWay(t *testing.T) {
 	server := startServer(t)
 	link, ctx := newLink(t, server.url), background(t)
 	client := link.client(t)
-	lease, err := client.Lock(ctx, "no-renewal", TTL(1500*time.Millisecond))
+	lease, err := client.Lock(ctx, "no-renewal", TTL(6*time.Second))
 	must(t, err)
 	link.setFate(func(request seen) fate {
 		if strings.HasSuffix(request.path, "/renew") {
@@ -79,7 +79,7 @@ func TestNothingIsRenewedAfterAReleaseThoughARenewalWasUnderWay(t *testing.T) {
 	})
 	until(t, "a renewal is under way", func() bool { return len(link.of("/renew")) == 1 })
 	must(t, lease.Release(ctx))
-	n, over := len(link.of("")), client.clock.now().after(1600*time.Millisecond)
+	n, over := len(link.of("")), client.clock.now().after(6100*time.Millisecond)
 	until(t, "a ttl has passed", func() bool { return client.clock.now() > over })
 	if all := link.of(""); len(all) != n || !strings.HasSuffix(all[n-1].path, "/release") {
 		t.Fatal(all)
@@ -89,9 +89,9 @@ func TestNothingIsRenewedAfterAReleaseThoughARenewalWasUnderWay(t *testing.T) {
 func TestTheLossIsToldBeforeTheLeaseCanEndAndIsFinal(t *testing.T) {
 	server := startServer(t)
 	link, ctx := newLink(t, server.url), background(t)
-	client, ttl := link.client(t), 5*time.Second
+	client, ttl := link.client(t), 10*time.Second
 	sentAt := client.clock.now()
-	lease, err := client.Lock(ctx, "swallowed", TTL(ttl), Margin(2*time.Second))
+	lease, err := client.Lock(ctx, "swallowed", TTL(ttl), Margin(4*time.Second))
 	must(t, err)
 	// The server renews it, but we never hear of that.
 	link.all(stall)
@@ -114,11 +114,11 @@ func TestAWaitAndALeaseSurviveARestartOfTheServer(t *testing.T) {
 	server := startServer(t)
 	link, ctx := newLink(t, server.url), background(t)
 	direct := server.client(Options{})
-	holder, err := direct.Lock(ctx, "restart", TTL(20*time.Second))
+	holder, err := direct.Lock(ctx, "restart", TTL(10*time.Minute))
 	must(t, err)
 	granted := make(chan *Lease, 1)
 	go func() {
-		lease, err := link.client(t).Lock(ctx, "restart", TTL(6*time.Second), Wait(30*time.Second))
+		lease, err := link.client(t).Lock(ctx, "restart", TTL(20*time.Second), Wait(10*time.Minute))
 		if err != nil {
 			t.Error(err)
 		}
@@ -190,14 +190,14 @@ func TestAGrantThatComesAfterAWaitLongerThanTheTTLIsHeld(t *testing.T) {
 	must(t, err)
 	granted := make(chan *Lease, 1)
 	go func() {
-		lease, err := client.Lock(ctx, "long-wait", TTL(time.Second), Wait(30*time.Second))
+		lease, err := client.Lock(ctx, "long-wait", TTL(4500*time.Millisecond), Wait(10*time.Minute))
 		if err != nil {
 			t.Error(err)
 		}
 		granted <- lease
 	}()
 	until(t, "it waits", func() bool { return nWaiting(t, client, "long-wait") == 1 })
-	over := client.clock.now().after(1100 * time.Millisecond)
+	over := client.clock.now().after(4600 * time.Millisecond)
 	until(t, "a ttl has passed", func() bool { return client.clock.now() > over })
 	must(t, holder.Release(ctx))
 	lease := <-granted

@@ -36,7 +36,7 @@ func TestSeveralLocksAreGrantedTogetherOrNotAtAll(t *testing.T) {
 
 func TestSeveralLocksAreRenewedTogetherAndLostIfOneOfThemIs(t *testing.T) {
 	client, ctx := startServer(t).client(Options{}), background(t)
-	set, err := client.Locks(ctx, []Wanted{{Name: "e"}, {Name: "f"}}, TTL(1500*time.Millisecond))
+	set, err := client.Locks(ctx, []Wanted{{Name: "e"}, {Name: "f"}}, TTL(9*time.Second))
 	must(t, err)
 	end := set.tenure.end()
 	until(t, "they are renewed", func() bool { return set.tenure.end() > end })
@@ -65,7 +65,7 @@ func wantNotReleased(t *testing.T, err error, locks ...string) {
 func TestThatOneOfSeveralWasTakenAwayIsTold(t *testing.T) {
 	server, ctx := startServer(t), background(t)
 	link := newLink(t, server.url)
-	client := server.client(Options{URLs: []string{link.http.URL}, Timeout: 1500 * time.Millisecond})
+	client := server.client(Options{URLs: []string{link.http.URL}, Timeout: 4 * time.Second})
 	// Also if the first try was never heard: what the second one releases, the first one did not.
 	for _, first := range []fate{pass, swallow} {
 		set, err := client.Locks(ctx, []Wanted{{Name: "m"}, {Name: "n"}})
@@ -113,7 +113,7 @@ func TestAReleaseOfSeveralThatWasNotHeardIsAsGood(t *testing.T) {
 func TestSeveralLocksThatAreWatchedAreToldAtOnceOfARevocationAndWhyItWas(t *testing.T) {
 	link, ctx := newLink(t, startServer(t).url), background(t)
 	client := link.client(t)
-	set, err := client.Locks(ctx, []Wanted{{Name: "j"}, {Name: "k"}}, TTL(time.Minute), Watched())
+	set, err := client.Locks(ctx, []Wanted{{Name: "j"}, {Name: "k"}}, TTL(10*time.Minute), Watched())
 	must(t, err)
 	until(t, "they are watched", func() bool { return len(link.of("/watch")) == 2 })
 	look(t, client, "k")

@@ -54,7 +54,7 @@ func TestLease(t *testing.T) {
 		tokens := make(chan uint64)
 		for n := uint64(1); n <= 3; n++ {
 			go func() {
-				lease, err := client.Lock(ctx, "queue", Wait(10*time.Second))
+				lease, err := client.Lock(ctx, "queue", Wait(patience))
 				if err == nil {
 					tokens <- lease.FencingToken()
 					err = lease.Release(ctx)
@@ -71,7 +71,7 @@ func TestLease(t *testing.T) {
 				t.Fatal(token, want)
 			}
 		}
-		first, err = client.Lock(ctx, "queue", Wait(10*time.Second))
+		first, err = client.Lock(ctx, "queue", Wait(patience))
 		must(t, err)
 		_, err = client.Lock(ctx, "queue", Wait(50*time.Millisecond))
 		wantRefused(t, err, "WAIT_TIMEOUT")
@@ -96,7 +96,7 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("is lost when it is revoked: with the next renewal, or at once", func(t *testing.T) {
 		ctx, client := background(t), server.client(Options{})
-		for _, options := range [][]Option{{TTL(1500 * time.Millisecond)}, {TTL(10 * time.Minute), Watched()}} {
+		for _, options := range [][]Option{{TTL(9 * time.Second)}, {TTL(10 * time.Minute), Watched()}} {
 			lease, err := client.Lock(ctx, "revoked", options...)
 			must(t, err)
 			_, err = client.Revoke(ctx, "revoked", "host is gone")
@@ -112,10 +112,10 @@ func TestLease(t *testing.T) {
 	})
 	t.Run("outlives its ttl while it is held, and can be left", func(t *testing.T) {
 		ctx, client := background(t), server.client(Options{})
-		lease, err := client.Lock(ctx, "renewed", TTL(900*time.Millisecond))
+		lease, err := client.Lock(ctx, "renewed", TTL(4500*time.Millisecond))
 		must(t, err)
 		end := lease.tenure.end()
-		until(t, "three ttls have passed", func() bool { return client.clock.now() > end.after(1800*time.Millisecond) })
+		until(t, "two ttls have passed", func() bool { return client.clock.now() > end.after(4500*time.Millisecond) })
 		if state := look(t, client, "renewed"); !lease.Held() || *state.FencingToken != lease.FencingToken() {
 			t.Fatal(lease)
 		}
@@ -234,7 +234,7 @@ func TestLease(t *testing.T) {
 
 func TestAnAdminRevokesAllThatAnOwnerHas(t *testing.T) {
 	client, ctx, owner := startServer(t).client(Options{}), background(t), "ann"
-	lease, err := client.Lock(ctx, "a", Owner(owner), TTL(1500*time.Millisecond))
+	lease, err := client.Lock(ctx, "a", Owner(owner), TTL(9*time.Second))
 	must(t, err)
 	would, err := client.RevokeAll(ctx, RevokeAllRequest{Owner: &owner, Reason: "test", DryRun: true})
 	must(t, err)

@@ -141,7 +141,7 @@ func relay(w http.ResponseWriter, body io.Reader) {
 
 func (l *link) client(t *testing.T) *Client {
 	t.Helper()
-	client, err := New(Options{URLs: []string{l.http.URL}, Timeout: 2 * time.Second})
+	client, err := New(Options{URLs: []string{l.http.URL}, Timeout: 6 * time.Second})
 	must(t, err)
 	return client
 }

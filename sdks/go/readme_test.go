@@ -57,7 +57,7 @@ func use(t *testing.T, folder string) {
 
 // in a folder and with this in its environment, runs a command.
 func in(t *testing.T, folder, variable string, command ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(background(t), time.Minute)
+	ctx, cancel := context.WithTimeout(background(t), 6*time.Minute)
 	defer cancel()
 	run := exec.CommandContext(ctx, command[0], command[1:]...)
 	run.Dir = folder

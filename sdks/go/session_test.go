@@ -12,7 +12,7 @@ func TestOneKeepAliveHoldsManyLocksAndClosingReleasesThem(t *testing.T) {
 	server := startServer(t)
 	link, ctx := newLink(t, server.url), background(t)
 	client := link.client(t)
-	session, err := client.OpenSession(ctx, TTL(1500*time.Millisecond))
+	session, err := client.OpenSession(ctx, TTL(6*time.Second))
 	must(t, err)
 	var leases []*Lease
 	for n := 0; n < 3; n++ {
@@ -39,7 +39,7 @@ func TestOneKeepAliveHoldsManyLocksAndClosingReleasesThem(t *testing.T) {
 func TestALostSessionTakesItsLocksWithIt(t *testing.T) {
 	server := startServer(t)
 	link, ctx := newLink(t, server.url), background(t)
-	session, err := link.client(t).OpenSession(ctx, TTL(1500*time.Millisecond))
+	session, err := link.client(t).OpenSession(ctx, TTL(6*time.Second))
 	must(t, err)
 	lease, err := session.Lock(ctx, "lost")
 	must(t, err)
@@ -55,7 +55,7 @@ func TestALostSessionTakesItsLocksWithIt(t *testing.T) {
 
 func TestASessionThatTheServerHasEndedIsLost(t *testing.T) {
 	client, ctx := startServer(t).client(Options{}), background(t)
-	session, err := client.OpenSession(ctx, TTL(1500*time.Millisecond))
+	session, err := client.OpenSession(ctx, TTL(6*time.Second))
 	must(t, err)
 	must(t, client.calls.closeSession(ctx, session.ID()))
 	if reason := reasonOf(t, session.Holding); reason != Ended {

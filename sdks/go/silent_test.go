@@ -34,7 +34,7 @@ func TestASilentFirstURLCostsOneTimeout(t *testing.T) {
 	server, ctx := startServer(t), background(t)
 	silent, good := newLink(t, server.url), newLink(t, server.url)
 	silent.all(swallow)
-	client := server.client(Options{URLs: []string{silent.http.URL, good.http.URL}, Timeout: 1500 * time.Millisecond})
+	client := server.client(Options{URLs: []string{silent.http.URL, good.http.URL}, Timeout: 4 * time.Second})
 	lease, err := client.Lock(ctx, "a")
 	must(t, err)
 	first, second := silent.of("/acquire"), good.of("/acquire")
@@ -157,7 +157,7 @@ func TestAShortWaitThatNobodyAnsweredIsAskedForOnceMoreElsewhere(t *testing.T) {
 	server, ctx := startServer(t), background(t)
 	silent, good := newLink(t, server.url), newLink(t, server.url)
 	silent.all(swallow)
-	options := Options{URLs: []string{silent.http.URL, good.http.URL}, Timeout: 1500 * time.Millisecond}
+	options := Options{URLs: []string{silent.http.URL, good.http.URL}, Timeout: 4 * time.Second}
 	lease, err := server.client(options).Lock(ctx, "a", Wait(200*time.Millisecond))
 	must(t, err)
 	must(t, lease.Release(ctx))

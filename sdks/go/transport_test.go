@@ -76,7 +76,7 @@ func refusing(status int, code string, header ...string) http.HandlerFunc {
 
 func clientOf(t *testing.T, urls ...string) *Client {
 	t.Helper()
-	client, err := New(Options{URLs: urls, APIKey: "key", Timeout: 2 * time.Second})
+	client, err := New(Options{URLs: urls, APIKey: "key", Timeout: 5 * time.Second})
 	must(t, err)
 	return client
 }
@@ -235,13 +235,16 @@ func TestAServerThatSpeaksTLSKnowsAClientByItsCertificate(t *testing.T) {
 		t.Fatal("the environment names the CA", err)
 	}
 	t.Setenv("LEASEHOLD_CA_FILE", "")
+	// If one of these were tried again, it would be after half a minute.
+	retry := DefaultRetry
+	retry.PauseMin, retry.PauseMax, retry.TotalMax = time.Minute, time.Minute, time.Hour
 	begunAt := time.Now()
-	_, err = server.client(Options{}).Lock(background(t), "a")
+	_, err = server.client(Options{}).Lock(background(t), "a", WithRetry(retry))
 	wantTLSError(t, err, "LEASEHOLD_CA_FILE")
 	plain := strings.Replace(server.url(), "https", "http", 1)
-	_, err = server.client(Options{URLs: []string{plain}}).Lock(background(t), "a")
+	_, err = server.client(Options{URLs: []string{plain}}).Lock(background(t), "a", WithRetry(retry))
 	wantTLSError(t, err, "speaks TLS: use https")
-	if took := time.Since(begunAt); took > time.Second {
+	if took := time.Since(begunAt); took > 30*time.Second {
 		t.Fatal("tried again", took)
 	}
 }

@@ -4,6 +4,7 @@ mod book;
 mod cluster;
 mod disk;
 mod issuers;
+mod known;
 mod lease;
 mod namespaces;
 mod op;
@@ -166,6 +167,7 @@ pub struct Metrics {
     /// Of a server that shares its store with others.
     pub(crate) cluster: ClusterMetrics,
     disk: DiskMetrics,
+    known: known::Known,
     /// Metrics of token issuers.
     pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
@@ -233,6 +235,7 @@ impl Metrics {
             redis: Family::default(),
             cluster: ClusterMetrics::registered(&mut book),
             disk: DiskMetrics::registered(&mut book),
+            known: known::Known::register(&mut book),
             issuers: IssuerMetrics::registered(&mut book),
             spans: Family::default(),
             answers: Family::default(),
@@ -359,6 +362,7 @@ impl Metrics {
     pub(crate) fn observe(&self, counts: &Counts, journal: JournalSize, n_asked: usize) {
         self.locks_held.set(counts.n_held as i64);
         self.leases_held.set(counts.n_held_leases as i64);
+        self.known.observe(counts);
         self.n_waiting.set(counts.n_waiting as i64);
         self.n_convoys.set(counts.n_convoys as i64);
         self.n_namespaces.set(counts.n_namespaces as i64);

@@ -23,7 +23,7 @@ before(async () => {
     '--initial-cluster', `default=${peer}`], { stdio: ['ignore', 'ignore', 'inherit'] });
   where = `etcd://${client.replace('http://', '')}`;
   browser = await launch();
-}, { timeout: 60_000 });
+}, { timeout: 600_000 });
 
 // Servers of these names that share a new store.
 async function share(prefix, names, ...flags) {
@@ -70,7 +70,7 @@ async function leader(among) {
   return found;
 }
 
-test('a fail-over is seen, said and survived by a page of another server', { timeout: 90_000 }, async () => {
+test('a fail-over is seen, said and survived by a page of another server', { timeout: 600_000 }, async () => {
   const all = await share('open', ['n1', 'n2', 'n3']);
   const leads = await leader(all);
   const others = all.filter((server) => server !== leads);
@@ -108,7 +108,7 @@ test('a fail-over is seen, said and survived by a page of another server', { tim
   await close(cluster);
 });
 
-test('whoever was signed in at the leader that is gone is asked to sign in again, and comes back to where they were', { timeout: 60_000 }, async () => {
+test('whoever was signed in at the leader that is gone is asked to sign in again, and comes back to where they were', { timeout: 600_000 }, async () => {
   const file = join(folder, 'auth.toml');
   const key = keyIn(execFileSync(process.env.LEASEHOLD_BIN, ['auth', 'init', '--auth-file', file], { encoding: 'utf8' }));
   const both = await share('asked', ['n1', 'n2'], '--auth-file', file);

@@ -38,7 +38,7 @@ before(async () => {
     const taken = await server.call('POST', `/lock?${new URLSearchParams({ client, job, ttl: '30m' })}`);
     assert.ok(taken.status < 300, taken.text);
   }
-}, { timeout: 60_000 });
+}, { timeout: 600_000 });
 
 after(async () => {
   await browser?.close();
@@ -90,7 +90,7 @@ const faults = () => {
 };
 
 for (const width of [360, 1100]) {
-  test(`long words make nothing wider at ${width} px, and nothing is over anything else`, { timeout: 60_000 }, async () => {
+  test(`long words make nothing wider at ${width} px, and nothing is over anything else`, { timeout: 600_000 }, async () => {
     const page = await openIn(browser, undefined, { viewport: { width, height: 800 }, bypassCSP: true }, server);
     for (const path of PAGES) {
       await page.goto(server.url + path);

@@ -15,7 +15,7 @@ export const launch = () => chromium.launch({
 export async function openIn(browser, path, options, server) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(180_000);
   page.wrong = [];
   page.on('pageerror', (error) => page.wrong.push(`error: ${error}`));
   page.on('dialog', (dialog) => { page.wrong.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });

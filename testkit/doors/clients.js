@@ -39,12 +39,12 @@ async function nodeRedis(name) {
 async function redlock4(redis) {
   const client = new (load(redis).default)(port);
   const Redlock = load('redlock4');
-  const lock = await new Redlock([client]).lock(['a', 'b'], 5000);
+  const lock = await new Redlock([client]).lock(['a', 'b'], 60_000);
   await assert.rejects(new Redlock([client], { retryCount: 0 }).lock(['b', 'c'], 5000), /Exceeded 0 attempts/);
-  await lock.extend(2000);
+  await lock.extend(60_000);
   await lock.unlock();
   await assert.rejects(lock.unlock(), /Unable to fully release/);
-  const again = await new Redlock([client]).lock('b', 1000);
+  const again = await new Redlock([client]).lock('b', 30_000);
   await again.unlock();
   client.disconnect();
 }
@@ -54,12 +54,12 @@ async function redlock5(redis) {
   const Redlock = load('redlock5').default;
   const redlock = new Redlock([client], { retryCount: 0 });
   redlock.on('error', () => {});
-  let lock = await redlock.acquire(['c', 'd'], 5000);
+  let lock = await redlock.acquire(['c', 'd'], 60_000);
   await assert.rejects(redlock.acquire(['d'], 5000));
-  lock = await lock.extend(3000);
+  lock = await lock.extend(60_000);
   await lock.release();
-  await redlock.using(['c'], 1000, { automaticExtensionThreshold: 500 }, async (signal) => {
-    await sleep(1500);
+  await redlock.using(['c'], 6000, { automaticExtensionThreshold: 3000 }, async (signal) => {
+    await sleep(7000);
     assert.equal(signal.aborted, false);
   });
   client.disconnect();
@@ -68,18 +68,18 @@ async function redlock5(redis) {
 async function semaphore(redis) {
   const client = new (load(redis).default)(port);
   const { Mutex, MultiSemaphore, Semaphore, RedlockMutex, TimeoutError } = load('redis-semaphore');
-  const times = { lockTimeout: 1000, acquireTimeout: 300, retryInterval: 10, refreshInterval: 200 };
+  const times = { lockTimeout: 4000, acquireTimeout: 1000, retryInterval: 10, refreshInterval: 500 };
   const mutex = new Mutex(client, 'm', times);
   await mutex.acquire();
   await assert.rejects(new Mutex(client, 'm', times).acquire(), TimeoutError);
-  await sleep(1200); // longer than it lasts: it is refreshed
+  await sleep(4500); // longer than it lasts: it is refreshed
   assert.equal(mutex.isAcquired, true);
   await mutex.release();
   const [one, two, three] = [1, 2, 3].map(() => new Semaphore(client, 's', 2, times));
   await one.acquire();
   await two.acquire();
   await assert.rejects(three.acquire(), TimeoutError);
-  await sleep(1200);
+  await sleep(4500);
   await two.release();
   await three.acquire();
   await one.release();
@@ -87,7 +87,7 @@ async function semaphore(redis) {
   const [some, more] = [3, 2].map((permits) => new MultiSemaphore(client, 'ms', 4, permits, times));
   await some.acquire();
   await assert.rejects(more.acquire(), TimeoutError);
-  await sleep(1200);
+  await sleep(4500);
   assert.equal(some.isAcquired, true);
   await some.release();
   await more.acquire();

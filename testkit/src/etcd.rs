@@ -212,7 +212,7 @@ impl Etcd {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             let leads = |member: &Member| {
-                let arguments = ["endpoint", "status", "--write-out=json", "--command-timeout=1s"];
+                let arguments = ["endpoint", "status", "--write-out=json", "--command-timeout=5s"];
                 let said = member.ctl(&arguments).ok()?;
                 let said: serde_json::Value = serde_json::from_str(&said).ok()?;
                 let status = &said[0]["Status"];
@@ -252,6 +252,8 @@ impl Member {
     fn ctl_command(&self) -> Command {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3");
+        // By default it gives up after 5 s.
+        command.envs([("ETCDCTL_DIAL_TIMEOUT", "60s"), ("ETCDCTL_COMMAND_TIMEOUT", "60s")]);
         command.arg("--endpoints").arg(format!("http://{}", self.address));
         command
     }

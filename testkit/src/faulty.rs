@@ -24,6 +24,8 @@ pub struct Faults {
     pub unknown: AtomicBool,
     /// It is not known yet what becomes of an append. It was made once this is over.
     pub unsettled: AtomicBool,
+    /// How often it was not known.
+    pub n_unsettled: AtomicUsize,
     /// Another server has taken over.
     pub fenced: AtomicBool,
     /// A thread with other things to do must not use it.
@@ -39,6 +41,7 @@ impl FaultyStore {
             return Err(Error::Fenced(why()));
         }
         if self.faults.unsettled.load(Relaxed) {
+            self.faults.n_unsettled.fetch_add(1, Relaxed);
             return Err(Error::Unsettled(why()));
         }
         Ok(())

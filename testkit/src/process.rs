@@ -118,7 +118,7 @@ fn spawn(command: &mut Command) -> Child {
 pub fn wrapped(folder: &Path, before: &str, binary: &str) -> String {
     let path = folder.join("wrapper");
     std::fs::create_dir_all(folder).expect("a folder");
-    std::fs::write(&path, format!("#!/bin/sh\n{before} {binary} \"$@\"\n")).expect("a file");
+    std::fs::write(&path, format!("#!/bin/sh\n{before} \"{binary}\" \"$@\"\n")).expect("a file");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&path, executable).expect("its owner");
     path.to_str().expect("text").into()

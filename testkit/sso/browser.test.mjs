@@ -52,7 +52,7 @@ before(async () => {
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--host-resolver-rules=MAP evil.example 127.0.0.1, MAP rebound.example 127.0.0.1'],
   });
-}, { timeout: 60_000 });
+}, { timeout: 600_000 });
 
 after(async () => {
   await browser?.close();
@@ -79,7 +79,7 @@ async function signIn(page) {
   await page.waitForURL(`${server.url}/console`);
 }
 
-test('somebody signs in with a provider, and out again', { timeout: 60_000 }, async () => {
+test('somebody signs in with a provider, and out again', { timeout: 600_000 }, async () => {
   const context = await browser.newContext({ bypassCSP: true });
   const page = await context.newPage();
   await signIn(page);
@@ -153,7 +153,7 @@ const attacks = {
 };
 
 for (const [name, attack] of Object.entries(attacks)) {
-  test(`a page of another origin: ${name}`, { timeout: 30_000 }, async () => {
+  test(`a page of another origin: ${name}`, { timeout: 600_000 }, async () => {
     const context = await browser.newContext({ bypassCSP: true });
     const page = await context.newPage();
     await signIn(page);
@@ -182,7 +182,7 @@ for (const [name, attack] of Object.entries(attacks)) {
   });
 }
 
-test('a page of another origin cannot follow events', { timeout: 30_000 }, async () => {
+test('a page of another origin cannot follow events', { timeout: 600_000 }, async () => {
   const context = await browser.newContext({ bypassCSP: true });
   const page = await context.newPage();
   await signIn(page);
@@ -196,7 +196,7 @@ test('a page of another origin cannot follow events', { timeout: 30_000 }, async
   await context.close();
 });
 
-test('a name that was made to lead here is not answered', { timeout: 30_000 }, async () => {
+test('a name that was made to lead here is not answered', { timeout: 600_000 }, async () => {
   const context = await browser.newContext({ bypassCSP: true });
   const page = await context.newPage();
   const answer = await page.goto(`http://rebound.example:${server.port}/v1/locks`);
@@ -213,7 +213,7 @@ test('a name that was made to lead here is not answered', { timeout: 30_000 }, a
   await context.close();
 });
 
-test('nobody can be signed in as somebody else by a link', { timeout: 30_000 }, async () => {
+test('nobody can be signed in as somebody else by a link', { timeout: 600_000 }, async () => {
   // The attacker signs in up to the way back, and has the victim follow that.
   const attacker = await browser.newContext({ bypassCSP: true });
   const theirs = await attacker.newPage();

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 
 export const PROXY_SECRET = 'the-proxy-proves-itself-by-this';
 
-// Until it holds, or a failure that says what did not.
+// Until it holds, or a failure that says what did not. Only what hangs takes that long.
 export async function until(what, condition) {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + 180_000;
   while (!(await condition())) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`);
     await new Promise((done) => { setTimeout(done, 50); });

@@ -88,7 +88,7 @@ test('a proxy that names nobody is believed to name nobody', async () => {
   assert.match(wrong.text, /names nobody/);
 });
 
-test('Shibboleth: whoever a SAML identity provider has signed in', { timeout: 60_000 }, async () => {
+test('Shibboleth: whoever a SAML identity provider has signed in', { timeout: 600_000 }, async () => {
   const shibboleth = await startShibboleth(server.port);
   try {
     const url = `http://127.0.0.1:${shibboleth.port}`;

@@ -26,7 +26,7 @@ function sign(key, claims) {
   return `${message}.${createSign('RSA-SHA256').update(message).sign(key).toString('base64url')}`;
 }
 
-test('the keys of an issuer are fetched over TLS from whom the system trusts', { timeout: 60_000 }, async () => {
+test('the keys of an issuer are fetched over TLS from whom the system trusts', { timeout: 600_000 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'leasehold-tls-'));
   const read = certificates(folder);
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });

@@ -128,6 +128,25 @@ async fn an_operator_sees_and_steers_the_servers() {
     world.does(&["cluster", "resume"]);
 }
 
+/// A server reports that it cannot reach the leader, and has handed over itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_sees_who_cannot_reach_the_leader_and_who_handed_over() {
+    let folder = folder();
+    let world = World::new(folder.path());
+    world.until("it leads", "/readyz", 200).await;
+    let unreached =
+        json!({"leader": "n1", "seat": 0, "why": "wrong_secret", "for_ms": 9_000, "run": 1});
+    let node = json!({"instance": "i", "process": "p", "address": "http://n2", "peer": "", "version": "1",
+        "formats": [1], "seq": 1, "unreached": unreached});
+    world.etcd.ctl(&["put", "/test/node/n2", &node.to_string()]);
+    world.etcd.ctl(&["put", "/test/drain/n2", "handed-over"]);
+    let shown = world.does(&["cluster", "status"]);
+    assert!(shown.contains("handed-over; cannot reach n1: another peer secret"), "{shown}");
+    let status = world.status();
+    assert_eq!(status["drained"], json!([["n2", "handed-over"]]));
+    assert_eq!(status["nodes"][1]["unreached"], json!({"leader": "n1", "why": "wrong_secret"}));
+}
+
 /// Somebody writes where only servers may.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_somebody_else_wrote_does_not_blind_the_operator_and_is_mended() {

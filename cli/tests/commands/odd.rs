@@ -53,6 +53,8 @@ fn a_ttl_that_is_shorter_than_a_fail_over_of_the_cluster_is_warned_of() {
     let url = fake::serve(|question| {
         let body = if question.line.contains("/release ") {
             json!({"released": true})
+        } else if question.line.contains("/renew ") {
+            json!({"renewed": true, "lease_expiry_ms": null, "expires_in_ms": 9000, "expires_after_send_ms": 9000})
         } else if question.line.contains("/v1/sessions") {
             json!({"session_id": "1.s", "owner_id": "o", "expires_in_ms": 9000, "expires_after_send_ms": 9000})
         } else {
@@ -61,7 +63,8 @@ fn a_ttl_that_is_shorter_than_a_fail_over_of_the_cluster_is_warned_of() {
         };
         Said { status: 200, headers: vec![("leasehold-failover-ms", "10000".into())], body }
     });
-    for words in [&["acquire", "a"][..], &["session", "open"], &["run", "a"]] {
+    let renew = ["renew", "a", "--lease-id=1.a", "--token=1", "--owner=o"];
+    for words in [&["acquire", "a"][..], &renew, &["session", "open"], &["run", "a"]] {
         // `run` keeps up to 5 s of the lease for --grace-kill.
         let [short, enough] = if words[0] == "run" { ["14s", "15s"] } else { ["9s", "10s"] };
         for (ttl, is_warned) in [("3s", true), (short, true), (enough, false)] {

@@ -9,7 +9,7 @@ fn open(world: &World, width: u32, variables: &[(&str, &str)]) -> Terminal {
     let url = world.url();
     let variables = [&[("LEASEHOLD_URL", url.as_str())], variables].concat();
     let terminal = Terminal::open(world.folder.path(), width, &variables);
-    terminal.enter(&format!("l() {{ {BINARY} \"$@\"; }}; clear"));
+    terminal.enter(&format!("l() {{ '{BINARY}' \"$@\"; }}; clear"));
     terminal
 }
 

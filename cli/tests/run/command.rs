@@ -1,7 +1,7 @@
 //! The command: what it is given, what is passed on, how it ends.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_testkit::json;
 use rustix::process::Signal;
@@ -135,11 +135,18 @@ async fn nothing_is_renewed_once_the_command_has_ended() {
         let lines = metrics.lines().filter(|line| line.starts_with("lock_renew_total{"));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
     };
-    assert_eq!(world.run(&["a", "--ttl=600ms"], "sleep 1").code(), Some(0));
+    let run = world.run(&["a", "--ttl=6s"], "while [ ! -e go ]; do sleep 0.01; done");
+    let began = Instant::now();
+    while renewals().await < 2 {
+        assert!(began.elapsed() < crate::PATIENCE, "it is not renewed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    std::fs::write(world.file("go"), "").unwrap();
+    assert_eq!(run.code(), Some(0));
     let n = renewals().await;
-    assert!(n >= 2, "{n} renewals in five thirds of a ttl");
     let held = world.server.client.get("/v1/locks/a").await;
     assert_eq!(held.get("held"), false);
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    // The next renewal would be due after a third of the ttl.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(renewals().await, n);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::{Value, json};
 use rustix::process::Signal;
 
-use crate::{BINARY, Running, World};
+use crate::{QUOTED, Running, World};
 
 #[test]
 fn no_dashes_are_needed_before_the_command() {
@@ -188,7 +188,7 @@ fn a_lock_can_be_held_until_a_signal() {
 #[test]
 fn the_command_can_renew_and_is_told_everything_but_the_key() {
     let world = World::new();
-    let script = format!("{BINARY} renew --ttl 10m && env | grep ^LEASEHOLD_ | sort");
+    let script = format!("{QUOTED} renew --ttl 10m && env | grep ^LEASEHOLD_ | sort");
     let mut run = world.leasehold_run(&["--namespace", "shop", "a", "-c", &script]);
     run.env("LEASEHOLD_API_KEY", "secret").env("LEASEHOLD_OWNER", "ann");
     let output = run.output().unwrap();
@@ -219,18 +219,18 @@ fn the_command_can_renew_and_is_told_everything_but_the_key() {
 fn a_run_inside_of_itself_is_refused_at_once() {
     let world = World::new();
     let began = Instant::now();
-    let inner = format!("{BINARY} run a true");
-    let deep = format!("{BINARY} run b {inner}");
+    let inner = format!("{QUOTED} run a true");
+    let deep = format!("{QUOTED} run b {inner}");
     for command in [&inner, &deep] {
         let (code, _, err) = world.ran(&["a", "-c", command]);
         assert_eq!(code, 1, "{command}");
         assert!(err.contains("lock \"a\" is already held by the `leasehold run`"), "{err}");
     }
-    let skipped = format!("{BINARY} run --skip-if-busy a touch wrong");
+    let skipped = format!("{QUOTED} run --skip-if-busy a touch wrong");
     assert_eq!(world.ran(&["a", "-c", &skipped]), (0, String::new(), String::new()));
     assert!(!world.file("wrong").exists());
     // Two readers go side by side, until somebody wants to write: then each would wait for the other.
-    let reader = format!("{BINARY} run -s a true");
+    let reader = format!("{QUOTED} run -s a true");
     for (outer, text) in [("-s", "sharing it a second time could"), ("-x", "would never end")] {
         let (code, _, err) = world.ran(&[outer, "a", "-c", &reader]);
         assert!(code == 1 && err.contains(text), "{outer}: {err}");
@@ -238,12 +238,12 @@ fn a_run_inside_of_itself_is_refused_at_once() {
     let (code, _, err) = world.ran(&["-s", "a", "-c", &inner]);
     assert!(code == 1 && err.contains("would never end"), "{err}");
     assert!(began.elapsed() < Duration::from_secs(100));
-    let elsewhere = format!("{BINARY} run --namespace other a true");
+    let elsewhere = format!("{QUOTED} run --namespace other a true");
     assert_eq!(world.ran(&["a", "-c", &elsewhere]).0, 0);
     // Variables that outlived their lease are believed by nobody.
     let script = format!(
-        "lease=$({BINARY} acquire a --env) && eval \"$lease\" && {BINARY} run a true; echo $?; \
-         {BINARY} release && {BINARY} run a true && echo free again"
+        "lease=$({QUOTED} acquire a --env) && eval \"$lease\" && {QUOTED} run a true; echo $?; \
+         {QUOTED} release && {QUOTED} run a true && echo free again"
     );
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).env("LEASEHOLD_URL", format!("http://{}", world.server.address));

@@ -3,7 +3,7 @@
 use leasehold_testkit::Terminal;
 
 use crate::terminal::open;
-use crate::{BINARY, World};
+use crate::{QUOTED, World};
 
 /// A way to run a command under a lock.
 struct Tool {
@@ -16,7 +16,7 @@ fn tools(world: &World) -> [Tool; 2] {
     let file = world.file("flock");
     [
         Tool { name: "flock", line: format!("flock {}", file.display()) },
-        Tool { name: "leasehold", line: format!("{BINARY} run a") },
+        Tool { name: "leasehold", line: format!("{QUOTED} run a") },
     ]
 }
 
@@ -81,7 +81,7 @@ fn an_interrupt_ends_the_script_while_it_waits_for_the_lock() {
         let held = format!("held-{shell}");
         let _holder = world.run(&[shell, "--owner", "ann"], &format!("touch {held}; sleep 1000"));
         world.until("it is held", || world.file(&held).exists());
-        let text = format!("{BINARY} run {shell} true\necho next step >> log-{shell}\n");
+        let text = format!("{QUOTED} run {shell} true\necho next step >> log-{shell}\n");
         let file = script(&world, &format!("script-{shell}"), &text);
         clear(&screen);
         screen.enter(&format!("{shell} {file}"));
@@ -129,13 +129,13 @@ fn an_interrupt_in_a_pipe_ends_all_of_it() {
 fn a_quit_ends_the_script_and_leaves_no_core_of_ours() {
     let world = World::new();
     let screen = open(&world);
-    let text = format!("{BINARY} run a sh -c 'echo runs; exec sleep 1000'\necho next >> log\n");
+    let text = format!("{QUOTED} run a sh -c 'echo runs; exec sleep 1000'\necho next >> log\n");
     let file = script(&world, "script", &text);
     // Not bash, which ignores it.
     interrupt(&screen, &format!("dash {file}"), "C-\\");
     ended_with(&screen, 131);
     assert_eq!(world.text("log"), "");
-    screen.enter(&format!("{BINARY} run a -n echo it is free"));
+    screen.enter(&format!("{QUOTED} run a -n echo it is free"));
     screen.shows("it is free\n");
 }
 
@@ -146,7 +146,7 @@ fn a_command_that_takes_the_interrupt_decides_how_it_goes_on() {
     let screen = open(&world);
     let command =
         "sh -c 'trap \"echo asked; exit 7\" INT; echo runs; while :; do sleep 0.01; done'";
-    let text = format!("{BINARY} run a {command}\necho then=$?\n");
+    let text = format!("{QUOTED} run a {command}\necho then=$?\n");
     let file = script(&world, "script", &text);
     interrupt(&screen, &format!("bash {file}"), "C-c");
     screen.shows("then=7");
@@ -157,7 +157,7 @@ fn a_terminal_that_is_closed_ends_the_command_and_the_script() {
     let world = World::new();
     let screen = open(&world);
     let command = "sh -c 'echo $$ > pid; echo runs; exec sleep 1000'";
-    let text = format!("echo $$ > script-pid\n{BINARY} run a {command}\necho next >> log\n");
+    let text = format!("echo $$ > script-pid\n{QUOTED} run a {command}\necho next >> log\n");
     let file = script(&world, "script", &text);
     screen.enter(&format!("bash {file}"));
     screen.shows("\nruns\n");
@@ -165,6 +165,6 @@ fn a_terminal_that_is_closed_ends_the_command_and_the_script() {
     drop(screen);
     world.until("all are gone", || !pids.into_iter().any(crate::is_alive));
     assert_eq!(world.text("log"), "");
-    let free = world.run(&["a", "-w", "5"], "true");
+    let free = world.run(&["a", "-w", "60"], "true");
     assert_eq!(free.code(), Some(0), "the lock was given back");
 }

@@ -27,6 +27,8 @@ use leasehold_testkit::{Process, TempDir, folder};
 use rustix::process::{Pid, Signal, kill_process};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// The same as a word of a shell: its path may have spaces.
+const QUOTED: &str = concat!("'", env!("CARGO_BIN_EXE_leasehold"), "'");
 /// How long anything may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(180);
 

@@ -25,7 +25,7 @@ async fn runs_hand_over_in_the_order_they_came() {
 }
 
 pub(crate) async fn wait_for_queue(world: &World, n: u64) {
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         let state = world.server.client.get("/v1/locks/a").await;
         if state.get("n_waiting").as_u64() == Some(n) {
             return;

@@ -2,7 +2,7 @@
 
 use leasehold_testkit::{Terminal, json};
 
-use crate::{BINARY, World};
+use crate::{QUOTED, World};
 
 /// Says when it is there, and repeats what it is told. What is typed before, the shell may take for its own.
 const PARROT: &str = "sh -c \"echo now; exec sed -u 's/^/said: /'\"";
@@ -11,7 +11,7 @@ const PARROT: &str = "sh -c \"echo now; exec sed -u 's/^/said: /'\"";
 pub(crate) fn open(world: &World) -> Terminal {
     let url = format!("http://{}", world.server.address);
     let terminal = Terminal::open(world.folder.path(), 100, &[("LEASEHOLD_URL", &url)]);
-    terminal.enter(&format!("l() {{ {BINARY} run \"$@\"; }}; clear"));
+    terminal.enter(&format!("l() {{ {QUOTED} run \"$@\"; }}; clear"));
     terminal
 }
 
@@ -55,7 +55,7 @@ fn a_job_can_be_stopped_and_brought_back() {
     screen.shows("Stopped");
     screen.enter("clear; echo the shell is back; fg");
     // What is continued is the command in the function.
-    screen.shows("the shell is back\n/");
+    screen.shows("the shell is back\n'/");
     screen.enter("two");
     screen.shows("said: two");
     screen.keys(&["C-d"]);
@@ -81,7 +81,7 @@ fn a_job_in_the_background_stops_when_it_wants_the_terminal() {
 fn a_held_lock_can_be_put_into_the_background() {
     let world = World::new();
     let screen = open(&world);
-    screen.enter(&format!("{BINARY} run a --hold"));
+    screen.enter(&format!("{QUOTED} run a --hold"));
     screen.shows("holding a, token 1\n");
     screen.keys(&["C-z"]);
     screen.shows("Stopped");

@@ -196,7 +196,7 @@ async fn an_audit_file_can_be_searched_and_followed() {
         process.client.acquire(&format!("later-{n}"), "o", 60_000, json!({})).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let told = tokio::time::timeout(Duration::from_secs(20), reading).await;
+    let told = tokio::time::timeout(Duration::from_secs(180), reading).await;
     follower.kill().expect("it runs");
     follower.wait().expect("it ended");
     assert_eq!(told.expect("in time").expect("read"), 15);
@@ -215,7 +215,7 @@ async fn sighup_opens_the_file_anew() {
     let mut tries = 0;
     while !file.exists() {
         tries += 1;
-        assert!(tries < 500, "it was never opened again");
+        assert!(tries < 10_000, "it was never opened again");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     process.client.acquire("after", "o", 60_000, json!({})).await;

@@ -80,7 +80,7 @@ async fn a_server_knows_the_keys_that_were_made_for_it() {
     let mut tries = 0;
     while acquire(&ci, "shop") != Some(0) {
         tries += 1;
-        assert!(tries < 200, "the server never knew the key");
+        assert!(tries < 2000, "the server never knew the key");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     assert_eq!(acquire(&ci, "other"), Some(77));
@@ -117,7 +117,7 @@ async fn a_key_counts_as_revoked_when_the_server_says_so() {
             break refused;
         }
         tries += 1;
-        assert!(tries < 200, "{refused:?}");
+        assert!(tries < 2000, "{refused:?}");
         world.run(&["key", "create", "--name", "gone"]);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };

@@ -137,7 +137,7 @@ impl Holders {
 }
 
 async fn until(client: &Client, path: &str, is_wanted: impl Fn(&Response) -> bool) -> Response {
-    for _ in 0..6000 {
+    for _ in 0..24_000 {
         let answer = client.get(path).await;
         if is_wanted(&answer) {
             return answer;
@@ -179,6 +179,18 @@ async fn check_refused(client: &Client) {
     assert_eq!((refused.status, refused.text_of("code").as_str()), (503, "JOURNAL_FULL"));
     assert!(refused.text_of("error").contains("disk-free-min"), "{refused:?}");
     assert_eq!(refused.get("may_have_taken_effect"), false);
+    let lease = json!({
+        "tenant_id": "t", "lock_key": "more", "owner_id": "b", "ttl_seconds": 60, "request_id": "r",
+    });
+    for (path, body) in [
+        ("/leases/acquire", lease),
+        ("/v1/claims/", json!({"resource": "more", "timeout": 60})),
+        ("/v1/sessions", json!({"owner_id": "b", "ttl_ms": 60_000})),
+    ] {
+        let refused = client.post(path, body).await.unwrap();
+        assert_eq!(refused.status, 503, "{path}: {refused:?}");
+        assert!(refused.text.contains("disk-free-min"), "{path}: {refused:?}");
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,8 @@ use leasehold_testkit::{Client, Process, Response, folder, json};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const N_CLIENTS: usize = 12;
+/// Fewer acknowledged requests would prove too little.
+const N_ACKNOWLEDGED_MIN: u64 = 1000;
 
 /// What a client knows of a lock only it uses.
 #[derive(Clone, Default)]
@@ -126,6 +128,13 @@ async fn fifty_kills_under_load_lose_nothing_that_was_acknowledged() {
         let client = |n| work(server.client.clone(), ledger.clone(), n);
         let tasks: Vec<_> = (0..N_CLIENTS).map(|n| tokio::spawn(client(n))).collect();
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
+        // On a busy machine the last round makes up for what the others had no time for.
+        while round == 49
+            && ledger.lock().unwrap().n_acknowledged <= N_ACKNOWLEDGED_MIN
+            && !tasks.iter().any(|task| task.is_finished())
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         server.kill();
         for task in tasks {
             task.await.expect("nothing acknowledged was wrong");
@@ -135,7 +144,7 @@ async fn fifty_kills_under_load_lose_nothing_that_was_acknowledged() {
     let mut ledger = std::mem::take(&mut *ledger.lock().unwrap());
     check(&server.client, &mut ledger).await;
     println!("{} acknowledged, {} unknown", ledger.n_acknowledged, ledger.n_unknown);
-    assert!(ledger.n_acknowledged > 1000, "too little happened to prove anything");
+    assert!(ledger.n_acknowledged > N_ACKNOWLEDGED_MIN, "too little to prove anything");
     assert!(server.terminate().success());
     leasehold_server::store::sqlite::verify(&data).expect("sound");
 }

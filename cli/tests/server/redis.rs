@@ -40,7 +40,7 @@ fn free_address() -> SocketAddr {
 
 fn ask(address: SocketAddr, request: &str, answer: &str) {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    stream.set_read_timeout(Some(Duration::from_secs(180))).expect("a socket");
     stream.write_all(request.as_bytes()).expect("a connection");
     let mut said = vec![0; answer.len()];
     stream.read_exact(&mut said).expect("an answer");

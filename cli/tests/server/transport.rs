@@ -192,7 +192,7 @@ fn a_certificate_is_read_again_at_sighup() {
         || world.run(&["ls", "--url", &url, "--ca-file", "other.pem"]).status.success();
     let began = std::time::Instant::now();
     while !is_renewed() {
-        assert!(began.elapsed() < std::time::Duration::from_secs(30), "never renewed");
+        assert!(began.elapsed() < std::time::Duration::from_secs(180), "never renewed");
     }
     assert!(!world.run(&["ls", "--url", &url, "--ca-file", "ca.pem"]).status.success());
 }
@@ -305,7 +305,7 @@ async fn a_webhook_goes_over_tls_to_whom_the_system_trusts() {
         assert_eq!(server.client.acquire("db", "a", 600_000, json!({})).await.status, 200);
         let counted = format!("leasehold_webhooks_total{{result=\"{result}\"}} 1");
         let mut metrics = String::new();
-        for _ in 0..2000 {
+        for _ in 0..24_000 {
             metrics = server.client.get("/metrics").await.text;
             if metrics.lines().any(|line| line == counted) {
                 break;

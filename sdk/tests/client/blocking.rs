@@ -46,10 +46,14 @@ fn a_lock_is_held_until_it_is_released_or_dropped() {
 #[test]
 fn renewals_go_on_while_the_program_is_busy() {
     let world = World::new();
-    let guard = world.client.lock("orders").ttl(Duration::from_millis(600)).acquire().unwrap();
-    world.local.advance_ms(500);
-    std::thread::sleep(Duration::from_millis(400));
-    world.local.advance_ms(500);
+    let guard = world.client.lock("orders").ttl(Duration::from_secs(6)).acquire().unwrap();
+    world.local.advance_ms(5000);
+    // This thread does nothing for the client.
+    world.runtime.block_on(world.local.until("it is renewed", async |client| {
+        let metrics = client.get("/metrics").await.text;
+        metrics.contains("lock_renew_total{result=\"success\"} 1")
+    }));
+    world.local.advance_ms(5000);
     assert!(guard.is_held() && world.is_held("orders"), "it was renewed in between");
 }
 

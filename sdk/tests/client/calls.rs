@@ -166,7 +166,7 @@ async fn impostor(answer: &'static str) -> Client {
         let _ = stream.read(&mut [0; 4096]).await;
         stream.write_all(answer.as_bytes()).await.unwrap();
     });
-    Client::builder(&url).timeout(Duration::from_secs(5)).build().unwrap()
+    Client::builder(&url).timeout(Duration::from_secs(60)).build().unwrap()
 }
 
 #[tokio::test]

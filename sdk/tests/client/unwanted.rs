@@ -13,15 +13,24 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A server that grants at once, but whose first answer never arrives. What it is asked.
-fn server() -> (Client, UnboundedReceiver<Question>) {
+/// A server that grants immediately, but never sends its first response. Next, it answers `n_uncertain` acquires with
+/// 503. Also returns the requests it receives.
+fn server(n_uncertain: usize) -> (Client, UnboundedReceiver<Question>) {
     let (asked, questions) = unbounded_channel();
     let (n_acquires, never) = (AtomicUsize::new(0), Barrier::new(2));
     let url = fake::serve(move |question: &Question| {
-        let _ = asked.send(question.clone());
         let is_acquire = question.line.contains("/acquire");
-        if is_acquire && n_acquires.fetch_add(1, SeqCst) == 0 {
+        // Counted before the test sees it: the next acquire comes over another connection, thus on another thread, and
+        // could otherwise be counted as the first one.
+        let number = if is_acquire { n_acquires.fetch_add(1, SeqCst) } else { 0 };
+        let _ = asked.send(question.clone());
+        if is_acquire && number == 0 {
             never.wait();
+        }
+        if (1..=n_uncertain).contains(&number) {
+            let code = "UNKNOWN";
+            let failure = json!({"error": code, "code": code, "retryable": true, "may_have_taken_effect": true});
+            return (503, failure);
         }
         let lease = json!({"lock_name": "a", "lease_id": "1.ab", "fencing_token": 7});
         let body = match is_acquire {
@@ -38,10 +47,11 @@ fn server() -> (Client, UnboundedReceiver<Question>) {
         };
         (200, body)
     });
-    (Client::new(&url).unwrap(), questions)
+    // On a busy machine too, no request is sent twice for lack of time.
+    (Client::builder(&url).timeout(PATIENCE).build().unwrap(), questions)
 }
 
-/// Drops what asks as soon as the server has seen it, and returns what it is asked then.
+/// Drops the acquire as soon as the server has seen it, and returns the requests that follow, up to the release.
 async fn drop_midway<T: Send + 'static>(
     asking: impl Future<Output = Result<T, Error>> + Send + 'static,
     mut questions: UnboundedReceiver<Question>,
@@ -51,8 +61,8 @@ async fn drop_midway<T: Send + 'static>(
     let asking = tokio::spawn(asking);
     let first = next().await;
     asking.abort();
-    let mut seen = Vec::new();
-    for _ in 0..3 {
+    let mut seen: Vec<(String, Value)> = Vec::new();
+    while seen.last().is_none_or(|(verb, _)| verb != "release") {
         let question = next().await;
         let verb = question.line.split(['/', ' ']).rev().nth(2).unwrap().to_owned();
         if verb != "release" {
@@ -71,7 +81,7 @@ fn verbs(seen: &[(String, Value)]) -> Vec<&str> {
 #[tokio::test]
 async fn a_lock_whose_grant_nobody_waits_for_is_given_back() {
     for wait in [Duration::ZERO, Duration::from_secs(60)] {
-        let (client, questions) = server();
+        let (client, questions) = server(0);
         let seen = drop_midway(client.lock("a").wait(wait).acquire(), questions).await;
         assert_eq!(verbs(&seen), ["cancel", "acquire", "release"], "{wait:?}");
         assert_eq!(seen[1].1["wait_ms"], Value::Null, "it does not wait again");
@@ -82,8 +92,17 @@ async fn a_lock_whose_grant_nobody_waits_for_is_given_back() {
 
 #[tokio::test]
 async fn several_locks_whose_grant_nobody_waits_for_are_given_back() {
-    let (client, questions) = server();
+    let (client, questions) = server(0);
     let seen = drop_midway(client.locks().lock("a").lock("b").acquire(), questions).await;
     assert_eq!(verbs(&seen), ["cancel", "acquire", "release"]);
     assert_eq!(seen[2].1["leases"][0]["lease_id"], "1.ab");
+}
+
+/// The lease may have been granted. Without another try, it would be held until it expires.
+#[tokio::test]
+async fn a_lock_is_given_back_even_if_the_server_fails_in_the_meantime() {
+    let (client, questions) = server(2);
+    let seen = drop_midway(client.lock("a").acquire(), questions).await;
+    assert_eq!(verbs(&seen), ["cancel", "acquire", "acquire", "acquire", "release"]);
+    assert_eq!(seen[4].1["lease_id"], "1.ab");
 }

@@ -25,7 +25,7 @@ class Between:
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(180)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable, List, Optional
 
 #: Far beyond what anything takes; only what hangs gets here.
-PATIENCE = 20.0
+PATIENCE = 180.0
 
 
 def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:

@@ -26,7 +26,7 @@ def snippet(server: Server, name: str) -> str:
 def test_the_snippet_runs(shared_server: Server, name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(HERE / "src")}
     command = [sys.executable, "-W", "error", "-c", snippet(shared_server, name)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "write with token 1\n", "")
     state = httpx.get(f"{shared_server.url}/v1/namespaces/shop/history", params={"limit": 2}).json()
     assert [event["lock_name"] for event in state["events"]] == [name, name], "granted and released"

@@ -131,7 +131,7 @@ def test_an_observer_that_could_not_look_looks_again(shared_server: Server, clie
                 assert leader is not None
                 assert leader.fencing_token == term.fencing_token
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 180))
 
 
 def test_a_candidate_waits_for_the_leader_to_resign(shared_server: Server, client: Client, name: str) -> None:
@@ -148,5 +148,5 @@ def test_a_candidate_waits_for_the_leader_to_resign(shared_server: Server, clien
             assert (leader.value, leader.fencing_token) == ("second", second.fencing_token)
             await second.release()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 180))
     until(lambda: not client.look(name)["held"], "it is free")

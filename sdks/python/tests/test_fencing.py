@@ -84,5 +84,5 @@ def test_an_older_writer_that_meets_a_newer_one_waits_and_is_refused(database: p
             waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             until(lambda: third.execute(waits).fetchone() == (1,), "the older one waits")
         newer.commit()
-        thread.join(20)
+        thread.join(180)
         assert refused.is_set()

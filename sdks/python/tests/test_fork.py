@@ -51,7 +51,7 @@ def test_a_child_has_no_lease_and_releases_none(client: Client, name: str) -> No
         # The way out of the parent's `with`.
         lease.__exit__(None, None, None)
 
-    with client.lock(name, ttl=3) as lease:
+    with client.lock(name, ttl=9) as lease:
         in_child(child)
         lease.check()
         end = lease.end
@@ -81,7 +81,7 @@ def test_a_child_may_use_its_parent_s_client_as_another_owner(client: Client, na
 
     def child() -> None:
         assert client.owner != parent
-        with client.lock(name + "/child", ttl=5) as lease:
+        with client.lock(name + "/child", ttl=30) as lease:
             assert lease.owner == client.owner
             assert lease.held
 
@@ -100,7 +100,7 @@ def test_a_session_stays_with_the_parent(client: Client, name: str) -> None:
         assert lost.value.reason is Lost.FORKED
         session.__exit__(None, None, None)
 
-    with client.session(ttl=5) as session, session.lock(name) as lease:
+    with client.session(ttl=30) as session, session.lock(name) as lease:
         in_child(child)
         assert lease.held
         assert client.look(name)["held"]

@@ -178,6 +178,6 @@ def test_a_gate_compares_and_writes_in_one_step() -> None:
     newer.start()
     assert gate.newest("report") == 1, "the newer one waits"
     go_on.set()
-    older.join(10)
-    newer.join(10)
+    older.join(180)
+    newer.join(180)
     assert file == [1, 2]

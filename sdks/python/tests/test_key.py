@@ -17,11 +17,11 @@ from .server import Server, binary
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Tuple[Server, str]]:
     """A server and the key of its admin."""
-    if subprocess.run([binary(), "auth", "--help"], capture_output=True, timeout=20, check=False).returncode != 0:
+    if subprocess.run([binary(), "auth", "--help"], capture_output=True, timeout=300, check=False).returncode != 0:
         pytest.skip("this server does not know API keys yet")
     auth_file = tmp_path / "auth.toml"
     command = [binary(), "auth", "init", "--auth-file", str(auth_file)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     found = re.search(r"^lh_\S+$", said, re.MULTILINE)
     assert found
     server = Server(tmp_path, "--auth-file", str(auth_file))

@@ -31,10 +31,11 @@ def test_threads_are_told_before_the_end_when_nothing_gets_through(client: Clien
         reasons.append(why)
 
     with Client(proxy.url) as other:
-        lease = other.lock(name, ttl=1.5, on_lost=on_lost).acquire()
+        # On a busy machine a thread can be told late, so there are seconds between the loss and the end.
+        lease = other.lock(name, ttl=10, margin=4, on_lost=on_lost).acquire()
         until(lambda: proxy.said("/renew") != [], "it is renewed once")
         proxy.swallow()
-        assert lease.lost.wait(10)
+        assert lease.lost.wait(180)
         set_at = time.time()
         assert (lease.held, lease.lost.reason) == (False, Lost.OUT_OF_TIME)
         until(lambda: told != [], "the callback is called")
@@ -57,7 +58,7 @@ def test_tasks_are_told_before_the_end_when_the_server_stops(server: Server, nam
 
         async with AsyncClient(server.url) as client:
             with pytest.raises(LeaseLost) as lost:
-                async with client.lock(name, ttl=1.5, on_lost=on_lost) as lease:
+                async with client.lock(name, ttl=10, margin=4, on_lost=on_lost) as lease:
                     server.pause()
                     assert await lease.lost.wait() is Lost.OUT_OF_TIME
                     server.resume()
@@ -82,9 +83,9 @@ def test_the_bound_counts_from_when_the_request_was_sent(proxy: Proxy, name: str
 
 
 def test_a_revocation_is_told_by_the_next_renewal(client: Client, name: str) -> None:
-    lease = client.lock(name, ttl=0.9).acquire()
+    lease = client.lock(name, ttl=9).acquire()
     client.revoke(name, "a test")
-    assert lease.lost.wait(10)
+    assert lease.lost.wait(180)
     assert lease.lost.reason is Lost.ENDED
 
 
@@ -95,7 +96,7 @@ def test_a_watched_lease_hears_of_its_revocation_at_once(
     with pytest.raises(LeaseLost), client.lock(name, ttl=600, watched=True) as lease:
         until(lambda: "it is watched" in caplog.text, "it is watched")
         client.revoke(name, "a test")
-        assert lease.lost.wait(10), "long before the next renewal"
+        assert lease.lost.wait(180), "long before the next renewal"
         assert lease.lost.reason is Lost.ENDED
         assert lease.lost.detail == "revoked: a test", "as the operator says"
 
@@ -108,7 +109,7 @@ def test_watched_leases_hear_of_one_revocation(client: Client, name: str, caplog
     ):
         until(lambda: caplog.text.count("it is watched") == 2, "both are watched")
         client.revoke(name + "/b", "a test")
-        assert leases.lost.wait(10)
+        assert leases.lost.wait(180)
     assert str(lost.value).startswith(f"locks {name + '/a'!r}, {name + '/b'!r}: ")
     assert str(lost.value).endswith(f"(lock {name + '/b'!r}: revoked: a test)")
 
@@ -117,20 +118,20 @@ def test_losses_and_what_is_logged_name_the_lock(
     client: Client, proxy: Proxy, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, both = f"lock {name!r}: ", f"locks {name + '/a'!r}, {name + '/b'!r}: "
-    with Client(proxy.url, timeout=0.3) as other:
-        lease = other.lock(name, ttl=1.5).acquire()
-        leases = other.locks(name + "/a", name + "/b", ttl=1.5).acquire()
+    with Client(proxy.url, timeout=2) as other:
+        lease = other.lock(name, ttl=9).acquire()
+        leases = other.locks(name + "/a", name + "/b", ttl=9).acquire()
         client.revoke(name, "a test")
         client.revoke(name + "/b", "a test")
         for holding, what in ((lease, one), (leases, both)):
-            assert holding.lost.wait(10)
+            assert holding.lost.wait(180)
             with pytest.raises(LeaseLost) as lost:
                 holding.check()
             assert str(lost.value).startswith(what)
         assert f"(lock {name + '/b'!r}: " in str(lost.value), "which of them"
-        with pytest.raises(LeaseLost), other.lock(name, ttl=1.5) as lease:
+        with pytest.raises(LeaseLost), other.lock(name, ttl=9) as lease:
             proxy.swallow()
-            assert lease.lost.wait(10)
+            assert lease.lost.wait(180)
     assert one + "the server says" in caplog.text
     assert both + "the server says" in caplog.text
     assert one + "a renewal failed" in caplog.text
@@ -140,7 +141,7 @@ def test_a_release_is_no_loss_to_be_called_for(client: Client, name: str) -> Non
     called = threading.Event()
     with client.lock(name, on_lost=lambda _: called.set()) as lease:
         pass
-    assert lease.lost.wait(10), "but whoever waits goes on"
+    assert lease.lost.wait(180), "but whoever waits goes on"
     assert not called.is_set()
 
 
@@ -159,14 +160,14 @@ def test_work_is_cancelled_where_it_waits_when_the_lease_is_lost(
                     cancelled.set()
 
             with pytest.raises(LeaseLost):
-                await other.lock(name, ttl=0.9).run(work)
+                await other.lock(name, ttl=9).run(work)
             assert cancelled.is_set()
 
     asyncio.run(main())
 
 
 def test_a_lease_outlives_a_crash_of_the_server(server: Server, name: str) -> None:
-    with Client(server.url) as client, client.lock(name, ttl=6) as lease:
+    with Client(server.url) as client, client.lock(name, ttl=20) as lease:
         end = lease.end
         server.kill()
         server.start()

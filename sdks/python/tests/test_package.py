@@ -33,7 +33,7 @@ def test_the_wheel_works_with_what_it_says_it_needs(shared_server: Server) -> No
     assert python, "LEASEHOLD_WHEEL_PYTHON must be a Python that the wheel is installed for, as sdks/python/check does"
     environment = {"LEASEHOLD_URL": shared_server.url}
     command = [python, "-I", "-W", "error", "-c", PROGRAM]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
     said = json.loads(ran.stdout)
     assert said["file"].startswith(said["prefix"]), "it is the one that was installed"

@@ -30,5 +30,5 @@ def test_an_example_runs(code: str, shared_server: Server) -> None:
     code = code.replace("http://127.0.0.1:8080", shared_server.url)
     environment = {**os.environ, "LEASEHOLD_URL": shared_server.url, "PYTHONPATH": str(HERE / "src")}
     command = [sys.executable, "-W", "error", "-c", code]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr

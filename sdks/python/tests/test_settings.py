@@ -181,15 +181,15 @@ def test_no_secret_is_shown_or_logged(proxy: Proxy, caplog: pytest.LogCaptureFix
     """Everything is logged at its most talkative, also by httpx, and the connection breaks in between."""
     shown: list[str] = []
     with caplog.at_level(logging.DEBUG), Client(proxy.url, api_key=KEY) as client:
-        session = client.session(ttl=0.9).open()
-        requests = (session.lock(name), client.lock(name + "/alone", ttl=0.9), client.locks(name + "/several"))
+        session = client.session(ttl=4).open()
+        requests = (session.lock(name), client.lock(name + "/alone", ttl=60), client.locks(name + "/several"))
         inside, alone, several = (requests[0].acquire(), requests[1].acquire(), requests[2].acquire())
         secrets = [KEY, session.id, inside.lease_id, alone.lease_id]
         secrets += [lease["lease_id"] for lease in several._inner._proofs.acquired["leases"]]
         proxy.cut_answers(2)
         alone.release()
         proxy.swallow()
-        assert session.lost.wait(10)
+        assert session.lost.wait(180)
         shown += [
             repr(thing) for thing in (client, client._async._settings, session, *requests, inside, alone, several)
         ]

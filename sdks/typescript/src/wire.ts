@@ -1085,7 +1085,7 @@ export interface paths {
         put?: never;
         /**
          * Be told when one's own lease ends
-         * @description A stream: `watching` first, `ended` last. The lease's proof is all it needs.
+         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
          */
         post: operations["watchLease"];
         delete?: never;
@@ -1318,7 +1318,7 @@ export interface paths {
         put?: never;
         /**
          * Be told when one's own lease ends, in any namespace
-         * @description A stream: `watching` first, `ended` last. The lease's proof is all it needs.
+         * @description A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. The lease's proof is all it needs.
          */
         post: operations["watchLeaseIn"];
         delete?: never;

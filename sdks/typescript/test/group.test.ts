@@ -30,7 +30,7 @@ test("several locks are granted together or not at all", async () => {
 
 test("they are renewed together, and lost if one of them is", async () => {
   const client = server.client();
-  const set = await client.locks(["e", "f"], { ttlMs: 1_500 }).acquire();
+  const set = await client.locks(["e", "f"], { ttlMs: 9_000 }).acquire();
   const { end } = set;
   await until("they are renewed", () => set.end > end);
   await client.calls.revoke("f", "host is gone");
@@ -60,7 +60,7 @@ test("that none of them was held any more is told", async () => {
 
 test("that one of them was taken away is told, and the others are released", async (t) => {
   const link = await Link.to(() => server.url, t);
-  const client = new Client({ url: link.url, timeoutMs: 1_500 });
+  const client = new Client({ url: link.url, timeoutMs: 4_000 });
   for (const fate of ["pass", "swallow"] as const) {
     const set = await client.locks(["m", "n"]).acquire();
     await client.calls.revoke("n", "host is gone");
@@ -88,7 +88,7 @@ test("a time to leave them for that makes no sense changes nothing", async () =>
 test("if they are watched, a revocation is told at once, and why it was", async (t) => {
   const link = await Link.to(() => server.url, t);
   const client = new Client({ url: link.url });
-  const set = await client.locks(["j", "k"], { ttlMs: 60_000, watched: true }).acquire();
+  const set = await client.locks(["j", "k"], { ttlMs: 600_000, watched: true }).acquire();
   await until("they are watched", () => link.of("/watch").length === 2);
   await client.calls.look("k");
   await client.calls.revoke("k", "host is gone");

@@ -71,7 +71,7 @@ test("the examples of the README run", async () => {
     scripts.map(async (script, n) => {
       const path = join(folder, `example-${n}.mjs`);
       writeFileSync(path, script);
-      await promisify(execFile)("node", [path], { env, cwd: folder, timeout: 30_000 });
+      await promisify(execFile)("node", [path], { env, cwd: folder, timeout: 300_000 });
     }),
   );
 });
@@ -100,7 +100,7 @@ test("the typed examples of the README, docs/sdk.md and the console are right, a
   const options = ["--target", "es2022", "--lib", "es2022,esnext.disposable", "--module", "nodenext", "--types", "node"];
   execFileSync(join(bin, "tsc"), [...strict, ...options, ...paths], { cwd: folder, stdio: "inherit" });
   for (const path of paths) {
-    execFileSync("node", [path.replace(/ts$/, "js")], { env: { ...process.env, LEASEHOLD_URL: server.url }, timeout: 30_000 });
+    execFileSync("node", [path.replace(/ts$/, "js")], { env: { ...process.env, LEASEHOLD_URL: server.url }, timeout: 300_000 });
   }
 });
 
@@ -112,7 +112,7 @@ test("the line for cron runs the job once, however many machines it is on", asyn
   writeFileSync(join(folder, "nightly.mjs"), job());
   const here = command.replace(/LEASEHOLD_URL=\S+/, `LEASEHOLD_URL=${server.url}`).replace("/srv/jobs", folder);
   const env = { ...process.env, LEASEHOLD_NAMESPACE: "cron" };
-  const results = await Promise.all([1, 2, 3].map(() => promisify(execFile)("sh", ["-c", here], { env, timeout: 30_000 })));
+  const results = await Promise.all([1, 2, 3].map(() => promisify(execFile)("sh", ["-c", here], { env, timeout: 300_000 })));
   const said = results.map(({ stdout }) => stdout.trim()).sort();
   assert.deepEqual(said.map((line) => line.replace(/\d+$/, "N")), [
     "another machine does it",
@@ -136,7 +136,7 @@ test("the CronJob runs that job, with a key from a secret", async () => {
   const names = [...manifestText.matchAll(/- name: (LEASEHOLD_\w+)/g)].map(([, name]) => name);
   assert.deepEqual(names, ["LEASEHOLD_URL", "LEASEHOLD_API_KEY_FILE"]);
   const env = { ...process.env, LEASEHOLD_URL: server.url, LEASEHOLD_API_KEY_FILE: key, LEASEHOLD_NAMESPACE: "pod" };
-  const { stdout } = await promisify(execFile)("node", ["nightly.mjs"], { cwd: pod, env, timeout: 30_000 });
+  const { stdout } = await promisify(execFile)("node", ["nightly.mjs"], { cwd: pod, env, timeout: 300_000 });
   assert.match(stdout, /^done under fencing token \d+\n$/);
 });
 

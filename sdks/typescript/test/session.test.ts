@@ -15,7 +15,7 @@ test("one keep-alive holds many locks, and closing releases them", async (t) => 
   const link = await Link.to(() => server.url, t);
   const client = new Client({ url: link.url, owner: "ann" });
   {
-    await using session = await client.openSession({ ttlMs: 1_500 });
+    await using session = await client.openSession({ ttlMs: 6_000 });
     const leases = await Promise.all([1, 2, 3].map((n) => session.lock(`shard-${n}`).acquire()));
     await until("it is kept alive", () => link.of("/keepalive").length >= 3);
     assert.deepEqual(leases.map(({ held }) => held), [true, true, true]);
@@ -32,7 +32,7 @@ test("one keep-alive holds many locks, and closing releases them", async (t) => 
 test("a lost session takes its locks with it", async (t) => {
   const link = await Link.to(() => server.url, t);
   const client = new Client({ url: link.url });
-  const session = await client.openSession({ ttlMs: 1_500 });
+  const session = await client.openSession({ ttlMs: 6_000 });
   const lease = await session.lock("lost").acquire();
   link.fate = () => "swallow";
   const reasons = await Promise.all([fired(session.signal), fired(lease.signal)]);
@@ -42,7 +42,7 @@ test("a lost session takes its locks with it", async (t) => {
 
 test("a session that the server has ended is lost with the next keep-alive", async () => {
   const client = server.client();
-  const session = await client.openSession({ ttlMs: 1_500 });
+  const session = await client.openSession({ ttlMs: 6_000 });
   await client.calls.closeSession(session.id);
   assert.equal(((await fired(session.signal)) as LostError).reason, "ended");
   await assert.rejects(session.close(), { code: "NO_SUCH_SESSION" });

@@ -28,7 +28,7 @@ test("a silent first URL costs one timeout, then the next one is asked under the
   const silent = await Link.to(() => server.url, t);
   const good = await Link.to(() => server.url, t);
   silent.fate = swallowing;
-  const client = new Client({ url: [silent.url, good.url], timeoutMs: 1_500 });
+  const client = new Client({ url: [silent.url, good.url], timeoutMs: 4_000 });
   const lease = await soon("it is granted", client.lock("silent-first").acquire());
   assert.deepEqual([silent.of("/acquire").length, good.of("/acquire").length], [1, 1]);
   assert.equal(ids([...silent.of("/acquire"), ...good.of("/acquire")]), 1);
@@ -100,7 +100,7 @@ test("a wait stays where somebody answers: at a silent server it would lose its 
 test("a short wait that nobody answered is asked for once more, at the next URL", async (t) => {
   const [silent, good] = [await Link.to(() => server.url, t), await Link.to(() => server.url, t)];
   silent.fate = swallowing;
-  const client = new Client({ url: [silent.url, good.url], timeoutMs: 1_500 });
+  const client = new Client({ url: [silent.url, good.url], timeoutMs: 4_000 });
   const lease = await soon("it is granted", client.lock("short-wait", { waitMs: 200 }).acquire());
   assert.equal(good.of("/acquire").length, 1);
   await lease.release();

@@ -35,12 +35,12 @@ pub(crate) use room::Quota;
 pub(crate) use stream::stream;
 pub(crate) use upload::{Unreceived, Upload, receive};
 
-use crate::auth::{Caller, Permitted};
+use crate::auth::Permitted;
 use crate::http::shares::{Client, Full, Shares};
 use crate::metrics::Metrics;
 use turn::Turns;
 
-/// Of the files that can be written at the same time, one principal has at most one of so many.
+/// Of the files that can be written at the same time, one client has at most one of so many.
 const UPLOADS_SHARE: usize = 4;
 
 /// What all workers and all paths that lead to some content share. Made once, with the server.
@@ -77,8 +77,8 @@ impl Store {
     }
 
     /// Counts one more file that is written, until the returned guard is dropped.
-    pub(crate) fn upload(&self, caller: &Caller) -> Result<Open, Error> {
-        let taken = self.uploads.take(&Client::of_principal(caller), None).map_err(|full| {
+    pub(crate) fn upload(&self, client: &Client) -> Result<Open, Error> {
+        let taken = self.uploads.take(client, None).map_err(|full| {
             self.metrics.refusals.count("uploads");
             let is_own = full != Full::All;
             let share = if is_own { UPLOADS_SHARE } else { 1 };
@@ -298,7 +298,7 @@ pub(crate) enum Error {
     TooManyUploads {
         /// How many there may be.
         allowed: usize,
-        /// Those of this principal; otherwise those of all.
+        /// Those of this client; otherwise those of all.
         is_own: bool,
     },
     /// Something else went wrong.
@@ -348,7 +348,7 @@ impl fmt::Display for Error {
                 f,
                 "too many files are being written{}: {allowed} allowed (the limit of open files: LimitNOFILE, ulimit \
                  -n); nothing was changed, repeat the request later",
-                if *is_own { " by one principal" } else { "" }
+                if *is_own { " by one principal or anonymous address" } else { "" }
             ),
             Error::Broken(error) => error.fmt(f),
             Error::Unknown => f.write_str("it is not known whether something was changed"),

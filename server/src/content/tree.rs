@@ -383,3 +383,51 @@ pub(super) fn settle(place: &Arc<Place>, name: &str, path: &FilePath) -> Result<
     aside.into_iter().for_each(|aside| aside.clear(place));
     Ok(is_new)
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_core::LockKey;
+
+    use super::*;
+    use crate::auth::Caller;
+    use crate::content::{Content, Local, Quota, ToRead};
+
+    const FILE: &str = "/box/in/f";
+
+    /// Copies a folder; `may` is called for each file and folder in it.
+    fn copy(local: &Local, may: &dyn Fn(&FilePath) -> bool) -> Result<(), Error> {
+        let path = |text: &str| FilePath::plain(text).expect("a path");
+        let from = ToRead::own(path("/box"), LockKey::new("files", "/box"));
+        let from = Caller::unasked().permit(from).expect("nobody is asked");
+        let bounds = Bounds { n_max: 100, depth_max: 60 };
+        local.copy(Source { from: &from, may }, &path("/to"), true, bounds).map(drop)
+    }
+
+    #[test]
+    fn a_copy_has_nothing_of_a_folder_that_is_moved_meanwhile() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let quota = Quota { bytes_max: u64::MAX, free_min: Some(0) };
+        let local = Local::open(folder.path(), quota).expect("files");
+        let (inner, away) = (folder.path().join("box/in"), folder.path().join("away"));
+        std::fs::create_dir_all(&inner).expect("made");
+        std::fs::write(inner.join("f"), "x").expect("written");
+        copy(&local, &|_| true).expect("nothing is moved");
+        let denied = copy(&local, &|path| path.as_str() != FILE);
+        assert!(matches!(denied, Err(Error::Denied)), "{denied:?}");
+        for is_replaced in [false, true] {
+            let moved = copy(&local, &|path| {
+                if path.as_str() == FILE {
+                    std::fs::rename(&inner, &away).expect("moved");
+                    if is_replaced {
+                        std::fs::create_dir(&inner).expect("made");
+                    }
+                }
+                true
+            });
+            assert!(matches!(moved, Err(Error::Changed)), "{is_replaced}: {moved:?}");
+            std::fs::rename(&away, &inner).expect("moved back");
+        }
+        let left = std::fs::read_dir(folder.path().join(".leasehold/incoming"));
+        assert_eq!(left.expect("a folder").count(), 0, "nothing is left behind");
+    }
+}

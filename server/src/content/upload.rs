@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use sha2::{Digest, Sha256};
 
 use super::{Draft, Error, Open, Store};
-use crate::auth::Caller;
+use crate::http::shares::Client;
 
 /// Written at once: few enough to hold for many uploads, many enough to be worth a thread's while.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -50,13 +50,13 @@ struct Progress {
 /// Takes a body in and makes it durable. A client may be slow, but not silent for longer than `patience`.
 pub(crate) async fn receive(
     store: &Store,
-    caller: &Caller,
+    client: &Client,
     mut body: Body,
     kind: Option<String>,
     bytes_max: u64,
     patience: Duration,
 ) -> Result<Upload, Unreceived> {
-    let open = store.upload(caller)?;
+    let open = store.upload(client)?;
     let draft = store.blocking(|content| content.draft()).await?;
     let mut progress = Progress { draft, hasher: Sha256::new(), size: 0 };
     let mut piece = Vec::new();

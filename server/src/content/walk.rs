@@ -106,3 +106,18 @@ impl From<std::io::Error> for Error {
         Errno::from_io_error(&error).map_or(Error::Broken(error), Into::into)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_are_no_broken_disk() {
+        for errno in [Errno::MFILE, Errno::NFILE] {
+            assert!(matches!(Error::from(errno), Error::NoFiles));
+            let error = std::io::Error::from_raw_os_error(errno.raw_os_error());
+            assert!(matches!(Error::from(error), Error::NoFiles));
+        }
+        assert!(matches!(Error::from(Errno::IO), Error::Broken(_)));
+    }
+}

@@ -9,8 +9,9 @@ use leasehold_core::{
 };
 
 use super::ask::Reply;
+use super::batch::{Answer, Batch, tell, tell_unknown};
 use super::message::Error;
-use super::writer::{Answer, Batch, Writer};
+use super::writer::Writer;
 use crate::clock::Moment;
 use crate::metrics::Resolved;
 use crate::store::{self, Draft, Kind, Permit};
@@ -25,18 +26,6 @@ pub(super) struct Held {
     pub(super) since: Timestamp,
     /// Grants whose askers were told that nobody knows.
     forsaken: Vec<LeaseNumber>,
-}
-
-impl Batch {
-    /// Everybody is told that there is no answer, and why.
-    pub(super) fn tell_all(self, error: Error) {
-        tell(self.answers, error);
-    }
-
-    /// Nobody knows whether it is durable. Whoever only looked has changed nothing, and is told this.
-    pub(super) fn tell_unknown(self, lookers: Error) {
-        tell_unknown(self.answers, lookers);
-    }
 }
 
 impl Writer {
@@ -257,17 +246,4 @@ fn is_of_session(change: &Change) -> bool {
         change,
         Change::SessionOpened(_) | Change::SessionEnded { .. } | Change::SessionForgotten { .. }
     )
-}
-
-fn tell_unknown(answers: Vec<Answer>, lookers: Error) {
-    let has_looked = |answer: &Answer| matches!(answer.content, Reply::Found(_));
-    let (looked, changed) = answers.into_iter().partition(has_looked);
-    tell(looked, lookers);
-    tell(changed, Error::Unknown);
-}
-
-fn tell(answers: Vec<Answer>, error: Error) {
-    for answer in answers {
-        answer.reply_to.tell(Err(error));
-    }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use leasehold_core::{LeaseNumber, Leave, StepAside, Timestamp, mutant};
 
 use super::ask::Question;
+use super::batch::Batch;
 use super::message::{Asked, Error};
-use super::writer::{Batch, Writer, nanos};
+use super::writer::{Writer, nanos};
 use crate::metrics::Op;
 
 /// Has the store not confirmed a leader for the length of its lease?
@@ -71,7 +72,7 @@ impl Writer {
         !self.forsaken.waiting.is_empty() && (!self.was_silent || changes())
     }
 
-    /// Parks the waiters whose waits ended and whose clients have not returned. Comes before everything else in a batch:
+    /// Parks the waiters whose waits ended and whose clients have not returned. Comes first in a batch, because
     /// a lock that becomes free would be granted to one after the other of them, and none is there to be told. Returns
     /// whether all of them fit into the record.
     pub(super) fn step_aside(

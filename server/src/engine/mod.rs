@@ -5,6 +5,7 @@
 //! is durable it stops, and a restart finds out.
 
 mod ask;
+mod batch;
 mod busy;
 mod chronicler;
 mod commit;

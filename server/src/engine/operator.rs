@@ -2,8 +2,9 @@
 
 use leasehold_core::{Group, LeaseRecord, NamespaceCount, SessionNumber, SessionRecord, Whose};
 
+use super::batch::Batch;
 use super::read::{LeasePage, Look, SCAN_MAX};
-use super::writer::{Batch, Writer};
+use super::writer::Writer;
 use crate::auth::View;
 
 /// Some of the leases of somebody that are active or waiting, in all namespaces and dialects.

@@ -7,10 +7,11 @@ use leasehold_core::{
     SessionDigest, SessionRecord, Settle,
 };
 
+use super::batch::Batch;
 use super::operator::{CountNamespaces, ListHoldings, ListSessions, ReadMaintenance};
 use super::survey::Survey;
 use super::watch::WatchLease;
-use super::writer::{Batch, Writer};
+use super::writer::Writer;
 use crate::auth::View;
 
 /// Leases, or names of locks, looked at for one page of a list before others get their turn.

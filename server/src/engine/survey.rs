@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use leasehold_core::{Dialect, Glance, LockKey, Timestamp};
 
+use super::batch::Batch;
 use super::read::{Look, SCAN_MAX};
-use super::writer::{Batch, Writer};
+use super::writer::Writer;
 use crate::auth::View;
 use crate::dialect::shown;
 

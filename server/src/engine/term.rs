@@ -2,9 +2,10 @@
 
 use leasehold_core::{Resume, mutant};
 
+use super::batch::Batch;
 use super::commit::SETTLE_PAUSE;
 use super::message::Error;
-use super::writer::{Batch, Writer};
+use super::writer::Writer;
 use crate::metrics::Turn;
 use crate::pace;
 use crate::store::{self, Dismissal, Draft, Kind};

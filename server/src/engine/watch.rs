@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use leasehold_core::{Dialect, Fact, LeaseNumber, LeaseView, Proof, Prove, Rejection, What};
 use tokio::sync::watch;
 
+use super::batch::Batch;
 use super::read::Look;
-use super::writer::{Batch, Writer};
+use super::writer::Writer;
 
 /// Be told when a lease ends.
 #[derive(Clone, Debug)]

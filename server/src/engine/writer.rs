@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use leasehold_core::{
-    Ask, Asker, Effects, Fact, LeaseNumber, Leave, Machine, Rejection, Span, Sweep, Timestamp,
-    mutant,
+    Ask, Asker, Fact, LeaseNumber, Leave, Machine, Rejection, Span, Sweep, Timestamp, mutant,
 };
 
 use super::Options;
 use super::ask::{Question, Reply};
+use super::batch::{Answer, Batch};
 use super::commit::{Held, SETTLE_PAUSE};
 use super::event::EventLog;
 use super::gather::{Ended, Gathering};
@@ -72,22 +72,6 @@ pub struct Writer {
     pub(super) held: Option<Held>,
     /// Leases whose waits ended because the store was silent.
     pub(super) forsaken: Forsaken,
-}
-
-/// What a batch did and whom to tell, held back until it is durable.
-#[derive(Default)]
-pub struct Batch {
-    pub(super) effects: Effects,
-    pub(super) answers: Vec<Answer>,
-    /// About how long its record will be.
-    pub(super) n_bytes: usize,
-}
-
-pub(super) struct Answer {
-    pub(super) reply_to: ReplyTo,
-    pub(super) content: Reply,
-    pub(super) op: Option<Op>,
-    pub(super) sent_at: Instant,
 }
 
 impl Writer {

@@ -165,8 +165,8 @@ impl Places {
         Ok(Place { places: self.clone(), number, peer, is_restricted, limit, activity })
     }
 
-    /// One more request on a connection that has many. If there are too many streams in all, closes the connections that
-    /// leave most of their responses untaken.
+    /// One more request on a connection that has many. If there are too many streams in all, closes the connections
+    /// that leave most of their responses untaken.
     pub(super) fn add_stream(
         &self,
         activity: &Arc<Activity>,

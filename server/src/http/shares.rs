@@ -43,13 +43,6 @@ impl Client {
         Self { streams, ..Self::at(address(), options) }
     }
 
-    /// A principal; anonymous clients have no share.
-    pub(crate) fn of_principal(caller: &Caller) -> Self {
-        let who = caller.principal();
-        let taker = (!who.is_anonymous()).then(|| Taker::Principal(who.name().clone()));
-        Self { taker, streams: None }
-    }
-
     /// The client at this address, before its principal is known.
     pub(crate) fn at(address: IpAddr, options: &Options) -> Self {
         let is_exempt = options.is_exempt(address);
@@ -64,8 +57,13 @@ impl Client {
     }
 
     pub(crate) fn of_request(app: &App, parts: &Parts) -> Self {
-        let Arrival { caller, peer, .. } = Arrival::of(parts);
-        let address = || forwarded::client(&parts.headers, *peer, &app.http.trusted_proxies);
+        Self::of_caller(app, &Arrival::of(parts).caller, parts)
+    }
+
+    /// The caller of a request, who might be known by a session or a ticket only.
+    pub(crate) fn of_caller(app: &App, caller: &Caller, parts: &Parts) -> Self {
+        let peer = Arrival::of(parts).peer;
+        let address = || forwarded::client(&parts.headers, peer, &app.http.trusted_proxies);
         Self::of(caller, &app.http, address)
     }
 }

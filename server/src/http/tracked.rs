@@ -49,7 +49,7 @@ impl Tracked {
 }
 
 impl Tracked {
-    /// The next piece for a connection of HTTP/2, which takes a piece whole as soon as it may send the first byte of it.
+    /// The next piece for a connection of HTTP/2, which takes a whole piece as soon as it may send the first byte.
     fn poll_piece(
         &mut self,
         context: &mut Context<'_>,

@@ -103,37 +103,56 @@ const NATIVE: &[Field] = &[
     (
         "locks of a group",
         |n| {
-            post(
-                "/v1/locks/acquire",
-                &format!(
-                    r#"{{"owner_id":"o","ttl_ms":1,"locks":[{}]}}"#,
-                    joined(n, |n| format!(r#"{{"name":"{n}"}}"#))
-                ),
-            )
+            let locks = joined(n, |n| format!(r#"{{"lock_name":"{n}"}}"#));
+            post("/v1/acquire", &format!(r#"{{"owner_id":"o","ttl_ms":1,"locks":[{locks}]}}"#))
         },
-        0,
-        &[65, 3_000],
+        64,
+        &[65, 2_500],
     ),
     (
         "leases of a group",
         |n| {
+            let lease = |n| format!(r#"{{"lock_name":"{n}","lease_id":"{n}","fencing_token":1}}"#);
+            let leases = joined(n, lease);
             post(
-                "/v1/locks/renew",
-                &format!(
-                    r#"{{"owner_id":"o","leases":[{}]}}"#,
-                    joined(n, |n| format!(r#"{{"lease_id":"{n}"}}"#))
-                ),
+                "/v1/renew",
+                &format!(r#"{{"owner_id":"o","extend_by_ms":1,"leases":[{leases}]}}"#),
             )
         },
-        0,
-        &[65, 2_000],
+        64,
+        &[65, 1_000],
     ),
     (
         "lease_id",
-        |n| post("/v1/locks/l/renew", &format!(r#"{{"owner_id":"o","lease_id":"{}"}}"#, x(n))),
+        |n| {
+            let proof = format!(r#""owner_id":"o","lease_id":"{}","fencing_token":1"#, x(n));
+            post("/v1/locks/l/renew", &format!(r#"{{{proof},"extend_by_ms":1}}"#))
+        },
         0,
         &[1, BODY],
     ),
+    (
+        "request_id of a wait",
+        |n| post("/v1/cancel", &format!(r#"{{"owner_id":"o","request_id":"{}"}}"#, x(n))),
+        128,
+        &[129, BODY],
+    ),
+    (
+        "lock of a token",
+        |n| {
+            let body = format!(r#"{{"lock_name":"{}","fencing_token":1}}"#, x(n));
+            post("/v1/fence/check", &body)
+        },
+        512,
+        &[513, BODY],
+    ),
+    (
+        "owner of a session",
+        |n| post("/v1/sessions", &format!(r#"{{"owner_id":"{}","ttl_ms":1000}}"#, x(n))),
+        256,
+        &[257, BODY],
+    ),
+    ("owner of a past lease", |n| get(&format!("/v1/history?owner={}", x(n))), 256, &[]),
     ("prefix", |n| get(&format!("/v1/locks?prefix={}", x(n))), 512, &[]),
     ("cursor", |n| get(&format!("/v1/locks?cursor={}", "61".repeat(n))), 512, &[]),
     ("limit", |n| get(&format!("/v1/locks?limit={}", "9".repeat(n))), 2, &[5, HEAD]),
@@ -146,8 +165,8 @@ const NATIVE: &[Field] = &[
     ),
     (
         "reason",
-        |n| post("/v1/revoke", &format!(r#"{{"lock":"l","reason":"{}"}}"#, x(n))),
-        0,
+        |n| post("/v1/revoke", &format!(r#"{{"owner":"o","reason":"{}"}}"#, x(n))),
+        1024,
         &[1025, BODY],
     ),
     ("session", |n| post(&format!("/v1/sessions/{}/keepalive", x(n)), "{}"), 0, &[1, HEAD]),

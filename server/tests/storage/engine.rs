@@ -318,6 +318,14 @@ fn no_thread_with_other_things_to_do_waits_for_a_slow_disk() {
     }
 }
 
+/// Waits until the store has said `n` times that it does not know, and a moment for what would be wrong.
+async fn until_unsettled(world: &World, n: usize) {
+    while world.faults.n_unsettled.load(Relaxed) < n {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
 /// Whatever is asked while it is not known what is durable waits, and nothing is told until it is.
 async fn unsettled(world: &World, ttl: Span) -> tokio::task::JoinHandle<Told> {
     world.faults.unsettled.store(true, Relaxed);
@@ -325,7 +333,7 @@ async fn unsettled(world: &World, ttl: Span) -> tokio::task::JoinHandle<Told> {
     let mut asked = acquire("a", NO_WAIT);
     asked.acquire.ttl = Some(ttl);
     let told = tokio::spawn(async move { handle.ask_unchecked(asked).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    until_unsettled(world, 1).await;
     assert!(!told.is_finished(), "it is told before it is durable");
     told
 }
@@ -358,7 +366,7 @@ async fn whoever_waited_for_a_lease_that_ran_out_before_it_was_settled_is_told_t
     world.clock.advance(Span::from_secs(30));
     let handle = world.handle.clone();
     let probe = tokio::spawn(async move { handle.ask_unchecked(Probe).await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    until_unsettled(&world, 1).await;
     assert!(!probe.is_finished() && !waiter.is_finished(), "nothing is told before it is durable");
     world.clock.advance(Span::from_secs(31));
     world.faults.unsettled.store(false, Relaxed);
@@ -371,8 +379,8 @@ async fn an_append_that_is_never_settled_stops_the_engine() {
     let world = start(Options { settle_max, ..Options::default() });
     let told = unsettled(&world, Span::from_secs(30)).await;
     world.clock.advance(Span::from_secs(2));
-    // Long enough for it to be asked for at least once more.
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    // It is asked for at least once more.
+    until_unsettled(&world, world.faults.n_unsettled.load(Relaxed) + 2).await;
     assert!(!told.is_finished(), "it gives up before its time");
     world.clock.advance(Span::from_secs(1));
     assert_eq!(told.await.expect("no panic").unwrap_err(), Error::Unknown);

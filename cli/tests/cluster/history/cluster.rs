@@ -175,6 +175,7 @@ pub(super) async fn endure(mut cluster: Cluster, faults: impl Iterator<Item = Fa
         (0..N_CLIENTS).map(|n| tokio::spawn(work(world.clone(), n, seed))).collect();
     for fault in faults {
         tokio::time::sleep(Duration::from_millis(300 + random.below(300))).await;
+        world.until_recorded(25).await;
         let before = world.n_recorded();
         if let Some(took) = fault.befall(&mut cluster, &world).await {
             fail_overs.push(took.as_millis());

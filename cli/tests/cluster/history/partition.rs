@@ -25,7 +25,7 @@ async fn inside(hosts: Vec<Host>) {
         faults.extend(Fault::ANYWHERE);
     }
     let n_faults = faults.len() * n_rounds.unwrap_or(1);
-    let limit = Duration::from_secs(120) * n_rounds.unwrap_or(1) as u32;
+    let limit = Duration::from_secs(600) * n_rounds.unwrap_or(1) as u32;
     let faults = faults.into_iter().cycle().take(n_faults);
     let enduring = endure(Cluster::start(N_MEMBERS, hosts), faults);
     tokio::time::timeout(limit, enduring).await.expect("it comes to an end");

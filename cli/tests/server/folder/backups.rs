@@ -36,7 +36,7 @@ async fn a_server_takes_backups_as_often_as_told_and_keeps_as_many_as_told() {
     std::fs::create_dir_all(dir.join("other")).unwrap();
     assert_eq!(server.client.acquire("db", "a", 600_000, json!({})).await.status, 200);
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..1000 {
+    for _ in 0..12_000 {
         seen.extend(complete(&dir));
         if seen.len() >= 6 {
             break;
@@ -126,7 +126,7 @@ async fn a_backup_directory_that_vanishes_is_an_error_and_is_not_made_again() {
     let elsewhere = folder.path().join("elsewhere");
     std::fs::rename(&dir, &elsewhere).unwrap();
     let mut n = 0;
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         n = failures().await;
         if n >= 2 {
             break;

@@ -6,7 +6,7 @@ use crate::folder::BINARY;
 
 /// Asks until the answer is as wanted.
 async fn until(client: &Client, path: &str, is_wanted: impl Fn(&Response) -> bool) -> Response {
-    for _ in 0..2000 {
+    for _ in 0..24_000 {
         let answer = client.get(path).await;
         if is_wanted(&answer) {
             return answer;

@@ -83,19 +83,25 @@ impl fmt::Debug for Key {
 impl KeyRing {
     /// A JWK set. Entries that are not keys to check signatures with are left out; the rest can be empty.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let set: Value = serde_json::from_slice(bytes)
-            .map_err(|error| format!("is not JSON: line {}", error.line()))?;
-        let keys = set["keys"].as_array().ok_or("is not a JWK set: it has no list of keys")?;
-        Ok(Self(keys.iter().take(KEYS_MAX).filter_map(Key::parse).map(Arc::new).collect()))
+        Self::parse_entries(bytes).map(|(ring, _)| ring)
     }
 
-    /// The same for a file: a set without usable keys is an error.
-    pub(crate) fn parse_some(bytes: &[u8]) -> Result<Self, String> {
-        let ring = Self::parse(bytes)?;
-        if ring.is_empty() {
+    /// The same for a file: a set without entries withdraws all keys, and a set of unusable entries is an error.
+    pub(crate) fn parse_file(bytes: &[u8]) -> Result<Self, String> {
+        let (ring, n_entries) = Self::parse_entries(bytes)?;
+        if ring.is_empty() && n_entries > 0 {
             return Err("has no key to check signatures with".into());
         }
         Ok(ring)
+    }
+
+    /// The usable keys, and the number of all entries.
+    fn parse_entries(bytes: &[u8]) -> Result<(Self, usize), String> {
+        let set: Value = serde_json::from_slice(bytes)
+            .map_err(|error| format!("is not JSON: line {}", error.line()))?;
+        let keys = set["keys"].as_array().ok_or("is not a JWK set: it has no list of keys")?;
+        let usable = keys.iter().take(KEYS_MAX).filter_map(Key::parse).map(Arc::new);
+        Ok((Self(usable.collect()), keys.len()))
     }
 
     /// The number of keys.

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::file::{AuthFile, KeyFile, RuleEntry, epoch_ms};
 use super::mtls::Named;
+use super::oidc::KeySource;
 use super::pattern::Pattern;
 use super::source::Source;
 use super::{Policy, url};
@@ -39,6 +40,7 @@ pub(super) fn all(
     let file: AuthFile = source.parse()?;
     let mut looking = Looking { source: &source, file: &file, policy, around, told: Vec::new() };
     looking.at_who_is_known();
+    looking.at_issuers();
     looking.at_proxy();
     looking.at_rules();
     looking.at_quotas();
@@ -79,6 +81,16 @@ impl Looking<'_> {
         if let Some(at) = self.file.public_url.as_ref().filter(plain) {
             let why = "public-url: browsers keep the cookie of a sign-in only for https://, so nobody can sign in";
             self.tell(at, why);
+        }
+    }
+
+    fn at_issuers(&mut self) {
+        for (entry, issuer) in self.file.oidc.iter().zip(&self.policy.issuers) {
+            let is_empty = matches!(&issuer.keys, KeySource::File(ring) if ring.is_empty());
+            if let Some(at) = entry.get_ref().jwks_file.as_ref().filter(|_| is_empty) {
+                let why = "jwks-file: it has no key, so all tokens of this issuer are refused";
+                self.tell(at, format!("oidc {:?}: {why}", issuer.name));
+            }
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct AuthFile {
     pub(super) public_url: Option<Spanned<String>>,
     pub(super) mtls: Option<MtlsEntry>,
     #[serde(default)]
-    oidc: Vec<Spanned<OidcEntry>>,
+    pub(super) oidc: Vec<Spanned<OidcEntry>>,
     pub(super) proxy: Option<Spanned<ProxyEntry>>,
     #[serde(default)]
     pub(super) rule: Vec<Spanned<RuleEntry>>,

@@ -76,7 +76,7 @@ pub(super) struct OidcEntry {
     groups_claim: Option<Spanned<String>>,
     leeway: Option<Spanned<String>>,
     jwks_url: Option<Spanned<String>>,
-    jwks_file: Option<Spanned<String>>,
+    pub(super) jwks_file: Option<Spanned<String>>,
     introspection: Option<Spanned<IntrospectionEntry>>,
     login: Option<Spanned<LoginEntry>>,
 }
@@ -160,7 +160,7 @@ fn one(
         (None, Some(file)) => {
             let wrong = |why: String| source.wrong(file, told(format!("jwks-file: {why}")));
             let keys = beside.source(file.get_ref()).map_err(wrong)?;
-            let ring = KeyRing::parse_some(keys.text.as_bytes());
+            let ring = KeyRing::parse_file(keys.text.as_bytes());
             KeySource::File(ring.map_err(|why| wrong(format!("{} {why}", keys.path.display())))?)
         }
         (Some(_), Some(file)) => {

@@ -1,5 +1,7 @@
 //! `LOCK` and `UNLOCK`.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -77,11 +79,13 @@ pub(super) async fn lock(dav: &Dav, asked: Asked, body: Body) -> Answer {
         false => extent,
     };
     let (grip, undelivered) = take(dav, &asked, &wanted, (reach, &extent), ttl).await?;
-    if let Some(parent) = parent {
+    let asked = Arc::new(asked);
+    let is_made = match parent {
         // Whatever becomes of the file, the lock is given back unless the client is told of it.
-        create(dav, path, parent).await?;
-    }
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+        Some(parent) => create(dav, asked.clone(), path, parent).await?,
+        None => false,
+    };
+    let status = if is_made { StatusCode::CREATED } else { StatusCode::OK };
     let active = Active::granted(&asked.path, &grip);
     let active = active.ok_or_else(|| Refusal::conflict("the lock was lost"))?;
     let mut response = shown(dav, status, &active);
@@ -123,8 +127,13 @@ async fn take(
     taken.map_err(|obstacle| Refusal::of_obstacle(app, obstacle).for_locker())
 }
 
-/// An empty file, for a lock on what is not there yet.
-async fn create(dav: &Dav, path: Permitted<ToWrite>, mut parent: Hold) -> Result<(), Refusal> {
+/// An empty file, for a lock on what is not there yet. `false`: somebody else made one before it was locked.
+async fn create(
+    dav: &Dav,
+    asked: Arc<Asked>,
+    path: Permitted<ToWrite>,
+    mut parent: Hold,
+) -> Result<bool, Refusal> {
     let dav = dav.clone();
     super::to_completion(async move {
         let draft = dav.store.blocking(|content| {
@@ -134,10 +143,29 @@ async fn create(dav: &Dav, path: Permitted<ToWrite>, mut parent: Hold) -> Result
         });
         let draft = draft.await?;
         let _turn = dav.store.turn(&path).await;
-        let place = FilePath::clone(&path);
-        parent.commit(move |_| draft.publish(&path)).await?;
-        parent.note("put", &place, |act| act.detail("bytes", 0));
-        parent.give_back().await
+        let is_there = match dav.find(&path.to_read()).await? {
+            None => false,
+            Some(Found::File(facts, _)) => {
+                if of_write(&asked.parts.headers, Some(&facts)) != Precondition::Holds {
+                    return Err(Refusal::precondition(UNMET));
+                }
+                true
+            }
+            Some(Found::Folder) => {
+                let why =
+                    "a folder was made here meanwhile; nothing was locked, repeat the request";
+                return Err(Refusal::conflict(why));
+            }
+        };
+        if !is_there {
+            // It may have been moved or removed before the lock was taken, and must not be made again.
+            dav.check_parent(&asked).await?;
+            let place = FilePath::clone(&path);
+            parent.commit(move |_| draft.publish(&path)).await?;
+            parent.note("put", &place, |act| act.detail("bytes", 0));
+        }
+        parent.give_back().await?;
+        Ok(!is_there)
     })
     .await
 }

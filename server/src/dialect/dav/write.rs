@@ -11,6 +11,7 @@ use crate::auth::Permitted;
 use crate::content::{self, FilePath, Found, Reach, ToWrite, Upload};
 use crate::dialect::files::condition::{self, Precondition};
 use crate::dialect::files::upload;
+use crate::http::shares::Client;
 
 pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let headers = &asked.parts.headers;
@@ -38,10 +39,9 @@ pub(super) async fn put(dav: &Dav, asked: Asked, body: Body) -> Answer {
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: is_new };
     let hold = Hold::take(dav, &asked, &[target]).await?;
     let timeout = dav.app.http.body_timeout;
-    let upload =
-        content::receive(&dav.store, &asked.caller, body, kind, bytes_max, timeout).await?;
-    let (dav, headers) = (dav.clone(), asked.parts.headers);
-    to_completion(publish(dav, hold, path, (headers, is_new), upload)).await
+    let client = Client::of_request(&dav.app, &asked.parts);
+    let upload = content::receive(&dav.store, &client, body, kind, bytes_max, timeout).await?;
+    to_completion(publish(dav.clone(), hold, path, (asked, is_new), upload)).await
 }
 
 /// The content becomes the file's, under locks that are looked at once more.
@@ -49,16 +49,20 @@ async fn publish(
     dav: Dav,
     mut hold: Hold,
     path: Permitted<ToWrite>,
-    (headers, was_new): (HeaderMap, bool),
+    (asked, was_new): (Asked, bool),
     upload: Upload,
 ) -> Answer {
     let Upload { draft, size, .. } = upload;
     let place = FilePath::clone(&path);
     let _turn = dav.store.turn(&path).await;
-    let is_new = check(&dav, &path, &headers).await?;
+    let is_new = check(&dav, &path, &asked.parts.headers).await?;
     if is_new && !was_new {
         let why = "the file was removed meanwhile; nothing was changed, repeat the request";
         return Err(Refusal::conflict(why));
+    }
+    if is_new {
+        // It may have been moved or removed before the lock was taken, and must not be made again.
+        dav.check_parent(&asked).await?;
     }
     let (facts, is_new) = hold.commit(move |_| draft.publish(&path)).await?;
     hold.note("put", &place, |act| act.detail("bytes", size));
@@ -105,7 +109,11 @@ pub(super) async fn make_folder(dav: &Dav, asked: Asked, body: Body) -> Answer {
     dav.check_parent(&asked).await?;
     let target = Target { path: asked.path.clone(), reach: Reach::Itself, is_member: true };
     let mut hold = Hold::take(dav, &asked, &[target]).await?;
+    let dav = dav.clone();
     let made = to_completion(async move {
+        let _turn = dav.store.turn(&path).await;
+        // It may have been moved or removed before the lock was taken, and must not be made again.
+        dav.check_parent(&asked).await?;
         let place = FilePath::clone(&path);
         let made = hold.commit(move |content| content.make_folder(&path)).await?;
         if made {

@@ -170,7 +170,8 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
         return Err(Refusal::invalid("limit and cursor are for reading a folder"));
     }
     let session = Session::in_request(&parts, files, &caller).await?;
-    let client = Client::of_request(&files.app, &parts);
+    let who = session.as_ref().map_or(&caller, |session| &session.caller);
+    let client = Client::of_caller(&files.app, who, &parts);
     let headers = parts.headers;
     if let Some(operation) = &params.lock {
         if method != Method::GET && method != Method::POST {
@@ -187,7 +188,7 @@ async fn answer(files: &Files, path: FilePath, request: Request) -> Answer {
     }
     let session = session.ok_or_else(Refusal::no_session)?;
     match method {
-        Method::PUT => write::put(files, &session, path, headers, body).await,
+        Method::PUT => write::put(files, (&session, &client), path, headers, body).await,
         Method::DELETE => write::delete(files, &session, path, headers).await,
         _ if path.is_folder() => folder::make(files, &session, path).await,
         _ => Err(Refusal::invalid(

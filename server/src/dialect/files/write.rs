@@ -13,12 +13,13 @@ use super::wire::{self, Written};
 use super::{Files, to_completion};
 use crate::auth::Permitted;
 use crate::content::{self, Content, FilePath, Found, Reach, ToWrite, Upload};
+use crate::http::shares::Client;
 
 type Answer = Result<Response, Refusal>;
 
 pub(super) async fn put(
     files: &Files,
-    session: &Session,
+    (session, client): (&Session, &Client),
     path: FilePath,
     headers: HeaderMap,
     body: Body,
@@ -35,7 +36,7 @@ pub(super) async fn put(
     let is_new = upload::check_size(files, &path, body.size_hint().lower()).await?;
     let change = if is_new { Change::Member } else { Change::Content };
     let hold = Hold::take(files, session, &path, Reach::Itself, change).await?;
-    match receive(files, session, &path, &headers, (body, kind)).await {
+    match receive(files, client, &path, &headers, (body, kind)).await {
         Ok(upload) => {
             let publish = publish(files.clone(), hold, path, (headers, change), upload);
             to_completion(publish).await
@@ -49,7 +50,7 @@ pub(super) async fn put(
 
 async fn receive(
     files: &Files,
-    session: &Session,
+    client: &Client,
     path: &Permitted<ToWrite>,
     headers: &HeaderMap,
     (body, kind): (Body, Option<String>),
@@ -57,7 +58,7 @@ async fn receive(
     // Whoever would be refused anyway is spared the upload.
     check(files, path, headers).await?;
     let (bytes_max, patience) = (files.app.dialect.files.bytes_max, files.app.http.body_timeout);
-    Ok(content::receive(&files.store, &session.caller, body, kind, bytes_max, patience).await?)
+    Ok(content::receive(&files.store, client, body, kind, bytes_max, patience).await?)
 }
 
 /// The content becomes the file's and the lock is given back; or neither.

@@ -54,9 +54,8 @@ fn known(lfs: &Lfs, asked: Asked, way: Way, oid: &Oid) -> Result<Asked, Refusal>
 
 async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     let path = asked.caller.permit(asked.repository.to_read(&oid))?;
-    let (headers, trusted) = (&asked.parts.headers, &lfs.app.http.trusted_proxies);
-    let address = || forwarded::client(headers, Arrival::of(&asked.parts).peer, trusted);
-    let client = Client::of(&asked.caller, &lfs.app.http, address);
+    let headers = &asked.parts.headers;
+    let client = Client::of_caller(&lfs.app, &asked.caller, &asked.parts);
     let sending = lfs.app.answers.download(&client)?;
     let found = lfs.store.blocking(move |content| content.find(&path)).await?;
     let Some(Found::File(facts, content)) = found else { return Err(Refusal::no_object()) };
@@ -76,7 +75,8 @@ async fn download(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
 }
 
 async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
-    let Asked { repository, caller, body, .. } = asked;
+    let Asked { repository, caller, parts, body } = asked;
+    let client = Client::of_caller(&lfs.app, &caller, &parts);
     // Whoever would be refused anyway is spared the upload.
     caller.permit(repository.to_write(&oid))?;
     let bytes_max = lfs.app.dialect.lfs.object_bytes_max;
@@ -86,7 +86,7 @@ async fn upload(lfs: &Lfs, asked: Asked, oid: Oid) -> Answer {
     }
     lfs.store.blocking(move |content| content.check_room(n_bytes)).await?;
     let timeout = lfs.app.http.body_timeout;
-    let upload = content::receive(&lfs.store, &caller, body, None, bytes_max, timeout).await?;
+    let upload = content::receive(&lfs.store, &client, body, None, bytes_max, timeout).await?;
     if upload.hash != oid.as_str() {
         let why = format!(
             "the content has the SHA-256 {}, not {}; nothing was stored",

@@ -91,7 +91,10 @@ fn locks(limits: &Limits) -> Vec<Operation> {
             .answer::<Failure>(409, "The `request_id` belongs to a wait for another lock.")
             .refuse::<Failure>(BODY),
         on_lock("post", "/watch", "watchLease", "Be told when one's own lease ends")
-            .about("A stream: `watching` first, `ended` last. The lease's proof is all it needs.")
+            .about(
+                "A stream: `watching` first, `ended` last. A server that cannot reach its store ends it with `stale`. \
+                 The lease's proof is all it needs.",
+            )
             .body::<WatchLeaseRequest>()
             .answer_events::<LeaseEnd, WatchedLease>(200, "Server-Sent Events.")
             .answer::<Failure>(409, "The lease is not found, expired, or owned by another client.")

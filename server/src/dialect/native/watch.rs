@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use leasehold_api::{Code, LeaseEnd, WatchLeaseRequest, WatchedLease};
+use leasehold_api::{Code, Gap, LeaseEnd, WatchLeaseRequest, WatchedLease};
 use leasehold_core::{Ending, Fact, What};
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
@@ -14,6 +14,7 @@ use tokio_stream::{Stream, StreamExt};
 use super::error::Refusal;
 use super::extract::{Body, Lock};
 use super::lock;
+use super::stale::Staleness;
 use super::wire;
 use crate::app::App;
 use crate::auth::Caller;
@@ -49,7 +50,8 @@ pub(super) async fn watch(
     let first = first.map_err(|_| not_held())?;
     let wall = app.clone();
     let last = WatchStream::new(ended).filter_map(|fact| fact).map(move |fact| end(&wall, &fact));
-    let events = tokio_stream::once(first).chain(last.take(1)).map(Ok::<_, Infallible>);
+    let events = tokio_stream::once(first).chain(last.take(1));
+    let staleness = Staleness::of(&app.engine);
     let engine = app.engine.clone();
     let stopped = Box::pin(async move {
         // One's own lease needs no right to be watched, but somebody to be known.
@@ -58,7 +60,9 @@ pub(super) async fn watch(
             _ = caller.denied(&engine, |_| Ok(())) => {}
         }
     });
-    let events = Until { events: Box::pin(events), stopped, _sending: sending };
+    let events = Box::pin(events);
+    let events = Until { events, staleness, is_over: false, stopped, _sending: sending };
+    let events = events.map(Ok::<_, Infallible>);
     let mut response = Sse::new(events).keep_alive(KeepAlive::default()).into_response();
     // By itself it would only ask to be asked for again.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -86,23 +90,37 @@ fn not_held() -> Refusal {
     Refusal::new(StatusCode::CONFLICT, Code::LeaseNotHeld, why)
 }
 
-/// A stream that ends when the engine does, so that watching does not hold up a shutdown.
+/// The last event of a server that might not know of the end of the lease, because it cannot reach its store. The
+/// client then watches the lease at the server that leads.
+fn stale() -> SseEvent {
+    let reason = "this server cannot reach the store: watch the lease at another server";
+    SseEvent::default().event("stale").json_data(Gap { reason: reason.into() }).unwrap_or_default()
+}
+
+/// A stream that ends when the engine does, so that watching does not hold up a shutdown, and when the server is stale.
 struct Until<S> {
     events: std::pin::Pin<Box<S>>,
+    staleness: Staleness,
+    is_over: bool,
     stopped: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>,
     _sending: Sending,
 }
 
-impl<S: Stream> Stream for Until<S> {
-    type Item = S::Item;
+impl<S: Stream<Item = SseEvent>> Stream for Until<S> {
+    type Item = SseEvent;
 
     fn poll_next(
         mut self: std::pin::Pin<&mut Self>,
         context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<S::Item>> {
-        if self.stopped.as_mut().poll(context).is_ready() {
+    ) -> std::task::Poll<Option<SseEvent>> {
+        if self.is_over || self.stopped.as_mut().poll(context).is_ready() {
             return std::task::Poll::Ready(None);
         }
-        self.events.as_mut().poll_next(context)
+        let next = self.events.as_mut().poll_next(context);
+        if next.is_ready() || self.staleness.poll_next(context).is_pending() {
+            return next;
+        }
+        self.is_over = true;
+        std::task::Poll::Ready(Some(stale()))
     }
 }

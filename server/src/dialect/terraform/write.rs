@@ -21,6 +21,7 @@ use crate::content::{self, Upload};
 use crate::dialect::counted::Counted;
 use crate::dialect::query;
 use crate::engine;
+use crate::http::shares::Client;
 
 /// What a query may say. Everything else is for others, and Terraform's own options are passed on as they are.
 #[derive(Deserialize)]
@@ -49,7 +50,8 @@ pub(super) async fn write(states: &States, asked: Asked) -> Answer {
         }
         None => (body, None),
     };
-    let upload = content::receive(&states.store, &caller, body, None, bytes_max, timeout).await?;
+    let client = Client::of_caller(&states.app, &caller, &parts);
+    let upload = content::receive(&states.store, &client, body, None, bytes_max, timeout).await?;
     watching.map_or(Ok(()), Watching::check)?;
     if upload.size == 0 {
         return Err(Refusal::invalid("the body is empty, and no state is"));
@@ -67,7 +69,8 @@ pub(super) async fn restore(states: &States, asked: Asked) -> Answer {
     let found = find(states, &caller, &parts, &state, version).await?.ok_or_else(missing)?;
     let body = found.body();
     let timeout = states.app.http.body_timeout;
-    let upload = content::receive(&states.store, &caller, body, None, u64::MAX, timeout).await?;
+    let client = Client::of_caller(&states.app, &caller, &parts);
+    let upload = content::receive(&states.store, &client, body, None, u64::MAX, timeout).await?;
     let counted = Counted::of(&states.app, &parts);
     published(states, caller, state, (hold, counted), ("restore-state", upload)).await
 }

@@ -1,3 +1,5 @@
+//! A server whose shared store is silent ends its waits, and its waiters keep their places.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};

@@ -265,6 +265,36 @@ mod tests {
         assert_eq!(lock(&cluster.all).get(&keys.drain("n1")), Some(&b"handed-over".to_vec()));
     }
 
+    /// What is logged while a leader is looked after.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            lock(&self.0).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_leader_logs_which_servers_cannot_reach_it_and_that_it_hands_over() {
+        let (cluster, _, mut watch) = unreached();
+        let lines = Lines::default();
+        let sink = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || sink.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            assert_eq!(watch.look(&cluster, &Health::default()).ok(), Some(by_n2()));
+        });
+        let logged = String::from_utf8_lossy(&lock(&lines.0)).into_owned();
+        for words in ["n2", "they cannot reach this leader", "this leader; handing over"] {
+            assert!(logged.contains(words), "{words}: {logged}");
+        }
+    }
+
     #[test]
     fn a_leader_that_an_operator_drains_steps_down_also_while_the_servers_are_paused() {
         let (cluster, keys, mut watch) = unreached();

@@ -222,7 +222,11 @@ async fn a_page_is_told_of_what_its_reader_may_see_and_of_nothing_else() {
     };
     let told = scene.stream(&headers, "GET /console/live", "event: change");
     let (told, taken) = tokio::join!(told, async {
-        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        let follows = async |_: &leasehold_testkit::Client| {
+            let metrics = scene.send("admin", "GET /metrics", json!(null)).await.text;
+            metrics.lines().any(|line| line == "leasehold_event_streams 1")
+        };
+        scene.local.until("the page is followed", follows).await;
         hidden.await
     });
     assert_eq!(taken.status, 200);

@@ -19,6 +19,7 @@ fn told(lines: &str, change: impl FnOnce(&mut Surroundings)) -> Vec<String> {
     let keys = KEYS.replace("HASH", &"0".repeat(64));
     std::fs::write(folder.path().join("keys.toml"), keys).expect("a file");
     std::fs::write(folder.path().join("secret"), "0123456789abcdef").expect("a file");
+    std::fs::write(folder.path().join("empty.json"), "{\"keys\":[]}").expect("a file");
     std::fs::write(&file, format!("version = 1\nkey-files = [\"keys.toml\"]\n{lines}"))
         .expect("a file");
     let mut around = Surroundings {
@@ -74,6 +75,14 @@ fn check(cases: &[(String, &str)]) {
         assert!(told.iter().any(|why| why.starts_with(expected)), "{expected}\n{told:#?}");
         assert!(told.len() <= 2, "{expected}\n{told:#?}");
     }
+}
+
+#[test]
+fn an_issuer_without_keys_is_told() {
+    check(&[(
+        format!("{OIDC}jwks-file = \"empty.json\"\n"),
+        "auth.toml:7: oidc \"oidc\": jwks-file: it has no key",
+    )]);
 }
 
 #[test]

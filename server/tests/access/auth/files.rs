@@ -193,6 +193,18 @@ async fn one_key_with_all_the_locks_it_can_have_does_not_keep_another_from_writi
 }
 
 #[tokio::test]
+async fn downloads_with_a_session_count_for_the_principal_that_opened_it() {
+    let scene = Scene::with(TENANTS, &["alice", "bob"], |settings| {
+        settings.http.principal_downloads_max = 0;
+    })
+    .await;
+    let alice = session(&scene, "alice").await;
+    let status = scene.status(&[("authorization", alice.as_str())], "GET /alice/f", "").await;
+    assert_eq!(status, 429, "the address is exempt, the principal is not");
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn over_tls_the_cookie_is_one_that_only_this_host_can_set() {
     let scene = Scene::with(RULES, &NAMES, |settings| {
         settings.http.trusted_proxies = ["127.0.0.0/8".parse().expect("a network")].into();

@@ -198,7 +198,7 @@ impl Scene {
                 stream.read_buf(&mut told).await.expect("more");
             }
         };
-        tokio::time::timeout(Duration::from_secs(10), reading).await.expect("in time");
+        tokio::time::timeout(Duration::from_secs(120), reading).await.expect("in time");
         String::from_utf8_lossy(&told).into_owned()
     }
 

@@ -189,6 +189,31 @@ async fn an_empty_key_set_withdraws_all_keys() {
 }
 
 #[tokio::test]
+async fn an_empty_key_set_in_a_file_withdraws_all_keys() {
+    let idp = Idp::start(Key::ec()).await;
+    let folder = leasehold_testkit::folder();
+    let path = folder.path().join("jwks.json");
+    let write = |keys: Value| {
+        std::fs::write(&path, json!({"keys": keys}).to_string()).expect("a file");
+    };
+    write(json!([idp.key("first").jwk("first")]));
+    let scene = scene(&idp, &format!("jwks-file = \"{}\"", path.display())).await;
+    let token = idp.token();
+    assert_eq!(scene.look(&token).await.0, 200);
+    for (keys, expected) in [(json!([]), 401), (json!([idp.key("first").jwk("first")]), 200)] {
+        write(keys);
+        scene
+            .local
+            .until("the file was read again", async |_| {
+                scene.local.server.reload();
+                scene.look(&token).await.0 == expected
+            })
+            .await;
+    }
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn keys_that_cannot_be_fetched_count_for_so_long_and_no_longer() {
     let idp = Idp::start(Key::ec()).await;
     let age_max = Duration::from_secs(1800);

@@ -287,7 +287,8 @@ async fn one_key_leaves_uploads_to_others() {
     scene.local.until("the upload has begun", has_begun).await;
     let refused = scene.send("file-writer", "POST /terraform/b", json!({"serial": 1})).await;
     assert_eq!(refused.status, 503, "{refused:?}");
-    assert!(refused.text.contains("by one principal: 1 allowed"), "{refused:?}");
+    let told = "by one principal or anonymous address: 1 allowed";
+    assert!(refused.text.contains(told), "{refused:?}");
     assert_eq!(metric(&scene, "leasehold_limit_refusals_total{limit=\"uploads\"}").await, 1);
     let other = scene.send("other", "POST /terraform/c", json!({"serial": 1})).await;
     assert_eq!(other.status, 200, "{other:?}");

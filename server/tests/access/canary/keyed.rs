@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use leasehold_server::audit::Options;
 use leasehold_testkit::{Guarded, Local, Method, Value, json, settings};
 
-use crate::canary::{NASTY, PATIENCE, body_of_canaries, filled, operations_of};
+use crate::canary::{NASTY, STREAM_MAX, body_of_canaries, filled, operations_of};
 
 const RULES: &str = r#"
 version = 1
@@ -69,8 +69,7 @@ impl Keyed {
             ("x-request-id", "keyed\u{9b}1"),
         ];
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let sent = self.local.client.send_with(method, path, &headers, body);
-        tokio::time::timeout(PATIENCE, sent).await.ok()?.ok()
+        self.local.client.send_with(method, path, &headers, body).await.ok()
     }
 
     /// A call of ann's that works, and what in its answer only she may know.
@@ -86,7 +85,8 @@ impl Keyed {
     /// A call of bob's or of an admin's, about what is ann's.
     async fn see(&mut self, line: &str, body: &Value) {
         for who in ["bob", "admin"] {
-            if let Some(answer) = self.call(who, line, body).await {
+            let call = self.call(who, line, body);
+            if let Ok(Some(answer)) = tokio::time::timeout(STREAM_MAX, call).await {
                 self.seen.push_str(&answer.text);
             }
         }
@@ -105,7 +105,8 @@ impl Keyed {
         let files = self.learn("POST /auth/session", Value::Null, "sessionId").await;
         let bearer = format!("Bearer {files}");
         self.call_with(&bearer, "PUT /a.txt", &json!("content")).await;
-        self.call_with(&bearer, "GET /b.txt?lock=acquire", &Value::Null).await;
+        let acquire = self.call_with(&bearer, "GET /b.txt?lock=acquire", &Value::Null);
+        let _ = tokio::time::timeout(STREAM_MAX, acquire).await;
         let proof =
             json!({"owner_id": NASTY, "lease_id": lease, "fencing_token": 1, "extend_by_ms": 1});
         for line in [

@@ -150,7 +150,8 @@ fn what_was_not_known_when_another_took_over_is_told_as_unknown() {
     cut.n_lost.store(usize::MAX, SeqCst);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| first.take("other", "a"));
-        std::thread::sleep(Duration::from_millis(300));
+        // It was asked, and its answer was lost.
+        wait_until("it is lost", || cut.n_lost.load(SeqCst) < usize::MAX);
         cut.is_cut.store(true, SeqCst);
         second.leads();
         cut.is_cut.store(false, SeqCst);

@@ -60,12 +60,12 @@ async fn long_waits_pass_through_and_end_when_their_client_hangs_up() {
     let waiting = {
         let client = follower.client.clone();
         tokio::spawn(
-            async move { client.acquire("db", "b", 60_000, json!({"wait_ms": 30_000})).await },
+            async move { client.acquire("db", "b", 60_000, json!({"wait_ms": 600_000})).await },
         )
     };
     leader.until_waiting("db", 1).await;
     // Another one waits as well, and hangs up.
-    let body = json!({"owner_id": "c", "ttl_ms": 60_000, "wait_ms": 30_000}).to_string();
+    let body = json!({"owner_id": "c", "ttl_ms": 60_000, "wait_ms": 600_000}).to_string();
     let mut gone = TcpStream::connect(follower.address).await.expect("a connection");
     let head = format!(
         "POST /v1/locks/db/acquire HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
@@ -87,18 +87,18 @@ async fn long_waits_pass_through_and_end_when_their_client_hangs_up() {
 async fn more_waits_pass_through_than_one_connection_of_a_client_may_have() {
     let world = World::new().await;
     let (leader, follower) = world.pair().await;
-    let held = leader.client.acquire("db", "a", 60_000, json!({})).await;
+    let held = leader.client.acquire("db", "a", 600_000, json!({})).await;
     let n_waiting = 300;
     let mut waits = tokio::task::JoinSet::new();
     for n in 0..n_waiting {
         let client = follower.client.clone();
-        let more = json!({"wait_ms": 30_000});
+        let more = json!({"wait_ms": 600_000});
         waits.spawn(async move { client.acquire("db", &format!("w{n}"), 60_000, more).await });
     }
     leader.until_waiting("db", n_waiting).await;
     // They hold up nobody.
     let quick = tokio::time::timeout(
-        Duration::from_secs(10),
+        Duration::from_secs(120),
         follower.client.acquire("other", "x", 60_000, json!({})),
     );
     assert_eq!(quick.await.expect("in time").status, 200);

@@ -21,8 +21,11 @@ impl Stream {
     }
 
     async fn at(address: SocketAddr, query: &str) -> Self {
+        Self::asked(address, &format!("GET /v1/events{query} HTTP/1.1\r\nhost: x\r\n\r\n")).await
+    }
+
+    async fn asked(address: SocketAddr, request: &str) -> Self {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
-        let request = format!("GET /v1/events{query} HTTP/1.1\r\nhost: x\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("written");
         let mut events = Self { stream, text: String::new() };
         events.until("text/event-stream").await;
@@ -117,6 +120,27 @@ async fn while_servers_are_cut_off_their_events_are_stale_and_then_go_on_without
         assert!(!stream.text.contains("event: gap"), "{}", stream.text);
     }
     assert_eq!((there.granted(), here.granted()), (vec!["a".into(), "b".into()], there.granted()));
+}
+
+/// Its client would not hear of a revocation by the next leader.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_cut_off_ends_the_streams_of_watched_leases() {
+    let world = World::new().await;
+    let (leader, _follower) = world.pair().await;
+    let held = leader.client.acquire("a", "x", 60_000, json!({})).await;
+    let proof = json!({
+        "owner_id": "x", "lease_id": held.get("lease_id"), "fencing_token": held.get("fencing_token"),
+    });
+    let (path, body) = ("/v1/locks/a/watch", proof.to_string());
+    let request =
+        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let mut watched = Stream::asked(leader.address, &request).await;
+    watched.until("event: watching").await;
+    assert!(!watched.text.contains("event: stale"), "{}", watched.text);
+    world.etcd.signal(0, Signal::STOP);
+    watched.until("event: stale").await;
+    watched.until("\r\n0\r\n\r\n").await;
+    world.etcd.signal(0, Signal::CONT);
 }
 
 /// A server that has read less must not say that what another one told has not happened.

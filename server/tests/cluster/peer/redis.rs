@@ -1,7 +1,6 @@
 //! A follower's Redis listener passes its connections on to the leader.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use leasehold_server::dialect::Dialect;
 use leasehold_server::serve::Settings;
@@ -9,7 +8,7 @@ use leasehold_testkit::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::peer::world::{Node, World};
+use crate::peer::world::{Node, PATIENCE, World};
 
 fn with_redis(mut settings: Settings) -> Settings {
     settings.dialect.redis.listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -38,7 +37,7 @@ async fn ask(stream: &mut TcpStream, line: &str) -> String {
         }
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
-    let answer = tokio::time::timeout(Duration::from_secs(20), asking).await;
+    let answer = tokio::time::timeout(PATIENCE, asking).await;
     answer.expect("in time").unwrap_or_default()
 }
 

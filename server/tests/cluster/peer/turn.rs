@@ -1,12 +1,15 @@
 //! The leader stops, and another goes on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::{Client, Response, json};
 
-use crate::peer::world::World;
+use crate::peer::world::{PATIENCE, World};
+
+/// At least this long after it was told to stop, a server passes requests on.
+const SEE_OFF: Duration = Duration::from_secs(1);
 
 /// Nobody is refused for the leader's sake: neither by the one that stops, while it is there, nor by the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,41 +18,49 @@ async fn a_leader_that_stops_hands_over_and_nobody_is_refused() {
     let (leader, follower) = world.pair().await;
     let kept = leader.client.acquire("kept", "a", 60_000, json!({})).await;
     assert_eq!(kept.status, 200);
-    let is_over = Arc::new(AtomicBool::new(false));
+    let (is_over, n_answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut asking = tokio::task::JoinSet::new();
     for n in 0..4 {
         let (client, is_over) = (follower.client.clone(), is_over.clone());
+        let n_answered = n_answered.clone();
         asking.spawn(async move {
             let (mut answers, mut i) = (Vec::<Response>::new(), 0);
             while !is_over.load(SeqCst) {
                 i += 1;
                 answers.push(client.acquire(&format!("l{n}-{i}"), "a", 60_000, json!({})).await);
+                n_answered.fetch_add(1, SeqCst);
             }
             answers
         });
     }
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    while n_answered.load(SeqCst) <= 20 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let (client, began) = (leader.client.clone(), Instant::now());
     let stopping = tokio::spawn(leader.server.stop());
     follower.until("/leaderz", 200).await;
     let took = began.elapsed();
     println!("handed over within {took:?}");
     // Whoever still comes to the one that stops is passed on, for a moment.
-    let passed = client.acquire("late", "a", 60_000, json!({})).await;
+    let passed = match client.try_acquire("late", "a", 60_000, json!({})).await {
+        Ok(passed) => passed,
+        // On a busy machine that moment can be over by now.
+        Err(_) if began.elapsed() > SEE_OFF => {
+            follower.client.acquire("late", "a", 60_000, json!({})).await
+        }
+        Err(why) => panic!("{why}"),
+    };
     assert_eq!(passed.status, 200, "{passed:?}");
     stopping.await.expect("no panic").expect("a good end");
     assert!(began.elapsed() < Duration::from_secs(80), "{:?}", began.elapsed());
     is_over.store(true, SeqCst);
-    let mut n_answers = 0;
     while let Some(answers) = asking.join_next().await {
         for answer in answers.expect("no panic") {
             // What was under way when it happened may have been told to come back.
             let is_told = answer.status == 503 && answer.text_of("code") == "SHUTTING_DOWN";
             assert!(answer.status == 200 || is_told, "{answer:?}");
-            n_answers += 1;
         }
     }
-    assert!(n_answers > 20, "{n_answers}");
     assert_eq!(follower.client.release(&kept, json!({})).await.status, 200);
     assert_eq!(follower.client.get("/v1/locks/late").await.get("held"), &json!(true));
 }
@@ -80,10 +91,10 @@ async fn waits_with_a_request_id_go_on_at_the_next_leader_in_their_order() {
     let (leader, second) = world.pair().await;
     let third = world.node("n3").await;
     third.until("/readyz", 200).await;
-    let held = leader.client.acquire("db", "holder", 60_000, json!({})).await;
+    let held = leader.client.acquire("db", "holder", 600_000, json!({})).await;
     let waits = |client: &Client, owner: &'static str| {
         let client = client.clone();
-        let wish = json!({"wait_ms": 60_000, "request_id": owner});
+        let wish = json!({"wait_ms": 600_000, "request_id": owner});
         tokio::spawn(async move { client.acquire("db", owner, 60_000, wish).await })
     };
     let first_waits = waits(&second.client, "first");
@@ -98,7 +109,7 @@ async fn waits_with_a_request_id_go_on_at_the_next_leader_in_their_order() {
         if waiting.iter().filter(|waiter| waiter["parked"] == json!(false)).count() == 2 {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "{seen:?}");
+        assert!(began.elapsed() < PATIENCE, "{seen:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(second.client.release(&held, json!({})).await.status, 200);

@@ -8,7 +8,8 @@ use hyper::client::conn::http2::{self, SendRequest};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use leasehold_server::http::Options;
-use leasehold_testkit::{Local, json, settings};
+use leasehold_testkit::{Client, Local, json, settings};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::bounds::metric;
@@ -31,6 +32,7 @@ async fn start(set: impl FnOnce(&mut Options)) -> Local {
 }
 
 /// A client that takes nearly nothing of an answer before it reads its body.
+#[derive(Clone)]
 struct Slow {
     sender: SendRequest<Full<Bytes>>,
     address: std::net::SocketAddr,
@@ -47,10 +49,20 @@ impl Slow {
     }
 
     async fn get(&mut self, path: &str) -> Response<Incoming> {
-        let request = Request::get(format!("http://{}{path}", self.address));
-        let request = request.body(Full::default()).unwrap();
-        self.sender.ready().await.unwrap();
-        self.sender.send_request(request).await.unwrap()
+        self.send(Method::GET, path, "").await.unwrap()
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> hyper::Result<Response<Incoming>> {
+        let request = Request::builder().method(method);
+        let request = request.uri(format!("http://{}{path}", self.address));
+        let request = request.body(Full::new(body.into())).unwrap();
+        self.sender.ready().await?;
+        self.sender.send_request(request).await
     }
 }
 
@@ -104,6 +116,27 @@ async fn one_address_has_a_share_of_downloads() {
     assert!(refused.text.contains("1 allowed (principal-downloads-max)"), "{refused:?}");
 }
 
+/// An address that is exempt has as many uploads as there can be, another its share.
+#[tokio::test]
+async fn one_address_has_a_share_of_uploads() {
+    for (is_exempt, status) in [(true, 200), (false, 503)] {
+        let local = start(|http| {
+            http.uploads_max = 2;
+            if !is_exempt {
+                http.connections_per_peer_exempt = [].into();
+            }
+        })
+        .await;
+        let mut unfinished = TcpStream::connect(local.address).await.unwrap();
+        let head = b"POST /terraform/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{";
+        unfinished.write_all(head).await.unwrap();
+        let has_begun = async |_: &Client| metric(&local, "leasehold_uploads").await == 1;
+        local.until("the upload has begun", has_begun).await;
+        let sent = local.client.post("/terraform/b", json!({"serial": 1})).await.unwrap();
+        assert_eq!(sent.status, status, "{sent:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_download_of_which_nothing_is_taken_ends() {
     let local = start(|http| {
@@ -111,7 +144,13 @@ async fn a_download_of_which_nothing_is_taken_ends() {
         http.answer_timeout = Duration::from_millis(50);
     })
     .await;
+    let held = local.client.acquire("l", "a", 3_600_000, json!({})).await;
     let mut slow = Slow::connect(&local).await;
+    let mut waiter = slow.clone();
+    let wait = json!({"owner_id": "w", "ttl_ms": 60_000, "wait_ms": 3_600_000}).to_string();
+    let waiting =
+        tokio::spawn(async move { waiter.send(Method::POST, "/v1/locks/l/acquire", wait).await });
+    local.until("it waits", async |_| metric(&local, "leasehold_waiters").await == 1).await;
     let stalled = slow.get("/dav/f").await;
     assert_eq!(stalled.status(), 200);
     local.until("its file is closed", async |_| n_downloads(&local).await == 0).await;
@@ -121,6 +160,12 @@ async fn a_download_of_which_nothing_is_taken_ends() {
         asked.is_ok_and(|read| (read.status, read.text.len()) == (200, FILE_BYTES))
     };
     local.until("another is answered", is_answered).await;
+    // The connection keeps a part of the response, so it takes no more requests, and is closed after the last one.
+    let is_refused = async |_: &_| slow.send(Method::GET, "/healthz", "").await.is_err();
+    local.until("the connection takes no more requests", is_refused).await;
     assert!(stalled.into_body().collect().await.is_err(), "it must not look complete");
-    assert_eq!(slow.get("/healthz").await.status(), 200, "the connection goes on");
+    assert_eq!(local.client.release(&held, json!({})).await.status, 200);
+    assert_eq!(waiting.await.unwrap().unwrap().status(), 200, "requests in progress go on");
+    let n_streams = async || metric(&local, "leasehold_streams_open").await;
+    local.until("the connection is closed", async |_| n_streams().await == 0).await;
 }

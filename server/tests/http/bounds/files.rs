@@ -83,12 +83,20 @@ async fn an_upload_for_which_no_file_can_be_opened_is_told_to_come_again() {
     let local = Local::start(settings).await;
     let opened = local.client.post("/auth/session", json!({})).await.unwrap();
     let session = format!("Bearer {}", opened.text_of("sessionId"));
-    let headers = [("authorization", session.as_str())];
-    let put = local.client.send_with(Method::PUT, "/a", &headers, b"x".to_vec());
-    let refused = put.await.unwrap();
-    assert_eq!(refused.status, 503, "{refused:?}");
-    assert!(refused.text_of("message").contains("LimitNOFILE"), "{refused:?}");
+    let of_session = [("authorization", session.as_str())];
+    let object = format!("/lfs/repo/objects/{}", "0".repeat(64));
+    for (method, path, headers) in [
+        (Method::PUT, "/a", &of_session[..]),
+        (Method::PUT, "/dav/a", &[]),
+        (Method::POST, "/terraform/prod", &[]),
+        (Method::PUT, object.as_str(), &[]),
+    ] {
+        let sent = local.client.send_with(method, path, headers, b"x".to_vec());
+        let refused = sent.await.unwrap();
+        assert_eq!(refused.status, 503, "{path}: {refused:?}");
+        assert!(refused.text.contains("LimitNOFILE"), "{path}: {refused:?}");
+    }
     let refusals = "leasehold_limit_refusals_total{limit=\"uploads\"}";
-    assert_eq!(crate::bounds::metric(&local, refusals).await, 1);
+    assert_eq!(crate::bounds::metric(&local, refusals).await, 4);
     assert_eq!(local.client.acquire("l", "a", 1000, json!({})).await.status, 200);
 }

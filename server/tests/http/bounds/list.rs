@@ -40,7 +40,7 @@ async fn a_long_list_comes_whole_and_in_pieces() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_do_not_read_take_up_little_and_are_cut_off() {
     let mut settings = settings(None);
-    settings.http.answer_timeout = Duration::from_secs(5);
+    settings.http.answer_timeout = Duration::from_secs(15);
     let local = crowded(settings).await;
     let mut readers = Vec::new();
     for _ in 0..12 {

@@ -130,6 +130,20 @@ async fn ended_claims_have_a_share_too() {
     }
 }
 
+/// What `locks-max` and `answered-max` count.
+#[tokio::test]
+async fn remembered_locks_and_ended_leases_have_metrics() {
+    let local = with_limits(Limits::default()).await;
+    let held = acquire(&local, 0).await;
+    assert_eq!(acquire(&local, 1).await.status, 200);
+    assert_eq!(metric(&local, "leasehold_ended_leases").await, 0);
+    let released = local.client.release(&held, json!({"request_id": "r"})).await;
+    assert_eq!(released.status, 200, "{released:?}");
+    assert_eq!(metric(&local, "leasehold_locks").await, 2);
+    assert_eq!(metric(&local, "locks_held").await, 1);
+    assert_eq!(metric(&local, "leasehold_ended_leases").await, 1);
+}
+
 #[tokio::test]
 async fn metadata_is_nested_only_so_deep() {
     let local = Local::ephemeral().await;

@@ -21,6 +21,10 @@ use leasehold_testkit::{Local, Value, json};
 /// itself.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TTL_MS: u64 = 60_000;
+/// How long a number may take until it no longer grows.
+const STILL_MAX: Duration = Duration::from_secs(180);
+/// A number that was the same so many times in a row no longer grows.
+const N_SAME: usize = 5;
 
 /// What went wrong, if anything did.
 type Outcome = Result<(), String>;
@@ -41,6 +45,21 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Outcome {
         }
     };
     let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.map_err(|_| format!("never happened: {what}"))
+}
+
+/// Waits until a number no longer grows. On a busy machine it can stand still for a moment.
+async fn until_still(what: &str, mut number: impl AsyncFnMut() -> u64) -> Outcome {
+    let waiting = async {
+        let (mut n_before, mut n_same) = (0, 0);
+        while n_same < N_SAME {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let n = number().await;
+            n_same = if n > 0 && n == n_before { n_same + 1 } else { 0 };
+            n_before = n;
+        }
+    };
+    let waited = tokio::time::timeout(STILL_MAX, waiting).await;
     waited.map_err(|_| format!("never happened: {what}"))
 }
 

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -13,7 +12,7 @@ use leasehold_testkit::{Client, Local, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::delivery::way::{Connected, Gate, Scene, WAYS, Way};
-use crate::delivery::{Outcome, PATIENCE, is_held, until, until_alone, wanted};
+use crate::delivery::{Outcome, PATIENCE, is_held, until, until_alone, until_still, wanted};
 
 /// So many locks in one request: its answer takes several records of TLS, or one.
 pub(crate) const GROUPS: [usize; 2] = [64, 16];
@@ -205,17 +204,7 @@ pub(crate) async fn stuck_on_http1(way: Way, size: usize) -> Outcome {
         std::future::pending().await
     };
     // While nobody reads, the number of those that were granted stops growing.
-    let stuck = async {
-        let mut n_before = 0;
-        until("an answer is stuck", async || {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            let n = n_granted(local).await;
-            let is_stuck = n > 0 && n == n_before;
-            n_before = n;
-            is_stuck
-        })
-        .await
-    };
+    let stuck = until_still("an answer is stuck", async || n_granted(local).await as u64);
     tokio::select! {
         () = requests => {}
         stuck = stuck => stuck?,
@@ -266,15 +255,8 @@ pub(crate) async fn stuck_on_http2(way: Way) -> Outcome {
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
     };
     until("everything is on its way", async || n_answered().await >= 100).await?;
-    let mut n_before = 0;
-    until("the system takes no more", async || {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let n = n_unsent(scene.address.port(), client.port);
-        let is_stuck = n > 0 && n == n_before;
-        n_before = n;
-        is_stuck
-    })
-    .await?;
+    let n_unsent = async || n_unsent(scene.address.port(), client.port);
+    until_still("the system takes no more", n_unsent).await?;
     drop(client.send("POST", "/v1/locks/db/acquire", wanted("a", 0).to_string()));
     until("it is granted", async || is_held(local, "db").await).await?;
     client.break_off();

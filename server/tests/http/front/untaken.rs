@@ -13,7 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::front::{Raw, until_waiting};
 
-const SOON: Duration = Duration::from_millis(200);
+/// Long enough for a client to do what it does before, however busy the machine is.
+const SOON: Duration = Duration::from_secs(2);
 
 fn impatient() -> Settings {
     let mut settings = settings(None);

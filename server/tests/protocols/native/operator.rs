@@ -99,6 +99,9 @@ async fn whoever_proves_a_lease_theirs_is_told_of_its_end() {
         let (client, proof) = (client.clone(), proof.clone());
         async move { client.post("/v1/locks/a/watch", proof).await.unwrap() }
     });
+    let begun = r#"/watch",status="200""#;
+    let is_begun = async |client: &Client| client.get("/metrics").await.text.contains(begun);
+    local.until("it is watched", is_begun).await;
     // The stream ends by itself after it has told of the end, so it can be read like any answer.
     tokio::time::timeout(Duration::from_millis(300), async {
         while !watching.is_finished() {
@@ -108,7 +111,7 @@ async fn whoever_proves_a_lease_theirs_is_told_of_its_end() {
     .await
     .expect_err("it goes on for as long as the lease does");
     client.post("/v1/locks/a/revoke", json!({"reason": "a test"})).await.unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(10), watching).await.unwrap().unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(120), watching).await.unwrap().unwrap();
     let told = told.text.as_str();
     assert!(told.contains("event: watching") && told.contains("event: ended"), "{told}");
     assert!(told.contains("\"how\":\"revoked\"") && told.contains("a test"), "{told}");
@@ -159,7 +162,7 @@ async fn an_expiry_is_told_to_whoever_watches_the_lease_as_soon_as_it_is_durable
     assert!(!watching.is_finished(), "it is still held");
     local.advance_ms(1);
     client.get("/v1/locks/b").await;
-    let told = tokio::time::timeout(Duration::from_secs(10), watching).await.unwrap().unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(120), watching).await.unwrap().unwrap();
     assert!(told.text.contains("\"how\":\"expired\""), "{}", told.text);
     local.stop().await;
 }
