@@ -12,7 +12,7 @@ use super::place;
 use super::{Asked, Dav, METHODS};
 use crate::audit::{Act, Kind};
 use crate::auth::{Caller, Permitted};
-use crate::content::{self, Content, Extent, FilePath, Found, Reach, ToRead};
+use crate::content::{self, Content, Extent, FilePath, Found, Reach, Scope, ToRead};
 use crate::dialect::files::condition;
 use crate::dialect::grip::{Grip, Terms};
 use crate::dialect::{Dialect, owner};
@@ -104,6 +104,12 @@ impl Hold {
         undelivered.into_iter().for_each(Undelivered::delivered);
         hold.taken = Some(grip);
         Ok(hold)
+    }
+
+    /// Others may hold the same locks and change the same meanwhile, so what was checked once they were taken must be
+    /// checked again when it is this request's turn.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shown.iter().any(|active| active.scope == Scope::Shared)
     }
 
     /// Changes something if all locks are still held, and for long enough.

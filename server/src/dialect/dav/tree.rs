@@ -29,9 +29,12 @@ pub(super) async fn delete(dav: &Dav, asked: Asked) -> Answer {
     }
     let mut hold = Hold::take(dav, &asked, &[whole(&asked.path, is_folder)]).await?;
     still(dav, &asked, &path.to_read(), Some(is_folder)).await?;
-    let (dav, gone) = (dav.clone(), asked.path);
+    let (dav, gone) = (dav.clone(), asked.path.clone());
     to_completion(async move {
         let _turns = dav.store.turns().await;
+        if hold.is_shared() {
+            still(&dav, &asked, &path.to_read(), Some(is_folder)).await?;
+        }
         hold.commit(move |content| content.remove_tree(&path)).await?;
         hold.note("delete", &gone, |act| act);
         hold.forget(&gone).await?;
@@ -94,6 +97,7 @@ impl Way {
     /// from here on, nothing can be added to it.
     async fn check_held(&self, dav: &Dav, asked: &Asked) -> Result<(), Refusal> {
         let target = asked.caller.permit(ToWrite::new(&dav.app, self.to.clone()))?;
+        dav.check_parent_of(&asked.caller, &self.to).await?;
         still(dav, asked, &target.to_read(), self.replaces_folder).await
     }
 
@@ -116,17 +120,20 @@ pub(super) async fn copy(dav: &Dav, asked: Asked) -> Answer {
     let mut hold = Hold::take(dav, &asked, &[way.target()]).await?;
     way.check_held(dav, &asked).await?;
     let from = asked.caller.permit(ToRead::new(&dav.app, asked.path.clone()))?;
-    let to = asked.caller.permit(ToWrite::new(&dav.app, way.to))?;
-    let (dav, bounds, place, source) = (dav.clone(), bounds(dav), to.clone(), asked.path);
+    let to = asked.caller.permit(ToWrite::new(&dav.app, way.to.clone()))?;
+    let (dav, bounds, place, source) = (dav.clone(), bounds(dav), to.clone(), asked.path.clone());
     to_completion(async move {
-        let app = dav.app.clone();
+        let (app, caller) = (dav.app.clone(), asked.caller.clone());
         let copied = dav.store.blocking(move |content| {
             // Files added since the first check might belong to others.
-            let may = |path: &FilePath| may(&app, &asked.caller, Right::FilesRead, path);
+            let may = |path: &FilePath| may(&app, &caller, Right::FilesRead, path);
             content.copy(Source { from: &from, may: &may }, &place, is_deep, bounds)
         });
         let draft = copied.await.map_err(|error| too_many(error, bounds.n_max))?;
         let _turns = dav.store.turns().await;
+        if hold.is_shared() {
+            way.check_held(&dav, &asked).await?;
+        }
         let target = FilePath::clone(&to);
         let is_new = hold.commit(move |_| draft.replace(&to)).await?;
         hold.note("copy", &source, |act| act.detail("to", target.as_str()));
@@ -151,9 +158,13 @@ pub(super) async fn rename(dav: &Dav, asked: Asked) -> Answer {
     still(dav, &asked, &from.to_read(), Some(way.is_folder)).await?;
     way.check_held(dav, &asked).await?;
     let to = asked.caller.permit(ToWrite::new(&dav.app, way.to.clone()))?;
-    let (dav, gone, bounds) = (dav.clone(), asked.path, bounds(dav));
+    let (dav, gone, bounds) = (dav.clone(), asked.path.clone(), bounds(dav));
     to_completion(async move {
         let _turns = dav.store.turns().await;
+        if hold.is_shared() {
+            still(&dav, &asked, &from.to_read(), Some(way.is_folder)).await?;
+            way.check_held(&dav, &asked).await?;
+        }
         let target = FilePath::clone(&to);
         let is_new = hold.commit(move |content| content.rename(&from, &to, bounds)).await?;
         hold.note("move", &gone, |act| act.detail("to", target.as_str()));
@@ -227,7 +238,8 @@ fn hidden(right: Right) -> String {
 }
 
 /// Checks a path once it is locked: that it still is a file, a folder or missing as before, that the conditions of the
-/// request still hold, and the rights to its content. From here on, no other request can change it.
+/// request still hold, and the rights to its content. From here on, no other request can change it, unless the lock is
+/// shared: then only while it is this request's turn.
 async fn still(
     dav: &Dav,
     asked: &Asked,

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use leasehold_testkit::Response;
 
-use crate::doors::dav::{Scene, is};
+use crate::doors::dav::{DEEP, EXCLUSIVE, SHARED, Scene, is, shown, token};
 
 const RULES: &str = r#"
 version = 1
@@ -24,6 +24,13 @@ who = ["key:two"]
 may = ["files-write"]
 namespaces = ["files"]
 locks = ["/box/2*"]
+
+[[rule]]
+name = "also the folder"
+who = ["key:two-shared"]
+may = ["files-write"]
+namespaces = ["files"]
+locks = ["/box", "/box/", "/box/2*"]
 "#;
 /// Looking at so many takes a while.
 const N_FILES: usize = 300;
@@ -36,7 +43,7 @@ struct Shared {
 
 impl Shared {
     async fn new() -> Self {
-        let files = leasehold_testkit::Guarded::new(RULES, &["one", "two"]);
+        let files = leasehold_testkit::Guarded::new(RULES, &["one", "two", "two-shared"]);
         let scene = Scene::with(|settings| settings.auth_file = Some(files.file())).await;
         Self { scene, files }
     }
@@ -58,13 +65,43 @@ impl Shared {
         }
     }
 
-    /// What the first is answered while the second puts files into the folder, and whether the second put any.
+    /// What the first is answered while the second puts things into the folder, and whether the second put any.
     async fn race(&self, line: &str) -> (u16, bool) {
         self.fill();
+        self.meet((line, &[]), "two", async |n| match n % 3 {
+            0 => self.ask("two", &format!("PUT /box/2-{n}"), &[], "2").await.status,
+            1 => self.ask("two", &format!("MKCOL /box/2-{n}"), &[], "").await.status,
+            _ => self.lock_for_a_moment(&format!("/box/2-{n}")).await,
+        })
+        .await
+    }
+
+    /// The same of two who share a lock on the folder, so that neither locks the other out.
+    async fn race_sharing(&self, line: &str) -> (u16, bool) {
+        self.fill();
+        let [one, two] = [self.share("one").await, self.share("two-shared").await];
+        let two = [("if", &*two)];
+        let put =
+            async |n| self.ask("two-shared", &format!("PUT /box/2-{n}"), &two, "2").await.status;
+        let met = self.meet((line, &[("if", &*one)]), "two-shared", put).await;
+        for (who, list) in [("one", &*one), ("two-shared", two[0].1)] {
+            let token = list.trim_matches(['(', ')']);
+            self.ask(who, "UNLOCK /box", &[("lock-token", token)], "").await;
+        }
+        met
+    }
+
+    async fn meet(
+        &self,
+        (line, headers): (&str, &[(&str, &str)]),
+        second: &str,
+        put: impl AsyncFn(usize) -> u16,
+    ) -> (u16, bool) {
         let is_over = std::sync::atomic::AtomicBool::new(false);
+        let headers = [headers, &[("destination", "/dav/to")]].concat();
         let first = async {
             let answer = loop {
-                let answer = self.ask("one", line, &[("destination", "/dav/to")], "").await;
+                let answer = self.ask("one", line, &headers, "").await;
                 if answer.status != 423 {
                     break answer;
                 }
@@ -75,8 +112,10 @@ impl Shared {
         let second = async {
             let mut has_put = false;
             for n in 0.. {
-                let put = self.ask("two", &format!("PUT /box/2-{n}"), &[], "2").await;
-                has_put |= put.status == 201;
+                let status = put(n).await;
+                // There is a folder to put it into, or there is none: then none is made.
+                assert!([201, 409, 423].contains(&status), "{second} {n}: {status}");
+                has_put |= status == 201;
                 if is_over.load(std::sync::atomic::Ordering::Relaxed) {
                     break;
                 }
@@ -85,12 +124,54 @@ impl Shared {
         };
         tokio::join!(first, second)
     }
+
+    /// A lock on what is not there makes an empty file.
+    async fn lock_for_a_moment(&self, path: &str) -> u16 {
+        let locked = self.ask("two", &format!("LOCK {path}"), &[], EXCLUSIVE).await;
+        if locked.status == 201 {
+            let token = format!("<{}>", token(&locked));
+            let unlock = format!("UNLOCK {path}");
+            is(&self.ask("two", &unlock, &[("lock-token", &token)], "").await, 204);
+        }
+        locked.status
+    }
+
+    /// A shared lock on the folder with all that is in it.
+    async fn share(&self, who: &str) -> String {
+        let locked = self.ask(who, "LOCK /box", &[DEEP], SHARED).await;
+        is(&locked, 200);
+        shown(&token(&locked))
+    }
+
+    /// Either the folder went when nothing of the second was in it, and nothing was put there afterwards; or it stays,
+    /// with what the second put there.
+    fn check_gone_or_kept(&self, line: &str, (status, has_put): (u16, bool)) {
+        let is_done = [201, 204].contains(&status);
+        assert!(is_done || status == 403, "{line}: {status}");
+        let (from, to) = (self.scene.on_disk("box"), self.scene.on_disk("to"));
+        let is_there = |folder: &std::path::Path| folder.exists().then(|| others(folder));
+        let now =
+            format!("{line}: {status}, /box: {:?}, /to: {:?}", is_there(&from), is_there(&to));
+        assert_eq!(has_put, !is_done, "{now}");
+        assert_eq!(from.exists(), !is_done, "{now}");
+        assert_eq!(to.exists(), is_done && line.starts_with("MOVE"), "{now}");
+        for folder in [from, to].iter().filter(|folder| folder.exists()) {
+            assert_eq!(has_others(folder), !is_done, "{now}");
+            let n_own = std::fs::read_dir(folder).unwrap().count() - others(folder).len();
+            assert_eq!(n_own, N_FILES, "{now}");
+        }
+    }
+}
+
+/// The names of what the second put there.
+fn others(folder: &std::path::Path) -> Vec<String> {
+    let names = std::fs::read_dir(folder).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with('2')).collect()
 }
 
 fn has_others(folder: &std::path::Path) -> bool {
-    std::fs::read_dir(folder)
-        .unwrap()
-        .any(|entry| entry.unwrap().file_name().to_str().unwrap().starts_with('2'))
+    !others(folder).is_empty()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,12 +198,17 @@ async fn nothing_that_was_put_there_meanwhile_is_removed_or_moved() {
     let shared = Shared::new().await;
     for line in ["DELETE /box", "MOVE /box"] {
         for _ in 0..N_TRIALS {
-            let (status, has_put) = shared.race(line).await;
-            let is_done = [201, 204].contains(&status);
-            assert!(is_done || status == 403, "{line}: {status}");
-            // Its file was there before, and then the folder stays; or there was no folder to put it into any more.
-            assert_eq!(has_put, !is_done, "{line}: {status}");
-            assert_eq!(shared.scene.on_disk("box").exists(), !is_done, "{line}: {status}");
+            shared.check_gone_or_kept(line, shared.race(line).await);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_another_holder_of_a_shared_lock_put_there_is_removed_or_moved() {
+    let shared = Shared::new().await;
+    for line in ["DELETE /box", "MOVE /box"] {
+        for _ in 0..N_TRIALS {
+            shared.check_gone_or_kept(line, shared.race_sharing(line).await);
         }
     }
 }
