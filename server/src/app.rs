@@ -369,7 +369,11 @@ async fn metrics(State(app): State<App>, caller: Caller, request: Request) -> Re
     if let Some(backups) = &app.backups {
         app.metrics.observe_backups(backups.age(), backups.n_failures());
     }
-    app.metrics.issuers.observe(app.auth.issuer_keys(app.engine.now()));
+    app.metrics.known.observe_events(app.engine.n_kept_events());
+    app.metrics.issuers.observe(app.auth.issuer_states(app.engine.now()));
+    if let Some(sign_ins) = app.auth.sign_ins() {
+        app.metrics.sign_ins.set(sign_ins.len() as i64);
+    }
     let format = Format::wanted(headers);
     let counts = if shows_names { namespaces(&app, &caller).await } else { None };
     let text = app.metrics.show(format, counts.as_ref());

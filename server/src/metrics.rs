@@ -147,6 +147,8 @@ pub struct Metrics {
     pub heads_bytes: Gauge,
     /// Streams of events.
     pub event_streams: Gauge,
+    /// Browsers that are signed in.
+    pub sign_ins: Gauge,
     /// Bytes of events that streams have not taken yet.
     pub event_streams_bytes: Gauge,
     /// Admitted HTTP/2 requests in progress.
@@ -167,7 +169,7 @@ pub struct Metrics {
     /// Of a server that shares its store with others.
     pub(crate) cluster: ClusterMetrics,
     disk: DiskMetrics,
-    known: known::Known,
+    pub(crate) known: known::Known,
     /// Metrics of token issuers.
     pub(crate) issuers: IssuerMetrics,
     spans: Family<ResultLabel, Counter>,
@@ -228,6 +230,7 @@ impl Metrics {
             heads_bytes: Gauge::default(),
             downloads: Gauge::default(),
             event_streams: Gauge::default(),
+            sign_ins: Gauge::default(),
             uploads: Gauge::default(),
             event_streams_bytes: Gauge::default(),
             streams: Gauge::default(),
@@ -317,6 +320,8 @@ impl Metrics {
         r.add("leasehold_handshakes_failed", about, self.unopened.clone());
         let about = "Subject alternative names of client certificates that are no names";
         r.add("leasehold_certificate_names_malformed", about, self.malformed_names.clone());
+        let about = "Browsers that are signed in";
+        r.add("leasehold_sign_ins", about, self.sign_ins.clone());
         let failures = self.audit_failures.clone();
         r.add("leasehold_audit_failures", "Writes to the audit file that failed", failures);
         let lost = self.audit_lost.clone();

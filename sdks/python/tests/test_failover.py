@@ -52,7 +52,8 @@ def test_503_is_asked_elsewhere_next(shared_server: Server, stubs: List[Answers]
 def test_a_wait_outlasts_an_outage_of_the_store_however_many_tries_that_takes(stubs: List[Answers]) -> None:
     granted = {"acquired": True, "lock_name": "a", "owner_id": "o", "lease_id": "1.a", "fencing_token": 7}
     times = {"lease_expiry_ms": None, "expires_in_ms": 60_000, "expires_after_send_ms": 60_000}
-    said = iter([(503, {}, failure(code)) for code in ["UNKNOWN", "BUSY"] * 15] + [(200, {}, {**granted, **times})])
+    busy: List[Answer] = [(503, {}, failure(code)) for code in ["UNKNOWN", "BUSY"] * 15]
+    said = iter([*busy, (200, {}, {**granted, **times})])
     answers = Answers(lambda path: (200, {}, {"released": True}) if path.endswith("/release") else next(said))
     stubs.append(answers)
     retry = Retry(pause_min=0.001, pause_max=0.001)

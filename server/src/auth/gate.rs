@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_core::Timestamp;
 use tokio::sync::watch;
 
-use super::issuer::{Doubt, Issuer, KeysState};
+use super::issuer::{Doubt, Issuer, IssuerState};
 use super::policy::{Mtls, Oidc, Policy};
 use super::rate::Rates;
 use super::sign_in::SignIns;
@@ -259,11 +259,11 @@ impl Gate {
         authority.iter().flat_map(|on| on.issuers()).for_each(|issuer| issuer.tend(now));
     }
 
-    /// The state of the keys of all issuers, by issuer name.
-    pub(crate) fn issuer_keys(&self, now: Timestamp) -> Vec<(String, KeysState)> {
+    /// The state of all issuers, by issuer name.
+    pub(crate) fn issuer_states(&self, now: Timestamp) -> Vec<(String, IssuerState)> {
         let authority = self.authority();
         let issuers = authority.iter().flat_map(|on| on.issuers());
-        issuers.map(|issuer| (issuer.config().name.to_string(), issuer.keys_state(now))).collect()
+        issuers.map(|issuer| (issuer.config().name.to_string(), issuer.state(now))).collect()
     }
 
     /// Looks at the files again. All of them are good, or nothing changes. This blocks.

@@ -33,7 +33,7 @@ pub(crate) use denied::Denied;
 pub(crate) use gate::{Authority, ReadAuth};
 pub use gate::{Bounds, Gate, RELOAD_EVERY, Reloaded};
 pub(crate) use identify::{admit, may_look_up};
-pub(crate) use issuer::KeysState;
+pub(crate) use issuer::{IssuerState, KeysState};
 pub use permitted::Permitted;
 pub(crate) use policy::Mtls;
 pub use policy::{Decision, NewKey, PREFIX, Policy, Surroundings};

@@ -160,6 +160,11 @@ impl EngineHandle {
         let _ = tokio::time::timeout(CATCH_UP_MAX, followed).await;
     }
 
+    /// Events kept for readers that come back.
+    pub(crate) fn n_kept_events(&self) -> usize {
+        self.0.events.n_kept()
+    }
+
     /// Bytes of events that wait for readers.
     pub(crate) fn n_backlog_bytes(&self) -> usize {
         self.0.events.n_backlog_bytes()

@@ -6,7 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::Book;
-use crate::auth::KeysState;
+use crate::auth::{IssuerState, KeysState};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct IssuerLabel {
@@ -22,6 +22,7 @@ struct FetchLabel {
 /// All metrics of issuers.
 pub(crate) struct IssuerMetrics {
     n_keys: Family<IssuerLabel, Gauge>,
+    n_tokens: Family<IssuerLabel, Gauge>,
     keys_age: Family<IssuerLabel, Gauge>,
     fetches: Family<FetchLabel, Counter>,
 }
@@ -30,11 +31,14 @@ impl IssuerMetrics {
     pub(super) fn registered(book: &mut Book) -> Self {
         let metrics = Self {
             n_keys: Family::default(),
+            n_tokens: Family::default(),
             keys_age: Family::default(),
             fetches: Family::default(),
         };
         let n_keys = metrics.n_keys.clone();
         book.add("leasehold_issuer_keys", "Valid keys of a token issuer", n_keys);
+        let help = "Tokens of a token issuer that are remembered";
+        book.add("leasehold_issuer_tokens", help, metrics.n_tokens.clone());
         let age = metrics.keys_age.clone();
         let help = "Since the keys of a token issuer were last fetched";
         book.add("leasehold_issuer_keys_age_seconds", help, age);
@@ -43,14 +47,16 @@ impl IssuerMetrics {
         metrics
     }
 
-    /// Updates the gauges from the keys of all issuers, and drops issuers that are no longer in the auth file.
-    pub(crate) fn observe(&self, issuers: Vec<(String, KeysState)>) {
+    /// Updates the gauges from the state of all issuers, and drops issuers that are no longer in the auth file.
+    pub(crate) fn observe(&self, issuers: Vec<(String, IssuerState)>) {
         self.n_keys.clear();
+        self.n_tokens.clear();
         self.keys_age.clear();
         for (issuer, state) in issuers {
-            let KeysState { n_keys, age, fetches } = state;
+            let IssuerState { keys: KeysState { n_keys, age, fetches }, n_tokens } = state;
             let label = IssuerLabel { issuer: issuer.clone() };
             self.n_keys.get_or_create(&label).set(n_keys as i64);
+            self.n_tokens.get_or_create(&label).set(n_tokens as i64);
             if let Some(age) = age {
                 self.keys_age.get_or_create(&label).set(age.as_secs() as i64);
             }

@@ -19,6 +19,23 @@ async fn a_second_server_is_refused_also_where_the_lock_file_is_gone() {
     assert!(first.terminate().success());
 }
 
+/// Otherwise two servers started by mistake could take turns at the port.
+#[tokio::test]
+async fn a_second_server_locks_its_folder_before_it_opens_its_port() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let first = Process::start(BINARY, &data, &[]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("--listen={}", taken.local_addr().unwrap());
+    let mut second = std::process::Command::new(BINARY);
+    second.arg("serve").arg("--data").arg(&data).arg(listen).env_remove("LEASEHOLD_CONFIG");
+    let output = second.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("is in use by process"), "{said}");
+    assert!(!said.contains("Address already in use"), "{said}");
+    assert!(first.terminate().success());
+}
+
 /// Does something to the folder under a running server, which must then hand out nothing more and stop.
 async fn check_stops(what: &str, harm: impl Fn(&Path), goes_on: bool) {
     let folder = folder();

@@ -50,8 +50,7 @@ impl<V: Clone> Cache<V> {
         *halves = Halves { newer: HashMap::new(), older: HashMap::new() };
     }
 
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         let halves = read(&self.halves);
         halves.newer.len() + halves.older.len()
     }

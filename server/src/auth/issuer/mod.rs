@@ -63,6 +63,13 @@ pub(crate) struct Issuer {
     gate: Weak<Gate>,
 }
 
+/// The state of an issuer, for metrics.
+pub(crate) struct IssuerState {
+    pub(crate) keys: KeysState,
+    /// Tokens that are remembered.
+    pub(crate) n_tokens: usize,
+}
+
 /// Why a token proves nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Doubt {
@@ -203,9 +210,9 @@ impl Issuer {
         }
     }
 
-    /// The state of its keys, for metrics.
-    pub(super) fn keys_state(&self, now: Timestamp) -> KeysState {
-        self.keys.state(now)
+    pub(super) fn state(&self, now: Timestamp) -> IssuerState {
+        let n_tokens = self.tokens.len() + self.looked.len();
+        IssuerState { keys: self.keys.state(now), n_tokens }
     }
 
     /// Drops its keys if they are too old; its tokens are refused from then on.

@@ -106,6 +106,11 @@ impl SignIns {
         Some(secret)
     }
 
+    /// How many browsers are signed in, including sessions that ended since the last sign-in.
+    pub(crate) fn len(&self) -> usize {
+        read(&self.sessions).len()
+    }
+
     /// Ends the session a cookie stands for.
     pub(crate) fn end(&self, secret: &str) {
         self.end_of(&digest(secret));

@@ -218,6 +218,11 @@ impl EventLog {
         }
     }
 
+    /// Events kept for readers that come back.
+    pub(crate) fn n_kept(&self) -> usize {
+        self.latest().events.len()
+    }
+
     /// Bytes of events that wait for readers.
     pub(crate) fn n_backlog_bytes(&self) -> usize {
         self.backlog.n_bytes()

@@ -114,6 +114,7 @@ impl FoldThread {
             health,
             disk,
             complaint: Complaint::default(),
+            history_complaint: Complaint::default(),
         };
         let thread = std::thread::Builder::new().name("fold".into()).spawn(|| work.run());
         Ok(Self { thread: Some(thread.map_err(refused)?), progress })
@@ -159,6 +160,7 @@ struct Work {
     disk: Arc<Disk>,
     /// Of folds that fail.
     complaint: Complaint,
+    history_complaint: Complaint,
 }
 
 /// What the journal is folded into.
@@ -201,7 +203,9 @@ impl Work {
     fn forget_history(&mut self) {
         let Some(clock) = &self.clock else { return };
         if let Err(error) = self.folded.history.forget(clock.wall_ms()) {
-            tracing::error!(%error, "cannot delete old history");
+            self.history_complaint.make(|n_before| {
+                tracing::error!(%error, n_before, "cannot delete old history");
+            });
         }
     }
 

@@ -150,7 +150,7 @@ async fn no_more_than_so_many_questions_for_one_address() {
 
 impl Scene {
     /// Has the server tend to its issuers until `/metrics` has this line.
-    async fn until_counted(&self, line: &str) {
+    pub(super) async fn until_counted(&self, line: &str) {
         self.local
             .until(line, async |_| {
                 self.local.server.reload();
@@ -219,7 +219,9 @@ async fn keys_that_cannot_be_fetched_count_for_so_long_and_no_longer() {
     let age_max = Duration::from_secs(1800);
     let scene = scene_with(&idp, "", |settings| settings.auth.keys_age_max = age_max).await;
     let token = idp.token();
+    scene.until_counted("leasehold_issuer_tokens{issuer=\"oidc\"} 0").await;
     assert_eq!(scene.look(&token).await.0, 200);
+    scene.until_counted("leasehold_issuer_tokens{issuer=\"oidc\"} 1").await;
     idp.is_down.store(true, Relaxed);
     scene.local.advance_ms(1_800_000);
     scene.until_counted("leasehold_issuer_keys_age_seconds{issuer=\"oidc\"} 1800").await;

@@ -161,6 +161,7 @@ async fn somebody_signs_in_with_an_issuer_and_out_again() {
     assert_eq!(browser.send(Method::POST, path, &json_body, &body).await.status, 200);
     let shown = browser.get("/console").await.text;
     assert!(shown.contains("Signed in as oidc:alice"), "{shown}");
+    scene.until_counted("leasehold_sign_ins 1").await;
     let kept = browser.cookies.clone();
     let out = browser.post("/console/sign-out", "").await;
     assert_eq!(
@@ -168,6 +169,7 @@ async fn somebody_signs_in_with_an_issuer_and_out_again() {
         (303, &"/console/sign-in".parse().expect("text"))
     );
     assert!(browser.cookies.is_empty());
+    scene.until_counted("leasehold_sign_ins 0").await;
     browser.cookies = kept;
     assert_eq!(browser.get(LOOK).await.status, 401, "the cookie is worth nothing any more");
     assert_eq!(browser.get("/console/sign-in").await.status, 200, "but one can sign in again");

@@ -130,18 +130,24 @@ async fn ended_claims_have_a_share_too() {
     }
 }
 
-/// What `locks-max` and `answered-max` count.
+/// What `locks-max`, `idle-max`, `answered-max` and `events-max` count.
 #[tokio::test]
-async fn remembered_locks_and_ended_leases_have_metrics() {
+async fn remembered_locks_ended_leases_and_kept_events_have_metrics() {
     let local = with_limits(Limits::default()).await;
     let held = acquire(&local, 0).await;
-    assert_eq!(acquire(&local, 1).await.status, 200);
+    let other = acquire(&local, 1).await;
     assert_eq!(metric(&local, "leasehold_ended_leases").await, 0);
+    assert_eq!(metric(&local, "leasehold_idle_locks").await, 0);
+    let n_events = metric(&local, "leasehold_kept_events").await;
     let released = local.client.release(&held, json!({"request_id": "r"})).await;
     assert_eq!(released.status, 200, "{released:?}");
     assert_eq!(metric(&local, "leasehold_locks").await, 2);
     assert_eq!(metric(&local, "locks_held").await, 1);
     assert_eq!(metric(&local, "leasehold_ended_leases").await, 1);
+    assert_eq!(metric(&local, "leasehold_idle_locks").await, 0, "a request id is about it");
+    assert_eq!(local.client.release(&other, json!({})).await.status, 200);
+    assert_eq!(metric(&local, "leasehold_idle_locks").await, 1);
+    assert_eq!(metric(&local, "leasehold_kept_events").await, n_events + 2);
 }
 
 #[tokio::test]
